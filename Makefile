@@ -1,0 +1,49 @@
+# Every target sets itself up: the first call creates .venv from requirements.lock, later ones reuse it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help demo test check lint types format bench lock clean
+
+help: ## show the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "likeset needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(INSTALLED) ## match a target on bundled data, print a table, draw a picture
+	$(BIN)/likeset demo
+
+test: $(INSTALLED) ## run the tests
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+lint: $(INSTALLED) ## style and layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED) ## static types
+	$(BIN)/mypy
+
+check: lint types test ## everything that must be green before a change lands
+
+format: $(INSTALLED) ## rewrite the layout
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED) ## compare with peers, each in an environment of its own (long)
+	$(BIN)/python benchmarks/peers.py
+
+lock: ## resolve requirements.lock anew
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet uv
+	.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --extra dev --output-file requirements.lock pyproject.toml
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
