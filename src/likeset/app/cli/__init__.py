@@ -1,0 +1,36 @@
+"""The command line, one file per noun.
+
+Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input or the arguments cannot be used;
+130 interrupted.
+"""
+
+import sys
+
+import typer
+
+from likeset.app.cli import demo
+from likeset.app.cli.screen import complain
+from likeset.errors import LikesetError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="likeset",
+    help="Get a training set that looks like your target, from data owners who never learn about each other.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # a user's mistake is told in one line by main(); a bug shows its plain traceback
+    rich_markup_mode="rich",
+)
+app.command(name="demo")(demo.demo)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake becomes one line on standard error and exit code 2."""
+    try:
+        app()
+    except LikesetError as error:
+        complain(str(error))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        complain("interrupted; nothing was left half-written")
+        sys.exit(130)
