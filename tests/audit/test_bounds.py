@@ -1,0 +1,180 @@
+"""The estimator against pairs whose epsilon is known exactly. Seeds are public: a failure repeats itself."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+
+from likeset.audit.bounds import ERROR, clopper_pearson, lower_bound
+from likeset.audit.partitions import atoms, quantile_cells
+from likeset.errors import InvalidArgument
+
+
+def randomized_response(
+    epsilon: float, samples: int, coins: np.random.Generator
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    truth = math.exp(epsilon) / (1 + math.exp(epsilon))
+    return coins.random(samples) < truth, coins.random(samples) >= truth
+
+
+def gaussian_epsilon(shift: float, delta: float) -> float:
+    """Smallest epsilon of N(0, 1) against N(shift, 1) at delta (Balle and Wang, 2018), by bisection."""
+    low, high = 0.0, 50.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        far, near = -middle / shift + shift / 2, -middle / shift - shift / 2
+        reached = norm.cdf(far) - math.exp(middle) * norm.cdf(near)
+        low, high = (middle, high) if reached > delta else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize("hits", [0, 1, 37, 999, 1000])
+def test_clopper_pearson_inverts_the_binomial_tail(hits: int) -> None:
+    """At the lower bound ``hits`` or more has probability ``error``; at the upper one ``hits`` or fewer."""
+    lower, upper = (float(bound) for bound in clopper_pearson(hits, 1000, error=ERROR))
+    if hits == 0:
+        assert lower == 0
+    else:
+        assert binom.sf(hits - 1, 1000, lower) == pytest.approx(ERROR, rel=1e-6)
+    if hits == 1000:
+        assert upper == 1
+    else:
+        assert binom.cdf(hits, 1000, upper) == pytest.approx(ERROR, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
+def test_randomized_response_is_bounded_from_below_and_nearly_reached(epsilon: float) -> None:
+    """Two values, so the event is never in doubt and only the intervals cost.
+
+    With n = 100000 judging observations each interval is about 6.2 standard errors wide (error 2.5e-10):
+    6.2 sqrt((1-p)/(p n)) for the log of the likelier proportion, 6.2 sqrt(p/((1-p) n)) for that of the rarer.
+    The observed proportions themselves stray by as much again at worst.
+    """
+    first, second = randomized_response(epsilon, 200_000, np.random.default_rng(3))
+    found = lower_bound(first, second, delta=0.0)
+    rarer = 1 / (1 + math.exp(epsilon))
+    width = 6.2 * (math.sqrt(rarer / (1 - rarer)) + math.sqrt((1 - rarer) / rarer)) / math.sqrt(100_000)
+    assert found.epsilon < epsilon
+    assert found.epsilon > epsilon - 2.2 * width
+    assert found.samples == 200_000
+
+
+def test_the_error_probability_is_kept_at_a_large_error() -> None:
+    """With error 0.1 at most a tenth of 1000 bounds may exceed the truth; 157 is six deviations more."""
+    coins = np.random.default_rng(5)
+    exceeded = sum(
+        lower_bound(*randomized_response(0.5, 400, coins), delta=0.0, error=0.1).epsilon > 0.5
+        for _ in range(1000)
+    )
+    assert exceeded <= 157
+
+
+@pytest.mark.parametrize(("delta", "distance"), [(1e-5, 2.4), (1e-2, 0.6), (0.1, 0.25)])
+def test_gaussian_pair_is_bounded_from_below_and_approached(delta: float, distance: float) -> None:
+    """Small deltas live in the far tail, where 100000 observations see little: the distance says so."""
+    coins = np.random.default_rng(7)
+    found = lower_bound(coins.normal(size=200_000), 1 + coins.normal(size=200_000), delta=delta)
+    truth = gaussian_epsilon(1.0, delta)
+    assert truth - distance < found.epsilon < truth
+
+
+def test_a_direction_hidden_in_many_coordinates_is_learned() -> None:
+    """The shift of norm 1 is spread over 40 correlated coordinates; none of them alone shows much."""
+    coins = np.random.default_rng(9)
+    mixing = coins.normal(size=(40, 40))
+    shift = mixing @ np.full(40, 1 / math.sqrt(40))
+    first, second = (coins.normal(size=(100_000, 40)) @ mixing.T for _ in range(2))
+    found = lower_bound(first, second + shift, delta=0.05)
+    truth = gaussian_epsilon(1.0, 0.05)
+    assert truth - 0.45 < found.epsilon < truth
+    assert found.event.startswith("linear discriminant")
+
+
+def test_a_given_score_is_used_where_nothing_linear_helps() -> None:
+    """Points on a ring against points inside it: the radius tells them apart, no line does."""
+    coins = np.random.default_rng(11)
+    angle = coins.uniform(0, 2 * math.pi, size=(2, 20_000))
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    first, second = circle[0] * 1.1, circle[1]
+    radius = lower_bound(first, second, delta=0.0, score=lambda rows: np.linalg.norm(rows, axis=1))
+    assert radius.epsilon > 5
+    assert radius.event.startswith("given score")
+
+
+def test_events_need_not_be_half_lines() -> None:
+    """N(0, 1) against an equal mixture of N(-4, 1) and N(4, 1): the middle shows the difference, no tail."""
+    coins = np.random.default_rng(13)
+    first = coins.normal(size=40_000)
+    second = coins.normal(size=40_000) + 4 * coins.choice([-1, 1], size=40_000)
+    assert lower_bound(first, second, delta=0.0).epsilon > 2.5
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
+@pytest.mark.parametrize("columns", [1, 5])
+def test_equal_laws_show_nothing(delta: float, columns: int) -> None:
+    coins = np.random.default_rng(17)
+    for _ in range(20):
+        first, second = coins.normal(size=(2, 2000, columns))
+        assert lower_bound(first, second, delta=delta).epsilon == 0
+
+
+def test_either_direction_of_the_pair_is_found() -> None:
+    """An event of probability 0.3 that the other input excludes: infinite one way, log(1/0.7) the other."""
+    coins = np.random.default_rng(19)
+    sometimes, never = coins.random(20_000) < 0.3, np.zeros(20_000)
+    there, back = lower_bound(sometimes, never, delta=0.0), lower_bound(never, sometimes, delta=0.0)
+    assert min(there.epsilon, back.epsilon) > 4.5
+    assert there.event.endswith("under the first")
+    assert back.event.endswith("under the second")
+
+
+def test_shared_coins_between_the_two_inputs_keep_the_bound_valid() -> None:
+    """Each proportion is bounded on its own, so the pair may share its noise: only the halves must not."""
+    coins = np.random.default_rng(23)
+    noise = coins.normal(size=200_000)
+    assert lower_bound(noise, noise + 1, delta=0.1).epsilon < gaussian_epsilon(1.0, 0.1)
+
+
+def test_atoms_know_what_they_have_not_seen() -> None:
+    seen = np.array([[0.0, 1.0], [2.0, 1.0], [0.0, 3.0]])
+    partition = atoms(seen)
+    assert partition is not None
+    assert partition.size == 4
+    assert sorted(partition.cells(seen)) == [0, 1, 2]
+    unseen = np.array([[2.0, 3.0], [9.0, 1.0], [0.0, 9.0]])
+    assert partition.cells(unseen).tolist() == [3, 3, 3]
+
+
+def test_atoms_give_up_on_continuous_observations() -> None:
+    assert atoms(np.random.default_rng(1).normal(size=(1000, 2))) is None
+
+
+def test_quantile_cells_are_intervals_in_order() -> None:
+    rows = np.random.default_rng(1).normal(size=(5000, 1))
+    partition = quantile_cells(rows, lambda observed: observed[:, 0], "itself")
+    cells = partition.cells(np.sort(rows, axis=0))
+    assert all(before <= after for before, after in pairwise(cells))
+    assert set(cells) == set(range(partition.size))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "delta", "error", "argument"),
+    [
+        (np.zeros(3), np.zeros(9), 0.0, ERROR, "first"),
+        (np.zeros((9, 2)), np.zeros((9, 3)), 0.0, ERROR, "second"),
+        (np.full(9, np.nan), np.zeros(9), 0.0, ERROR, "first"),
+        (np.zeros(9), np.zeros(9), 1.0, ERROR, "delta"),
+        (np.zeros(9), np.zeros(9), -0.1, ERROR, "delta"),
+        (np.zeros(9), np.zeros(9), 0.0, 1.0, "error"),
+        (np.zeros(9), np.zeros(9), 0.0, 0.0, "error"),
+    ],
+)
+def test_unusable_arguments_are_named(
+    first: NDArray[np.float64], second: NDArray[np.float64], delta: float, error: float, argument: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        lower_bound(first, second, delta=delta, error=error)
+    assert caught.value.argument == argument
