@@ -3,14 +3,35 @@
 ::
 
     LikesetError
-    └── InvalidArgument (also a ValueError)   an argument that cannot be used; names it, shows it, says what to do
+    ├── InvalidArgument (also a ValueError)   an argument that cannot be used; names it, shows it, says what to do
+    ├── BudgetExceeded                        a charge would pass an account's limit; nothing was charged
+    └── LedgerError                           the ledger cannot do what was asked; nothing was charged
+        ├── LedgerUnreadable                  the file is no ledger, is damaged, or has a newer format
+        ├── LedgerTampered                    entries were altered, removed or reordered
+        ├── LedgerUnavailable                 it cannot be opened, locked or written right now
+        ├── ChargeRefused                     no account for the view, or nothing that the account accepts
+        ├── DifferentRequest                  another request under a (run, round, kind) that is already known
+        ├── UnfinishedRequest                 charged and interrupted: trying again is a new charge
+        └── MessagePurged                     answered, but the stored bytes are gone: never drawn again
 
 A user's mistake always ends in one of these, never in a traceback from deep inside: the command line prints the
 message and nothing else. A message shows settings (a size, an epsilon, a shape) and places (row 17, column 3), but
 never the content of a data row: messages end up in logs.
 """
 
-__all__ = ["InvalidArgument", "LikesetError"]
+__all__ = [
+    "BudgetExceeded",
+    "ChargeRefused",
+    "DifferentRequest",
+    "InvalidArgument",
+    "LedgerError",
+    "LedgerTampered",
+    "LedgerUnavailable",
+    "LedgerUnreadable",
+    "LikesetError",
+    "MessagePurged",
+    "UnfinishedRequest",
+]
 
 
 class LikesetError(Exception):
@@ -34,3 +55,101 @@ class InvalidArgument(LikesetError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.argument} = {self.value}: {self.reason}"
+
+
+class BudgetExceeded(LikesetError):
+    """A charge would pass an account's limit; nothing was charged.
+
+    Attributes:
+        view: the account, in words.
+        spent: what the account has spent so far.
+        requested: what the refused charge costs on its own.
+        limit: what the account may spend in total.
+        unit: what the three numbers count: rows, or epsilon at which delta and relation.
+    """
+
+    def __init__(self, view: str, *, spent: float, requested: float, limit: float, unit: str) -> None:
+        super().__init__(view, spent, requested, limit, unit)
+        self.view = view
+        self.spent = spent
+        self.requested = requested
+        self.limit = limit
+        self.unit = unit
+
+    def __str__(self) -> str:
+        return (
+            f"budget exceeded ({self.view}): {self.requested:.4g} requested, "
+            f"{self.spent:.4g} of {self.limit:.4g} already spent, counted in {self.unit}; nothing was charged"
+        )
+
+
+class LedgerError(LikesetError):
+    """The ledger cannot do what was asked; nothing was charged."""
+
+
+class LedgerUnreadable(LedgerError):
+    """The file is not a ledger, is damaged, or was written by a newer version."""
+
+
+class LedgerTampered(LedgerError):
+    """The chain of entries does not hold: something was altered, removed or reordered."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The file cannot be opened, locked or written right now."""
+
+
+class ChargeRefused(LedgerError):
+    """There is no account for the view, or the account does not accept this kind of charge."""
+
+
+class DifferentRequest(LedgerError):
+    """The same run, round and kind were asked for before, but with another request."""
+
+
+class UnfinishedRequest(LedgerError):
+    """The request was charged before and interrupted before its answer was stored; the charge stays spent."""
+
+
+class MessagePurged(LedgerError):
+    """The request was answered before, but the stored answer is gone; it is never drawn a second time."""
+
+
+class UnknownEvent(LikesetError):
+    """A record of a release that is not in the vocabulary: it cannot be priced, so it is refused.
+
+    Attributes:
+        what: the word or the place that is not known.
+        reason: what was expected.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+
+class UnprovenPart(LikesetError):
+    """A part without a privacy proof was asked for, but not accepted by name.
+
+    Attributes:
+        part: the name to put into ``accept_unproven``.
+        reason: what is not proven about it.
+    """
+
+    def __init__(self, part: str, reason: str) -> None:
+        super().__init__(part, reason)
+        self.part = part
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.part} is not proven private: {self.reason}; to run it anyway, name it in accept_unproven"
+        )
+
+
+class EntropyMissing(LikesetError):
+    """The operating system's secure generator gave nothing, so no noise was drawn and nothing was released."""
