@@ -5,6 +5,9 @@
     LikesetError
     ├── InvalidArgument (also a ValueError)   an argument that cannot be used; names it, shows it, says what to do
     ├── BudgetExceeded                        a charge would pass an account's limit; nothing was charged
+    ├── UnknownEvent                          a record of a release that the accountant does not know; refused
+    ├── UnprovenPart                          a part without a proof that was not accepted by name
+    ├── EntropyMissing                        the secure generator gave nothing; no noise was drawn
     └── LedgerError                           the ledger cannot do what was asked; nothing was charged
         ├── LedgerUnreadable                  the file is no ledger, is damaged, or has a newer format
         ├── LedgerTampered                    entries were altered, removed or reordered
@@ -23,6 +26,7 @@ __all__ = [
     "BudgetExceeded",
     "ChargeRefused",
     "DifferentRequest",
+    "EntropyMissing",
     "InvalidArgument",
     "LedgerError",
     "LedgerTampered",
@@ -31,6 +35,8 @@ __all__ = [
     "LikesetError",
     "MessagePurged",
     "UnfinishedRequest",
+    "UnknownEvent",
+    "UnprovenPart",
 ]
 
 
@@ -152,4 +158,4 @@ class UnprovenPart(LikesetError):
 
 
 class EntropyMissing(LikesetError):
-    """The operating system's secure generator gave nothing, so no noise was drawn and nothing was released."""
+    """The secure generator of the system gave nothing, so no noise was drawn and nothing was released."""

@@ -1,0 +1,344 @@
+"""The closed vocabulary of what can be done to protected data, and the release that carries it.
+
+An event records what was done (which noise, of which scale, on which bounded quantity), never what it costs:
+the cost depends on the relation and is computed by ``accounting``. Events are frozen, compare by value, and
+travel as versioned JSON. A word that is not in the vocabulary is refused with ``UnknownEvent``: it is never
+priced at zero.
+
+The JSON form is a contract: ledgers keep it for years. Fields are never renamed or reinterpreted under the
+same ``VERSION``; a new kind of event may be added.
+"""
+
+import json
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from likeset.arguments import count, positive
+from likeset.errors import InvalidArgument, UnknownEvent
+from likeset.privacy.relation import InRange, Norm, Quantity, RowSum
+
+__all__ = [
+    "VERSION",
+    "Composition",
+    "Event",
+    "ExponentialChoice",
+    "Gaussian",
+    "Laplace",
+    "NoRelease",
+    "Observer",
+    "PaperAuction",
+    "Release",
+    "Repeated",
+    "Simulated",
+    "ThresholdAuction",
+    "Unbounded",
+    "as_json",
+    "dumps",
+    "from_json",
+    "loads",
+]
+
+VERSION = 1
+"""The version of the JSON form."""
+
+Value = TypeVar("Value", covariant=True)
+
+
+class Observer(StrEnum):
+    """Who looks on: what one owner hears is less than what owners hear who compare notes."""
+
+    ONE_OWNER = "one-owner"
+    COALITION = "coalition"
+
+
+@dataclass(frozen=True, slots=True)
+class NoRelease:
+    """Nothing that depends on the protected data was released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """Something was released about which nothing is proven."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Discrete Laplace noise of this scale, in the quantity's own units, on one number."""
+
+    scale: float
+    quantity: Quantity
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        _check_quantity(self.quantity, Norm.COORDINATE)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialChoice:
+    """One of several candidates, chosen with probability proportional to ``exp(rate * score)``.
+
+    The scores move by at most the quantity's sensitivity each, so the privacy loss lies in a range of width
+    ``2 * rate * sensitivity`` (*bounded range*), which costs less than pure privacy of that size.
+    """
+
+    rate: float
+    quantity: Quantity
+
+    def __post_init__(self) -> None:
+        positive("rate", self.rate)
+        _check_quantity(self.quantity, Norm.COORDINATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Discrete Gaussian noise on every coordinate of a vector that lies on a lattice.
+
+    Args:
+        sigma: scale of the noise, in the quantity's own units.
+        quantity: what the noise was added to, bounded in the Euclidean norm.
+        coordinates: how many coordinates were released.
+        spacing: distance between neighbouring lattice points, in the quantity's own units.
+    """
+
+    sigma: float
+    quantity: Quantity
+    coordinates: int
+    spacing: float
+
+    def __post_init__(self) -> None:
+        positive("sigma", self.sigma)
+        positive("spacing", self.spacing)
+        count("coordinates", self.coordinates)
+        _check_quantity(self.quantity, Norm.EUCLIDEAN)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdAuction:
+    """Owners of rank at most N = offset + discrete Laplace(1/epsilon) were asked, N new in each round.
+
+    Args:
+        epsilon: one over the scale of the noise on ranks.
+        observer: who hears who was asked.
+        rounds: how often bids were collected and a threshold drawn.
+        summary_released: whether anything about the rows so obtained was released between the rounds.
+    """
+
+    epsilon: float
+    observer: Observer
+    rounds: int
+    summary_released: bool
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        count("rounds", self.rounds)
+        if not isinstance(self.observer, Observer):
+            raise InvalidArgument("observer", repr(self.observer), "must be an Observer")
+        if not isinstance(self.summary_released, bool):
+            raise InvalidArgument("summary_released", repr(self.summary_released), "must be true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class PaperAuction:
+    """The paper's PrivAuction: rank i is asked with probability exp(-(i - 1) epsilon), independently.
+
+    Args:
+        epsilon: the paper's eps_auc.
+        owners: the paper's K.
+        rounds: the paper's p.
+        patience: the paper's tau: a row that was its owner's best in so many rounds is asked for.
+    """
+
+    epsilon: float
+    owners: int
+    rounds: int
+    patience: int
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        count("owners", self.owners)
+        count("rounds", self.rounds)
+        count("patience", self.patience)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The same thing done ``times`` times with fresh noise; later ones may depend on earlier results."""
+
+    event: "Event"
+    times: int
+
+    def __post_init__(self) -> None:
+        _check_event(self.event)
+        count("times", self.times)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Several things done to the same data; later ones may depend on earlier results."""
+
+    events: "tuple[Event, ...]"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.events, tuple):
+            raise InvalidArgument("events", type(self.events).__name__, "must be a tuple of events")
+        for event in self.events:
+            _check_event(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What would have been done with secret noise, done with seeded noise: it protects nobody."""
+
+    event: "Event"
+
+    def __post_init__(self) -> None:
+        _check_event(self.event)
+
+
+Event = (
+    NoRelease
+    | Unbounded
+    | Laplace
+    | ExponentialChoice
+    | Gaussian
+    | ThresholdAuction
+    | PaperAuction
+    | Repeated
+    | Composition
+    | Simulated
+)
+"""The whole vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Generic[Value]):
+    """A value that may leave, with the record of how it was made."""
+
+    value: Value
+    event: Event
+
+    def __post_init__(self) -> None:
+        _check_event(self.event)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether seeded noise was used: such a release is not private."""
+        return isinstance(self.event, Simulated)
+
+
+_KINDS: dict[str, type[Any]] = {
+    "none": NoRelease,
+    "unbounded": Unbounded,
+    "laplace": Laplace,
+    "exponential-choice": ExponentialChoice,
+    "gaussian": Gaussian,
+    "threshold-auction": ThresholdAuction,
+    "paper-auction": PaperAuction,
+    "repeated": Repeated,
+    "composition": Composition,
+    "simulated": Simulated,
+}
+_QUANTITIES: dict[str, type[Any]] = {"row-sum": RowSum, "in-range": InRange}
+_NAMES = {kind: name for name, kind in (_KINDS | _QUANTITIES).items()}
+_TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """One event as plain JSON values, without the version: for documents that carry their own."""
+    _check_event(event)
+    document: dict[str, Any] = _plain(event)
+    return document
+
+
+def from_json(document: object) -> Event:
+    """The event that ``as_json`` wrote; anything else is refused.
+
+    Raises:
+        UnknownEvent: for a kind, a field or a type that is not in the vocabulary.
+    """
+    event: Event = _build(document, _KINDS, "event")
+    return event
+
+
+def dumps(event: Event) -> str:
+    """One event as versioned JSON text: equal events give equal text."""
+    return json.dumps({"version": VERSION, "event": as_json(event)}, sort_keys=True, allow_nan=False)
+
+
+def loads(text: str) -> Event:
+    """The event that ``dumps`` wrote.
+
+    Raises:
+        UnknownEvent: for text of another version, or a word that is not in the vocabulary.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UnknownEvent("text", "is not JSON") from error
+    if not isinstance(document, dict) or set(document) != {"version", "event"}:
+        raise UnknownEvent("document", "must have exactly the fields version and event")
+    if type(document["version"]) is not int or document["version"] != VERSION:
+        raise UnknownEvent(f"version {document['version']!r}", f"this likeset reads version {VERSION}")
+    return from_json(document["event"])
+
+
+def _plain(thing: Any) -> Any:
+    if type(thing) in _NAMES:
+        values = {field.name: _plain(getattr(thing, field.name)) for field in fields(thing)}
+        return {"kind": _NAMES[type(thing)], **values}
+    if isinstance(thing, tuple):
+        return [_plain(part) for part in thing]
+    return thing.value if isinstance(thing, StrEnum) else thing
+
+
+def _build(document: object, kinds: dict[str, type[Any]], role: str) -> Any:
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise UnknownEvent(role, "must be an object with a field kind")
+    name = document["kind"]
+    if name not in kinds:
+        raise UnknownEvent(f"{role} {name!r}", "is not in the vocabulary: " + ", ".join(sorted(kinds)))
+    expected = fields(kinds[name])
+    if set(document) != {"kind", *(field.name for field in expected)}:
+        wanted = ", ".join(field.name for field in expected) or "none besides kind"
+        raise UnknownEvent(f"{role} {name!r}", f"must have exactly the fields: {wanted}")
+    values = {field.name: _value(document[field.name], field, name) for field in expected}
+    try:
+        return kinds[name](**values)
+    except InvalidArgument as error:
+        raise UnknownEvent(f"{role} {name!r}", str(error)) from error
+
+
+def _value(value: object, field: Any, name: str) -> Any:
+    """One field, built according to the type that its class declares."""
+    if field.type is Quantity:
+        return _build(value, _QUANTITIES, "quantity")
+    if field.type == "Event":
+        return _build(value, _KINDS, "event")
+    if field.type == "tuple[Event, ...]":
+        if not isinstance(value, list):
+            raise UnknownEvent(f"{name}.{field.name}", "must be a list of events")
+        return tuple(_build(part, _KINDS, "event") for part in value)
+    if issubclass(field.type, StrEnum):
+        try:
+            return field.type(value)
+        except ValueError:
+            raise UnknownEvent(f"{name}.{field.name}", f"must be one of {', '.join(field.type)}") from None
+    # JSON's true is a Python int: only an exact type is what the field says.
+    if type(value) not in _TYPES[field.type.__name__]:
+        raise UnknownEvent(f"{name}.{field.name}", f"must be a {field.type.__name__}")
+    return field.type(value)
+
+
+def _check_event(event: object) -> None:
+    if type(event) not in _KINDS.values():
+        raise UnknownEvent(type(event).__name__, "is not an event of the vocabulary")
+
+
+def _check_quantity(quantity: object, norm: Norm) -> None:
+    if type(quantity) not in _QUANTITIES.values():
+        raise InvalidArgument("quantity", type(quantity).__name__, "must be a bounded quantity")
+    if isinstance(quantity, RowSum | InRange) and quantity.norm is not norm:
+        raise InvalidArgument("quantity", quantity, f"must be bounded in the {norm} norm for this event")

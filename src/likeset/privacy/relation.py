@@ -1,0 +1,95 @@
+"""Neighbouring data, and how far a bounded quantity can move between neighbours.
+
+A sensitivity is never a number that somebody passes along: it is asked of the quantity, given the relation.
+Nothing here has a default.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from likeset.arguments import count, positive
+from likeset.errors import InvalidArgument
+
+__all__ = ["InRange", "Norm", "Quantity", "Relation", "RowSum"]
+
+
+class Relation(StrEnum):
+    """When two data sets count as neighbours."""
+
+    REPLACE_ONE = "replace-one"
+    """One unit's rows are replaced by others; the number of rows is public."""
+
+    ADD_OR_REMOVE = "add-or-remove"
+    """One unit's rows are added or removed; a declared public size takes the place of the number of rows."""
+
+
+class Norm(StrEnum):
+    """In which norm a row's contribution is bounded, and hence which noise the bound is good for."""
+
+    EUCLIDEAN = "euclidean"
+    """The whole vector: what Gaussian noise on all coordinates needs."""
+
+    COORDINATE = "coordinate"
+    """Each coordinate by itself: what a noisy choice of a coordinate, or noise on a single one, needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSum:
+    """A sum over rows, each of which contributes a vector of norm at most ``radius``.
+
+    Args:
+        norm: the norm in which a contribution is bounded.
+        radius: the bound.
+        rows: how many of the summed rows one unit of privacy can change: 1 if the unit is a row, r if it is
+            an id with at most r rows.
+    """
+
+    norm: Norm
+    radius: float
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.norm, Norm):
+            raise InvalidArgument("norm", repr(self.norm), "must be a Norm")
+        positive("radius", self.radius)
+        count("rows", self.rows)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """The largest distance between the sums of two neighbours.
+
+        A removed row takes at most ``radius`` with it; a replaced one moves from one end of a diameter to the
+        other.
+        """
+        match relation:
+            case Relation.ADD_OR_REMOVE:
+                return self.rows * self.radius
+            case Relation.REPLACE_ONE:
+                return 2.0 * self.rows * self.radius
+
+
+@dataclass(frozen=True, slots=True)
+class InRange:
+    """One number that lies between two public bounds whatever the data are (a share lies in [0, 1])."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
+            raise InvalidArgument("upper", self.upper, f"must be finite and above lower = {self.lower}")
+
+    @property
+    def norm(self) -> Norm:
+        """A single number is a coordinate by itself."""
+        return Norm.COORDINATE
+
+    def sensitivity(self, relation: Relation) -> float:
+        """The width of the range: nothing more is known, under either relation."""
+        if not isinstance(relation, Relation):
+            raise InvalidArgument("relation", repr(relation), "must be a Relation")
+        return self.upper - self.lower
+
+
+Quantity = RowSum | InRange
+"""Everything that noise may be added to."""

@@ -1,0 +1,133 @@
+"""Events: a closed vocabulary that survives a round trip through JSON and refuses every other word."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from likeset.errors import InvalidArgument, UnknownEvent
+from likeset.privacy import events as ev
+from likeset.privacy.relation import InRange, Norm, RowSum
+
+_sizes = st.integers(1, 10**6)
+_positive = st.floats(1e-9, 1e9)
+_sums = st.builds(RowSum, norm=st.just(Norm.COORDINATE), radius=_positive, rows=_sizes)
+_ranges = st.builds(InRange, lower=st.floats(-10, 0), upper=st.floats(0.5, 10))
+_leaves: st.SearchStrategy[ev.Event] = st.one_of(
+    st.just(ev.NoRelease()),
+    st.builds(ev.Unbounded, reason=st.text(max_size=20)),
+    st.builds(ev.Laplace, scale=_positive, quantity=_sums | _ranges),
+    st.builds(ev.ExponentialChoice, rate=_positive, quantity=_sums),
+    st.builds(
+        ev.Gaussian,
+        sigma=_positive,
+        quantity=st.builds(RowSum, norm=st.just(Norm.EUCLIDEAN), radius=_positive, rows=_sizes),
+        coordinates=_sizes,
+        spacing=_positive,
+    ),
+    st.builds(
+        ev.ThresholdAuction,
+        epsilon=_positive,
+        observer=st.sampled_from(ev.Observer),
+        rounds=_sizes,
+        summary_released=st.booleans(),
+    ),
+    st.builds(ev.PaperAuction, epsilon=_positive, owners=_sizes, rounds=_sizes, patience=_sizes),
+)
+events: st.SearchStrategy[ev.Event] = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        st.builds(ev.Repeated, event=inner, times=_sizes),
+        st.builds(ev.Composition, events=st.lists(inner, max_size=3).map(tuple)),
+        st.builds(ev.Simulated, event=inner),
+    ),
+    max_leaves=5,
+)
+
+
+@given(event=events)
+def test_every_event_survives_a_round_trip_as_text(event: ev.Event) -> None:
+    text = ev.dumps(event)
+    assert ev.loads(text) == event
+    assert ev.dumps(ev.loads(text)) == text
+
+
+@given(event=events, other=events)
+def test_equal_text_means_equal_events(event: ev.Event, other: ev.Event) -> None:
+    assert (ev.dumps(event) == ev.dumps(other)) == (event == other)
+
+
+def test_every_kind_of_the_vocabulary_has_a_name_in_json() -> None:
+    assert {kind.__name__ for kind in ev._KINDS.values()} == {kind.__name__ for kind in ev.Event.__args__}
+
+
+_GAUSSIAN = {
+    "kind": "gaussian",
+    "sigma": 8.0,
+    "quantity": {"kind": "row-sum", "norm": "euclidean", "radius": 1.0, "rows": 1},
+    "coordinates": 280,
+    "spacing": 1e-6,
+}
+
+
+def _changed(**changes: Any) -> dict[str, Any]:
+    return {**_GAUSSIAN, **changes}
+
+
+def test_the_json_of_a_gaussian_is_what_ledgers_hold() -> None:
+    assert ev.as_json(ev.from_json(_GAUSSIAN)) == _GAUSSIAN
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {},
+        {"kind": "free"},
+        {"kind": ["gaussian"]},
+        _changed(kind="laplace"),
+        _changed(extra=1),
+        {key: value for key, value in _GAUSSIAN.items() if key != "spacing"},
+        _changed(sigma="8"),
+        _changed(sigma=True),
+        _changed(sigma=0.0),
+        _changed(coordinates=2.0),
+        _changed(quantity=8.0),
+        _changed(quantity={"kind": "row-sum", "norm": "manhattan", "radius": 1.0, "rows": 1}),
+        _changed(quantity={"kind": "row-sum", "norm": "coordinate", "radius": 1.0, "rows": 1}),
+        {"kind": "repeated", "times": 2, "event": {"kind": "free"}},
+        {"kind": "composition", "events": {"kind": "none"}},
+    ],
+)
+def test_what_is_not_in_the_vocabulary_is_refused(document: object) -> None:
+    with pytest.raises(UnknownEvent):
+        ev.from_json(document)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", 1.0, True, None])
+def test_another_version_is_refused(version: object) -> None:
+    with pytest.raises(UnknownEvent, match="version"):
+        ev.loads(json.dumps({"version": version, "event": {"kind": "none"}}))
+
+
+def test_text_that_is_not_json_is_refused() -> None:
+    with pytest.raises(UnknownEvent, match="not JSON"):
+        ev.loads("gaussian")
+
+
+def test_gaussian_noise_needs_a_euclidean_bound() -> None:
+    """A bound on each coordinate says nothing about the length of a vector of d such (sqrt(d) times it)."""
+    with pytest.raises(InvalidArgument, match="euclidean"):
+        ev.Gaussian(
+            sigma=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1), coordinates=2, spacing=0.1
+        )
+
+
+def test_a_release_carries_an_event_and_nothing_else_will_do() -> None:
+    assert not ev.Release(1.0, ev.NoRelease()).simulated
+    assert ev.Release(1.0, ev.Simulated(ev.NoRelease())).simulated
+    with pytest.raises(UnknownEvent):
+        ev.Release(1.0, "gaussian")  # type: ignore[arg-type]
