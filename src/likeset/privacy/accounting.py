@@ -1,0 +1,174 @@
+"""From what was done to what it costs. Proofs: docs/proofs/accounting.md.
+
+Two questions, two answers:
+
+* ``guarantee`` prices a plan that was fixed in advance, by the tightest bound that is valid for it;
+* ``Filter`` adds up charges that were chosen one after the other, each perhaps because of what the earlier
+ones
+  showed. Only bounds that survive such a choice are used: concentrated (zCDP) and pure privacy.
+
+An event outside the vocabulary is refused; a known one without a proof has no finite price.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self, assert_never
+
+from likeset.errors import UnknownEvent
+from likeset.privacy import events as ev
+from likeset.privacy import loss
+from likeset.privacy.guarantee import Basis, Guarantee, checked_delta
+from likeset.privacy.relation import Relation
+
+__all__ = ["Filter", "concentrated", "guarantee", "obstacles", "pure"]
+
+
+def guarantee(event: ev.Event, *, relation: Relation, delta: float) -> Guarantee:
+    """The tightest proven guarantee for a plan that was fixed before any data were read.
+
+    Later steps of the plan may depend on the results of earlier ones; which steps there are may not.
+
+    Args:
+        event: what is done, all of it.
+        relation: what neighbouring data are.
+        delta: the probability that may be left out; at 0 only pure guarantees are finite.
+    """
+    delta = checked_delta(delta)
+    reasons = obstacles(event)
+    if reasons:
+        return _none(delta, relation, "; ".join(reasons))
+    parts = loss.Parts.of(_priced(event, relation))
+    epsilon, note = parts.epsilon(delta)
+    if math.isinf(epsilon):
+        return _none(delta, relation, "no finite epsilon at this delta")
+    return Guarantee(epsilon=epsilon, delta=delta, relation=relation, basis=Basis.PROVEN, note=note)
+
+
+def concentrated(event: ev.Event, relation: Relation) -> float:
+    """The event's price in zero-concentrated privacy (the rho of zCDP); infinite if there is none."""
+    return math.inf if obstacles(event) else sum(part.rho * times for part, times in _priced(event, relation))
+
+
+def pure(event: ev.Event, relation: Relation) -> float:
+    """The event's price in pure privacy (epsilon at delta = 0); infinite if there is none."""
+    return math.inf if obstacles(event) else sum(part.pure * times for part, times in _priced(event, relation))
+
+
+def obstacles(event: ev.Event) -> tuple[str, ...]:
+    """Why the event has no proven price: empty if it has one."""
+    found: dict[str, None] = {}
+    for leaf, _ in _leaves(event):
+        match leaf:
+            case ev.Simulated():
+                found["simulated noise: not private"] = None
+            case ev.PaperAuction():
+                found["the paper's auction is not private: docs/proofs/paper-auction.md"] = None
+            case ev.ThresholdAuction(summary_released=True):
+                found["threshold auction with releases about the rows that it obtained: no proof"] = None
+            case ev.Unbounded(reason=reason):
+                found[f"unbounded: {reason}"] = None
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What one account has spent, for charges chosen one after the other.
+
+    Start with ``Filter.empty``, ``add`` each charge as it is made, and compare ``with_next.epsilon`` with the
+    limit before the next one: the limit then holds for the whole, however the charges were chosen. An account
+    with a single charge is a plan fixed in advance and is priced as one.
+
+    Args:
+        relation: what neighbouring data are, for the life of the account.
+        delta: the delta of the limit, for the life of the account.
+        rho: concentrated privacy spent so far.
+        spent_purely: pure privacy spent so far.
+        charges: how many charges were not free.
+        first: the first of them.
+    """
+
+    relation: Relation
+    delta: float
+    rho: float
+    spent_purely: float
+    charges: int
+    first: ev.Event
+
+    @classmethod
+    def empty(cls, *, relation: Relation, delta: float) -> Self:
+        """An account on which nothing was spent."""
+        return cls(
+            relation=relation,
+            delta=checked_delta(delta),
+            rho=0.0,
+            spent_purely=0.0,
+            charges=0,
+            first=ev.NoRelease(),
+        )
+
+    def add(self, event: ev.Event) -> Self:
+        """The account after one more charge."""
+        rho, epsilon = concentrated(event, self.relation), pure(event, self.relation)
+        if rho == 0.0:
+            return self
+        return replace(
+            self,
+            rho=self.rho + rho,
+            spent_purely=self.spent_purely + epsilon,
+            charges=self.charges + 1,
+            first=self.first if self.charges else event,
+        )
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon spent so far, at the account's delta."""
+        if self.charges == 1:
+            return min(self._adaptive(), guarantee(self.first, relation=self.relation, delta=self.delta).epsilon)
+        return self._adaptive()
+
+    def _adaptive(self) -> float:
+        # Either bound may be the one that holds in the end: docs/proofs/accounting.md, "Two filters at once".
+        return min(self.spent_purely, loss.epsilon_of_rho(self.rho, self.delta))
+
+
+def _none(delta: float, relation: Relation, note: str) -> Guarantee:
+    return Guarantee(epsilon=math.inf, delta=delta, relation=relation, basis=Basis.NONE, note=note)
+
+
+def _leaves(event: ev.Event, times: int = 1) -> Iterator[tuple[ev.Event, int]]:
+    """The single steps, each with how often it is done; a simulated part stays whole."""
+    match event:
+        case ev.Composition(events=events):
+            for part in events:
+                yield from _leaves(part, times)
+        case ev.Repeated(event=inner, times=more):
+            yield from _leaves(inner, times * more)
+        case _:
+            yield event, times
+
+
+def _priced(event: ev.Event, relation: Relation) -> Iterator[tuple[loss.Part, int]]:
+    """Each step of an event without obstacles as a kind of privacy loss, with how often it is incurred."""
+    for leaf, times in _leaves(event):
+        match leaf:
+            case ev.NoRelease():
+                pass
+            case ev.Laplace(scale=scale, quantity=quantity):
+                yield loss.Pure(quantity.sensitivity(relation) / scale), times
+            case ev.ExponentialChoice(rate=rate, quantity=quantity):
+                yield loss.BoundedRange(2.0 * rate * quantity.sensitivity(relation)), times
+            case ev.Gaussian(sigma=sigma, quantity=quantity, coordinates=coordinates, spacing=spacing):
+                shift = quantity.sensitivity(relation) / sigma
+                yield loss.Normal(shift, loss.rounding_distance(coordinates, sigma / spacing)), times
+            case ev.ThresholdAuction(epsilon=epsilon, observer=observer, rounds=rounds):
+                # One owner hears one bit; over several rounds what others were asked shapes what it is asked.
+                alone = observer is ev.Observer.ONE_OWNER and rounds == 1
+                yield loss.Pure(epsilon if alone else epsilon + math.log1p(math.exp(-epsilon))), times *
+                rounds
+            case ev.Unbounded() | ev.PaperAuction() | ev.Simulated():
+                raise UnknownEvent(type(leaf).__name__, "has no price")
+            case ev.Composition() | ev.Repeated():
+                raise AssertionError("taken apart by _leaves")
+            case _:
+                assert_never(leaf)

@@ -1,0 +1,62 @@
+"""The statement at the end: how much, under which relation, and on whose word."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from likeset.errors import InvalidArgument
+from likeset.privacy.relation import Relation
+
+__all__ = ["Basis", "Guarantee", "checked_delta"]
+
+
+class Basis(StrEnum):
+    """On whose word a guarantee rests."""
+
+    PROVEN = "proven"
+    """A proof in docs/proofs covers what was done."""
+
+    CLAIMED = "claimed"
+    """The paper says so; shown for comparison only."""
+
+    NONE = "none"
+    """Nobody can say: the epsilon is infinite and the note says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy under a relation, on a basis.
+
+    Args:
+        epsilon: the bound; infinite if, and only if, there is none.
+        delta: the probability that is left out.
+        relation: what neighbouring data are.
+        basis: on whose word.
+        note: how it was computed, or what stands in the way.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    basis: Basis
+    note: str
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise InvalidArgument("epsilon", self.epsilon, "must be zero or more")
+        # A number beside the word "none" would be read as a number.
+        if math.isinf(self.epsilon) != (self.basis is Basis.NONE):
+            raise InvalidArgument("basis", self.basis, f"does not go with epsilon = {self.epsilon}")
+
+    def __str__(self) -> str:
+        if self.basis is Basis.NONE:
+            return f"no guarantee ({self.note})"
+        return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g}, {self.relation}, {self.basis}"
+
+
+def checked_delta(delta: float) -> float:
+    """A probability that can stand in a guarantee."""
+    if isinstance(delta, bool) or not 0.0 <= delta < 1.0:
+        raise InvalidArgument("delta", delta, "must be at least 0 and below 1")
+    return float(delta)
