@@ -47,12 +47,16 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float) -> Guarantee
 
 def concentrated(event: ev.Event, relation: Relation) -> float:
     """The event's price in zero-concentrated privacy (the rho of zCDP); infinite if there is none."""
-    return math.inf if obstacles(event) else sum(part.rho * times for part, times in _priced(event, relation))
+    if obstacles(event):
+        return math.inf
+    return sum(part.rho * times for part, times in _priced(event, relation))
 
 
 def pure(event: ev.Event, relation: Relation) -> float:
     """The event's price in pure privacy (epsilon at delta = 0); infinite if there is none."""
-    return math.inf if obstacles(event) else sum(part.pure * times for part, times in _priced(event, relation))
+    if obstacles(event):
+        return math.inf
+    return sum(part.pure * times for part, times in _priced(event, relation))
 
 
 def obstacles(event: ev.Event) -> tuple[str, ...]:
@@ -124,7 +128,8 @@ class Filter:
     def epsilon(self) -> float:
         """Epsilon spent so far, at the account's delta."""
         if self.charges == 1:
-            return min(self._adaptive(), guarantee(self.first, relation=self.relation, delta=self.delta).epsilon)
+            planned = guarantee(self.first, relation=self.relation, delta=self.delta)
+            return min(self._adaptive(), planned.epsilon)
         return self._adaptive()
 
     def _adaptive(self) -> float:
@@ -163,9 +168,9 @@ def _priced(event: ev.Event, relation: Relation) -> Iterator[tuple[loss.Part, in
                 yield loss.Normal(shift, loss.rounding_distance(coordinates, sigma / spacing)), times
             case ev.ThresholdAuction(epsilon=epsilon, observer=observer, rounds=rounds):
                 # One owner hears one bit; over several rounds what others were asked shapes what it is asked.
-                alone = observer is ev.Observer.ONE_OWNER and rounds == 1
-                yield loss.Pure(epsilon if alone else epsilon + math.log1p(math.exp(-epsilon))), times *
-                rounds
+                alone = observer is ev.Observer.ONE_OWNER and rounds * times == 1
+                jointly = epsilon + math.log1p(math.exp(-epsilon))
+                yield loss.Pure(epsilon if alone else jointly), times * rounds
             case ev.Unbounded() | ev.PaperAuction() | ev.Simulated():
                 raise UnknownEvent(type(leaf).__name__, "has no price")
             case ev.Composition() | ev.Repeated():

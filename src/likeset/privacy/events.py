@@ -119,6 +119,9 @@ class Gaussian:
 class ThresholdAuction:
     """Owners of rank at most N = offset + discrete Laplace(1/epsilon) were asked, N new in each round.
 
+    Rounds in which an owner's bid depends on what it was asked for earlier belong into one event; separate
+    events stand for auctions whose bids do not depend on one another's results.
+
     Args:
         epsilon: one over the scale of the noise on ranks.
         observer: who hears who was asked.

@@ -33,7 +33,7 @@ class Pure:
 
     @property
     def rho(self) -> float:
-        """Pure privacy is concentrated: epsilon²/2 (Bun and Steinke 2016, Prop. 3.3), and never above epsilon."""
+        """Pure privacy is concentrated: epsilon²/2 (Bun and Steinke 2016, Prop. 3.3), at most epsilon."""
         return min(self.pure**2 / 2.0, self.pure)
 
 
@@ -50,7 +50,7 @@ class BoundedRange:
 
     @property
     def rho(self) -> float:
-        """By Hoeffding's lemma: width²/8 (Cesar and Rogers 2021, Lemma 3.2), and never above the width."""
+        """By Hoeffding's lemma: width²/8 (Cesar and Rogers 2021, Lemma 3.2), at most the width."""
         return min(self.width**2 / 8.0, self.width)
 
 
@@ -151,9 +151,8 @@ def rounding_distance(coordinates: int, sigma: float) -> float:
 
 
 def _from_renyi(curve: NDArray[np.float64], delta: float) -> float:
-    from dp_accounting.rdp import compute_epsilon  # imported late: it takes seconds that most commands never
-
-    need
+    # Imported late, here and below: loading the library takes seconds that most commands never need.
+    from dp_accounting.rdp import compute_epsilon
 
     return float(compute_epsilon(_ORDERS.tolist(), curve.tolist(), delta)[0])
 
