@@ -226,7 +226,7 @@ def _integer_vector(domains: Any) -> Any:
 
 
 def _enable() -> None:
-    """OpenDP calls constructors outside its own audited core ``contrib``; all samplers that we use are among them."""
+    """Allow what OpenDP calls ``contrib``: every sampler that we use is still filed under it."""
     from opendp.mod import enable_features
 
     enable_features("contrib")

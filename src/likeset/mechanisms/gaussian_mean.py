@@ -1,0 +1,169 @@
+"""Private mean of unit-norm feature rows: discrete Gaussian noise on an integer sum.
+
+Floating-point noise on floating-point sums is not what a proof speaks of, so nothing here depends on
+rounding: each row is truncated toward zero onto a lattice of spacing ``SPACING``, its integer norm is
+checked, and integers are summed and noised.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset.arguments import Rows, count, matrix, positive
+from likeset.errors import InvalidArgument
+from likeset.privacy.calibration import gaussian_sigma
+from likeset.privacy.events import Gaussian, Release
+from likeset.privacy.noise import Integers, Noise, released
+from likeset.privacy.relation import Norm, Relation, RowSum
+
+__all__ = ["SPACING", "Plan", "plan", "plan_with_sigma", "run", "unit_rows"]
+
+_STEPS = 2**30  # lattice steps per unit: squares of a row's coordinates still add up within 64 bits
+SPACING = 1.0 / _STEPS
+"""Distance between neighbouring lattice points: far below any useful noise."""
+
+# A row of float32 features misses the unit sphere by about 1e-7: it is scaled back. Further out is a mistake.
+_TOLERANCE = 1e-4
+_MOST_ROWS = 2**31
+_BLOCK = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be released: a mean over ``size`` rows with noise of scale ``sigma`` on the sum.
+
+    Args:
+        quantity: the sum, bounded in the Euclidean norm.
+        size: the public number of rows (replace-one) or the declared one (add-or-remove): the divisor.
+        dimension: the number of coordinates.
+        sigma: the scale of the noise on each coordinate of the sum.
+        relation: what neighbouring data are.
+    """
+
+    quantity: RowSum
+    size: int
+    dimension: int
+    sigma: float
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        count("size", self.size, most=_MOST_ROWS, most_is="so that sums stay within 64 bits")
+        if self.quantity.radius != 1.0:
+            raise InvalidArgument("quantity", self.quantity, "must be a sum of rows of norm at most 1")
+        if self.sigma > 2.0**20:
+            raise InvalidArgument(
+                "sigma", self.sigma, "must be at most 2^20, so that sums stay within 64 bits"
+            )
+        _ = self.event
+
+    @property
+    def event(self) -> Gaussian:
+        """What it is, for the accountant."""
+        return Gaussian(sigma=self.sigma, quantity=self.quantity, coordinates=self.dimension, spacing=SPACING)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Of the noise on each coordinate of the released mean: public, and needed to correct for it."""
+        return self.sigma / self.size
+
+
+def unit_rows(rows: int) -> RowSum:
+    """A sum of rows of norm at most 1, of which one unit of privacy can change ``rows``."""
+    return RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows)
+
+
+def plan(
+    quantity: RowSum, *, size: int, dimension: int, relation: Relation, epsilon: float, delta: float
+) -> Plan:
+    """The least noise that (epsilon, delta) allows.
+
+    Args:
+        quantity: the sum to protect: ``unit_rows(1)`` for a target whose unit of privacy is a row.
+        size: the public or declared number of rows.
+        dimension: the number of coordinates.
+        relation: what neighbouring data are.
+        epsilon: the budget of this one release.
+        delta: the probability that may be left out; above zero.
+    """
+    sigma = gaussian_sigma(
+        quantity,
+        coordinates=count("dimension", dimension),
+        spacing=SPACING,
+        relation=relation,
+        epsilon=epsilon,
+        delta=delta,
+    )
+    return Plan(quantity=quantity, size=size, dimension=dimension, sigma=sigma, relation=relation)
+
+
+def plan_with_sigma(quantity: RowSum, *, size: int, dimension: int, relation: Relation, sigma: float) -> Plan:
+    """Noise of a given scale on the sum; what that costs is for the accountant to say."""
+    return Plan(
+        quantity=quantity,
+        size=size,
+        dimension=count("dimension", dimension),
+        sigma=positive("sigma", sigma),
+        relation=relation,
+    )
+
+
+def run(plan: Plan, features: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
+    """The noisy mean of the rows.
+
+    Args:
+        plan: made before the data were read.
+        features: one row per record, of unit norm: the ``paired`` feature map. The paper's own features reach
+            norm sqrt(2) and are refused.
+        noise: where the noise comes from.
+
+    Raises:
+        InvalidArgument: for a wrong shape or a row that is longer than 1. Nothing was released then; whoever
+            tells another party about it tells it something about a row.
+
+    Privacy contract:
+        Protects:  one unit's rows in ``features``, under ``plan.relation``.
+        Reveals:   the returned mean and nothing else.
+        Costs:     ``plan.event``, fixed before data are read.
+        Assumes:   rows have norm at most 1 (checked on integers); a unit has at most ``plan.quantity.rows``
+            rows.
+        Basis:     proven, docs/proofs/gaussian-mean.md
+    """
+    # Under add-or-remove the number of rows is itself protected: only the declared size may be used or spoken
+    # of.
+    fixed_size = plan.relation is Relation.REPLACE_ONE
+    rows = matrix("features", features, allow_empty=not fixed_size)
+    if rows.shape[1] != plan.dimension:
+        raise InvalidArgument(
+            "features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned"
+        )
+    if fixed_size and len(rows) != plan.size:
+        raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
+    if len(rows) > _MOST_ROWS:
+        raise InvalidArgument("features", "too many rows", f"must have at most {_MOST_ROWS} rows")
+    total = np.zeros(plan.dimension, dtype=np.int64)
+    for first in range(0, len(rows), _BLOCK):
+        total += _on_lattice(rows[first : first + _BLOCK], first).sum(axis=0)
+    noisy = total + noise.discrete_gaussian(plan.sigma * _STEPS, plan.dimension)
+    return released(noisy.astype(np.float64) / (float(_STEPS) * plan.size), plan.event, noise)
+
+
+def _on_lattice(rows: Rows, first: int) -> Integers:
+    """Rows as lattice points of norm at most 1, each a function of itself alone."""
+    wide = rows.astype(np.float64)
+    with np.errstate(over="ignore"):  # an infinite norm is too long, which is all that matters
+        norms = np.linalg.norm(wide, axis=1)
+    long = np.flatnonzero(norms > 1.0 + _TOLERANCE)
+    if len(long):
+        raise InvalidArgument(
+            "features",
+            f"array with {rows.shape[1]} columns",
+            f"row {first + int(long[0])} is longer than 1; use the paired feature map",
+        )
+    points: Integers = np.trunc(wide / np.maximum(norms, 1.0)[:, None] * _STEPS).astype(np.int64)
+    # Division can leave a row a hair outside; one more step toward zero on each coordinate brings it in.
+    outside = (points**2).sum(axis=1) > _STEPS**2
+    points[outside] -= np.sign(points[outside])
+    if ((points**2).sum(axis=1) > _STEPS**2).any():
+        raise AssertionError("a truncated row is longer than 1")
+    return points

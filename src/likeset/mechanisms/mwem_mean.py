@@ -1,0 +1,216 @@
+"""The paper's Algorithm 2: private mean of features by multiplicative weights (its hash function h_2).
+
+The algorithm keeps a distribution over all grid points of [-1, 1]^d. Each update multiplies it by ``exp(s_i *
+c)`` for one coordinate i, so it always is a product of exponentially tilted uniform distributions: one tilt
+per coordinate is the whole state (the paper's Lemma 1 needs d/eta numbers), and the mean of a tilted uniform
+grid has a closed form.
+
+Sums are counted in grid steps, so they are integers and the noise is integer noise.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset.arguments import count, matrix, positive
+from likeset.errors import InvalidArgument
+from likeset.privacy.events import Composition, ExponentialChoice, Laplace, Release, Repeated
+from likeset.privacy.noise import Integers, Noise, released
+from likeset.privacy.relation import Norm, Relation, RowSum
+
+__all__ = ["MwemMean", "Plan", "State", "grid_mean", "plan", "rounded", "run"]
+
+Vector = NDArray[np.float64]
+
+_TOLERANCE = 1e-6  # by how much a float32 cosine may miss [-1, 1] before it is a mistake rather than rounding
+_SERIES_BELOW = 0.05  # where coth(y) - 1/y would cancel
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be released: ``iterations`` noisy choices and measurements, and the mean that they lead to.
+
+    Args:
+        size: the public number of rows (the paper's q).
+        dimension: the number of features (d); the grid has step 1/d (eta).
+        epsilon: the paper's eps: the rate of the choices, and one over the scale of the measurements.
+        iterations: the paper's T.
+        rows: how many rows one unit of privacy can change.
+        relation: what neighbouring data are.
+    """
+
+    size: int
+    dimension: int
+    epsilon: float
+    iterations: int
+    rows: int
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        count("size", self.size, most=2**31)
+        count("dimension", self.dimension, most=2**20)
+        count("iterations", self.iterations)
+        positive("epsilon", self.epsilon)
+        _ = self.event
+
+    @property
+    def quantity(self) -> RowSum:
+        """A sum of rows whose coordinates lie in [-1, 1]."""
+        return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=self.rows)
+
+    @property
+    def event(self) -> Repeated:
+        """What it is, for the accountant: T times a choice and a measurement."""
+        choice = ExponentialChoice(rate=self.epsilon, quantity=self.quantity)
+        measurement = Laplace(scale=1.0 / self.epsilon, quantity=self.quantity)
+        return Repeated(Composition((choice, measurement)), self.iterations)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that a later call needs of an earlier one: public, because it follows from what was released.
+
+    Args:
+        tilts: of each coordinate's last distribution (the paper's P_T).
+        mean: as last released, in units of the grid [-1, 1].
+    """
+
+    tilts: Vector
+    mean: Vector
+
+    @classmethod
+    def uniform(cls, dimension: int) -> Self:
+        """Before anything was released."""
+        return cls(tilts=np.zeros(dimension), mean=np.zeros(dimension))
+
+
+@dataclass(frozen=True, slots=True)
+class MwemMean:
+    """A mean released by multiplicative weights.
+
+    Args:
+        mean: of the features, in their own units.
+        changed: the coordinates in which it differs from the last one released (from zero, the first time).
+        state: where the next call may start.
+    """
+
+    mean: Vector
+    changed: tuple[int, ...]
+    state: State
+
+
+def plan(
+    *, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation
+) -> Plan:
+    """The algorithm at given parameters; ``privacy.calibration.mwem_epsilon`` fits epsilon to a budget."""
+    return Plan(
+        size=size,
+        dimension=dimension,
+        epsilon=epsilon,
+        iterations=iterations,
+        rows=rows,
+        relation=relation,
+    )
+
+
+def run(plan: Plan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:
+    """The paper's h_2 of the rows.
+
+    Args:
+        plan: made before the data were read.
+        features: one row per record, coordinates within ``sqrt(2/d)`` of zero: the paper's feature map.
+        noise: where the noise comes from.
+        start: the state that the last call returned; it continues from that call's last distribution. The
+            first call starts from the uniform one.
+
+    Raises:
+        InvalidArgument: for a wrong shape or a coordinate out of bounds. Nothing was released then; whoever
+            tells another party about it tells it something about a row.
+
+    Privacy contract:
+        Protects:  one unit's rows in ``features``, under ``plan.relation``.
+        Reveals:   the chosen coordinates, their noisy sums, and what follows from them: all of ``MwemMean``.
+        Costs:     ``plan.event``, fixed before data are read; each call costs it again.
+        Assumes:   coordinates within bounds (checked); a unit has at most ``plan.rows`` rows.
+        Basis:     proven, docs/proofs/mwem-mean.md
+    """
+    sums = _sums(plan, features, noise)
+    before = State.uniform(plan.dimension) if start is None else start
+    if before.tilts.shape != (plan.dimension,) or before.mean.shape != (plan.dimension,):
+        raise InvalidArgument("start", f"state of dimension {len(before.tilts)}", "belongs to another plan")
+    tilts = before.tilts.copy()
+    means = grid_mean(tilts, plan.dimension)
+    at_start = means.copy()
+    # The average is kept as a difference from the start: a coordinate that nobody touched stays exactly the
+    # same.
+    drift = np.zeros(plan.dimension)
+    steps = plan.size * plan.dimension  # a mean of 1 is a sum of so many grid steps
+    predicted = np.rint(means * steps).astype(np.int64)
+    measured = noise.discrete_laplace(plan.dimension / plan.epsilon, plan.iterations)
+    for draw in measured.tolist():
+        # Alg. 2, line 5: the coordinate that is predicted worst, chosen noisily.
+        chosen = noise.exponential_choice(np.abs(predicted - sums), plan.epsilon / plan.dimension)
+        # Alg. 2, line 6: a noisy sum, and a tilt towards it; everything divided by 2q as there.
+        seen = (int(sums[chosen]) + draw) / steps
+        tilts[chosen] += (seen - means[chosen]) / 2.0
+        means[chosen] = grid_mean(tilts[chosen : chosen + 1], plan.dimension)[0]
+        predicted[chosen] = round(float(means[chosen]) * steps)
+        drift += means - at_start
+    mean = at_start + drift / plan.iterations
+    value = MwemMean(
+        mean=math.sqrt(2.0 / plan.dimension) * mean,
+        changed=tuple(np.flatnonzero(mean != before.mean).tolist()),
+        state=State(tilts=tilts, mean=mean),
+    )
+    return released(value, plan.event, noise)
+
+
+def rounded(features: ArrayLike, noise: Noise) -> Integers:
+    """Rows on the grid, in steps of 1/d, without bias (the paper's Quantization, k*eta for its k*eps)."""
+    rows = matrix("features", features, allow_empty=True)
+    dimension = rows.shape[1]
+    scaled = rows.astype(np.float64) * math.sqrt(dimension / 2.0)
+    if (np.abs(scaled) > 1.0 + _TOLERANCE).any():
+        raise InvalidArgument(
+            "features", f"array with {dimension} columns", f"must lie within sqrt(2/{dimension}) of zero"
+        )
+    inside = np.clip(scaled, -1.0, 1.0) * dimension
+    down = np.floor(inside)
+    return np.asarray(down + noise.rounding(inside - down), dtype=np.int64)
+
+
+def grid_mean(tilts: Vector, dimension: int) -> Vector:
+    """Mean of the distribution proportional to exp(tilt * s) on the grid {-1, -1 + 1/d, ..., 1}.
+
+    With n = 2d + 1 points of spacing 1/d and x = tilt/d it is (n/2 coth(n x/2) - 1/2 coth(x/2))/d; both poles
+    at zero cancel, so each coth is replaced by coth(y) - 1/y, which is smooth there and 1 far out.
+    """
+    points = 2 * dimension + 1
+    half = tilts / (2.0 * dimension)
+    mean: Vector = (points * _langevin(points * half) - _langevin(half)) / (2.0 * dimension)
+    return mean
+
+
+def _langevin(y: Vector) -> Vector:
+    """coth(y) - 1/y, by its series near zero."""
+    near = np.abs(y) < _SERIES_BELOW
+    safe = np.where(near, 1.0, y)
+    square = y * y
+    series = y / 3.0 * (1.0 - square / 15.0 * (1.0 - 2.0 * square / 21.0 * (1.0 - square / 10.0)))
+    far: Vector = np.where(near, series, 1.0 / np.tanh(safe) - 1.0 / safe)
+    return far
+
+
+def _sums(plan: Plan, features: ArrayLike, noise: Noise) -> Integers:
+    fixed_size = plan.relation is Relation.REPLACE_ONE
+    rows = matrix("features", features, allow_empty=not fixed_size)
+    if rows.shape[1] != plan.dimension:
+        raise InvalidArgument(
+            "features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned"
+        )
+    if fixed_size and len(rows) != plan.size:
+        raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
+    return np.asarray(rounded(rows, noise).sum(axis=0), dtype=np.int64)
