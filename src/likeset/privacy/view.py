@@ -1,8 +1,8 @@
 """Who observes, and whose rows are protected: every guarantee and every budget is stated for one such view.
 
-A coalition of owners is a view of its own, because owners may compare what they heard. ``View.owners(data)`` is
-the widest one, *any* coalition of owners (other than the one whose data set it is); a guarantee for it holds for
-every smaller coalition.
+A coalition of owners is a view of its own, because owners may compare what they heard. ``View.owners(data)``
+is the widest one, *any* coalition of owners (other than the one whose data set it is); a guarantee for it
+holds for every smaller coalition.
 """
 
 import re
@@ -71,7 +71,7 @@ class View:
         return cls("consumer", protected)
 
     def covers(self, other: "View") -> bool:
-        """Whether a bound on this view also bounds the other: same data set, nobody in it who is not in this."""
+        """Whether a bound on this view bounds the other: same data set, nobody in it who is not in this."""
         if (self.observer, self.protected) != (other.observer, other.protected):
             return False
         return not self.coalition or (bool(other.coalition) and set(other.coalition) <= set(self.coalition))

@@ -1,0 +1,23 @@
+"""Budgets of views over all runs: reserve, run, commit; resend, never redraw."""
+
+from likeset.ledger.accounts import Account
+from likeset.ledger.chain import Entry, Head, Problem
+from likeset.ledger.charges import Limit
+from likeset.ledger.journal import Message, journal_path
+from likeset.ledger.ledger import Ledger
+from likeset.ledger.log import Verification
+from likeset.ledger.requests import Request, Reservation
+
+__all__ = [
+    "Account",
+    "Entry",
+    "Head",
+    "Ledger",
+    "Limit",
+    "Message",
+    "Problem",
+    "Request",
+    "Reservation",
+    "Verification",
+    "journal_path",
+]

@@ -1,0 +1,112 @@
+"""What an account may spend and has spent.
+
+An account is a view with a limit. It counts every charge that reaches its observer, in whichever run and to
+whomever else it went, and counts a broadcast once. Two budgets are kept: (epsilon, delta), by a privacy
+filter over all charges ever reserved, and rows disclosed, by addition.
+"""
+
+from dataclasses import dataclass
+
+from likeset.errors import BudgetExceeded, UnprovenPart
+from likeset.ledger.charges import Charge, Limit, proven_part, unproven_parts
+from likeset.privacy import accounting
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.view import View
+
+__all__ = ["Account", "Tally"]
+
+_ROUNDING = 1e-9
+"""Relative: a budget that was split into equal charges must not fail at the last one because of rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What an account may spend and has spent.
+
+    Attributes:
+        view: whose account it is.
+        limit: what it may spend.
+        epsilon: what the proven charges amount to at the limit's delta; None if the limit promises nothing.
+        rows: how many rows were disclosed.
+        unproven: names of the unproven parts that were charged.
+        charges: how many charges were counted.
+    """
+
+    view: View
+    limit: Limit
+    epsilon: float | None
+    rows: int
+    unproven: tuple[str, ...]
+    charges: int
+
+    @property
+    def basis(self) -> Basis:
+        """Whether the limit is a proven guarantee for everything that was charged."""
+        return Basis.NONE if self.unproven or self.epsilon is None else Basis.PROVEN
+
+
+class Tally:
+    """The running sum of one account."""
+
+    def __init__(self, view: View, limit: Limit) -> None:
+        self._view = view
+        self._limit = limit
+        self._filter: accounting.Filter | None = None
+        if limit.relation is not None and limit.delta is not None:
+            self._filter = accounting.Filter.empty(relation=limit.relation, delta=limit.delta)
+        self._rows = 0
+        self._charges = 0
+        self._unproven: set[str] = set()
+
+    def account(self) -> Account:
+        """The sum so far."""
+        spent = None if self._filter is None else self._filter.epsilon
+        return Account(
+            self._view, self._limit, spent, self._rows, tuple(sorted(self._unproven)), self._charges
+        )
+
+    def copy(self) -> "Tally":
+        """The same sum, to add to on trial."""
+        twin = Tally(self._view, self._limit)
+        twin._filter, twin._rows, twin._charges = self._filter, self._rows, self._charges
+        twin._unproven = set(self._unproven)
+        return twin
+
+    def add(self, charge: Charge) -> None:
+        """Count a charge, whether or not the limit allows it."""
+        for event in charge.cost_to(self._view):
+            self._unproven.update(name for name, _ in unproven_parts(event))
+            if self._filter is not None:
+                self._filter = self._filter.add(proven_part(event))
+        self._rows += charge.rows
+        self._charges += 1
+
+    def check(self, charge: Charge) -> None:
+        """Raise if the limit does not allow the charge; nothing is counted.
+
+        Raises:
+            BudgetExceeded: too much epsilon, or too many rows.
+            UnprovenPart: a part without a proof that the limit does not accept by name.
+        """
+        if self._rows + charge.rows > self._limit.rows:
+            raise BudgetExceeded(
+                str(self._view), spent=self._rows, requested=charge.rows, limit=self._limit.rows, unit="rows"
+            )
+        if self._limit.epsilon is None or self._filter is None:
+            return
+        for event in charge.cost_to(self._view):
+            for name, reason in unproven_parts(event):
+                if name not in self._limit.accept_unproven:
+                    raise UnprovenPart(name, f"{reason} (account: {self._view})")
+        after = self.copy()
+        after.add(charge)
+        if after._filter is not None and after._filter.epsilon > self._limit.epsilon * (1 + _ROUNDING):
+            alone = Tally(self._view, self._limit)
+            alone.add(charge)
+            raise BudgetExceeded(
+                str(self._view),
+                spent=self._filter.epsilon,
+                requested=0.0 if alone._filter is None else alone._filter.epsilon,
+                limit=self._limit.epsilon,
+                unit=f"epsilon at delta = {self._limit.delta:g}, {self._limit.relation}",
+            )

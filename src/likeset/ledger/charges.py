@@ -1,0 +1,183 @@
+"""What a charge costs to whom, and how much an account may spend."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+from likeset.arguments import count, positive
+from likeset.errors import ChargeRefused, InvalidArgument
+from likeset.privacy import accounting, events
+from likeset.privacy.events import Event
+from likeset.privacy.guarantee import checked_delta
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View, checked_name
+
+__all__ = ["Charge", "Limit", "proven_part", "unproven_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much an account may spend in total, over all runs.
+
+    Args:
+        epsilon: of the guarantee; None promises nothing, for an observer who sees rows outright (the
+            curator).
+        delta: of the guarantee; None exactly if epsilon is.
+        relation: of the guarantee; None exactly if epsilon is.
+        rows: how many rows may be disclosed.
+        accept_unproven: names of unproven parts that may be charged to this account. They have no price: once
+            one is charged, epsilon bounds the proven part only and the account as a whole has no guarantee
+            (its basis becomes ``none``, for good).
+    """
+
+    epsilon: float | None
+    delta: float | None
+    relation: Relation | None
+    rows: int = 0
+    accept_unproven: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        count("rows", self.rows, least=0)
+        if len({self.epsilon is None, self.delta is None, self.relation is None}) == 2:
+            raise InvalidArgument(
+                "epsilon", self.epsilon, "goes with a delta and a relation: give all or none"
+            )
+        if self.epsilon is not None and self.delta is not None:
+            positive("epsilon", self.epsilon, zero=True)
+            checked_delta(self.delta)
+            if not isinstance(self.relation, Relation):
+                raise InvalidArgument("relation", repr(self.relation), "must be a Relation")
+        for name in self.accept_unproven:
+            checked_name("accept_unproven", name)
+
+    @classmethod
+    def rows_only(cls, rows: int) -> Self:
+        """For an observer who sees rows: their number is limited, and nothing is promised about the rest."""
+        return cls(None, None, None, rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "relation": None if self.relation is None else self.relation.value,
+            "rows": self.rows,
+            "accept_unproven": list(self.accept_unproven),
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """The limit that ``to_json`` described."""
+        relation = document["relation"]
+        return cls(
+            document["epsilon"],
+            document["delta"],
+            None if relation is None else Relation(relation),
+            document["rows"],
+            tuple(document["accept_unproven"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one draw costs: for each view that it reaches, the event as that view sees it.
+
+    Several views may stand in one charge because one draw can concern several data sets, or cost a coalition
+    more than a single owner.
+    """
+
+    costs: tuple[tuple[View, Event], ...]
+    rows: int
+
+    def __post_init__(self) -> None:
+        count("rows", self.rows, least=0)
+        views = [view for view, _ in self.costs]
+        if len(set(views)) != len(views):
+            raise InvalidArgument("also", f"{len(views)} views", "names a view twice")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        costs = [{"view": view.to_json(), "event": events.as_json(event)} for view, event in self.costs]
+        return {"costs": costs, "rows": self.rows}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """The charge that ``to_json`` described."""
+        costs = (
+            (View.from_json(cost["view"]), events.from_json(cost["event"])) for cost in document["costs"]
+        )
+        return cls(tuple(costs), document["rows"])
+
+    def reaches(self, account: View) -> bool:
+        """Whether the account's observer hears any of it."""
+        return any(account.hears(view) for view, _ in self.costs)
+
+    def cost_to(self, account: View) -> tuple[Event, ...]:
+        """What an account has to pay: one event if some view in the charge covers it, else all that it hears.
+
+        Raises:
+            ChargeRefused: the price was made for a single owner, and the account is of owners who compare
+                notes.
+        """
+        covering = [(view, event) for view, event in self.costs if view.covers(account)]
+        if covering:
+            # The price for the fewest observers is the closest bound; a view without names means all of them.
+            narrowest = min(covering, key=lambda cost: (not cost[0].coalition, len(cost[0].coalition)))
+            due = [narrowest]
+        else:
+            due = [(view, event) for view, event in self.costs if account.hears(view)]
+        if len(account.coalition) != 1 and any(_for_one_owner(event) for _, event in due):
+            raise ChargeRefused(
+                f"account ({account}): the charge is priced for a single owner, and owners who compare notes "
+                "learn more; charge the coalition's price as well (also=...)"
+            )
+        return tuple(event for _, event in due)
+
+
+def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:
+    """Name and reason of each part of an event that has no proof."""
+    parts: dict[str, str] = {}
+    for leaf in _leaves(event):
+        reasons = accounting.obstacles(leaf)
+        if reasons:
+            parts[_kind(leaf)] = "; ".join(reasons)
+    return tuple(parts.items())
+
+
+def proven_part(event: Event) -> Event:
+    """The event without the parts that have no proof; whole, if it has none of those."""
+    if not accounting.obstacles(event):
+        return event  # a plan fixed in advance has a better price than its steps one by one
+    return events.Composition(tuple(leaf for leaf in _leaves(event) if not accounting.obstacles(leaf)))
+
+
+def _leaves(event: Event) -> Iterator[Event]:
+    """The parts of an event that are proven or not each by itself."""
+    match event:
+        case events.Composition():
+            for part in event.events:
+                yield from _leaves(part)
+        case events.Repeated():
+            # Kept together: the price of a repetition is not the price of one part.
+            for leaf in _leaves(event.event):
+                yield events.Repeated(leaf, event.times)
+        case _:
+            yield event
+
+
+def _kind(event: Event) -> str:
+    while isinstance(event, events.Repeated):
+        event = event.event
+    return str(events.as_json(event)["kind"])
+
+
+def _for_one_owner(event: Event) -> bool:
+    match event:
+        case events.ThresholdAuction():
+            return event.observer is events.Observer.ONE_OWNER
+        case events.Composition():
+            return any(_for_one_owner(part) for part in event.events)
+        case events.Repeated() | events.Simulated():
+            return _for_one_owner(event.event)
+        case _:
+            return False

@@ -1,0 +1,188 @@
+"""The bytes of the messages that were sent, so that they can be sent again: kept apart from the ledger.
+
+The ledger is for showing around: digests, events, releases. The journal is not: its messages may hold data
+rows. It is a file of its own beside the ledger, readable by its owner only, and its messages are removed by
+command.
+
+What the ledger knows about a message is a *salted* digest, and the salt lives here: a bare digest of a
+message with few possible contents could be matched by trying them all, even after the message is purged.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+import sqlite3
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from likeset.errors import DifferentRequest, LedgerUnavailable, LedgerUnreadable
+from likeset.ledger.store import Layout, Store
+
+__all__ = ["Journal", "Message", "journal_path"]
+
+_SALT_BYTES = 32
+_LAYOUT = Layout(
+    what="journal",
+    application_id=0x4C_53_4A_31,  # "LSJ1"
+    version=1,
+    statements=(
+        "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
+        """CREATE TABLE messages (
+            number INTEGER PRIMARY KEY,
+            run TEXT NOT NULL,
+            at TEXT NOT NULL,
+            salt BLOB NOT NULL,
+            message BLOB NOT NULL,
+            release TEXT
+        )""",
+    ),
+)
+
+
+def journal_path(ledger: Path) -> Path:
+    """Where the journal of a ledger lies."""
+    return ledger.with_name(ledger.name + ".messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One stored message.
+
+    Attributes:
+        number: the entry of the ledger that reserved it.
+        run: the run that it belongs to.
+        at: when it was stored (UTC).
+        message: the bytes; not shown when printed.
+        release: what the ledger will record of it, as JSON text; not shown when printed.
+        salt: makes the digest say nothing to those who do not have it.
+    """
+
+    number: int
+    run: str
+    at: str
+    message: bytes = field(repr=False)
+    release: str | None = field(repr=False)
+    salt: bytes = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """What the ledger records of the bytes."""
+        return hashlib.sha256(b"likeset message 1\n" + self.salt + self.message).hexdigest()
+
+
+class Journal:
+    """The messages of one ledger.
+
+    Args:
+        path: the file; created with mode 0600.
+        ledger: the ledger's identity: messages of one ledger are never mistaken for another's.
+        patience: seconds to wait for another process's lock.
+    """
+
+    def __init__(self, path: Path, *, ledger: str, patience: float = 30.0) -> None:
+        _refuse_if_others_may_read(path)
+
+        def fill(connection: sqlite3.Connection) -> None:
+            about = [("ledger", ledger.encode()), ("key", secrets.token_bytes(_SALT_BYTES))]
+            connection.executemany("INSERT INTO about VALUES (?, ?)", about)
+
+        self._store = Store(path, layout=_LAYOUT, patience=patience, fill=fill)
+        try:
+            with self._store.reading() as connection:
+                about = dict(connection.execute("SELECT name, value FROM about"))
+            if about.get("ledger") != ledger.encode():
+                raise LedgerUnreadable(f"journal {path}: belongs to another ledger")
+            self._key = bytes(about["key"])
+        except BaseException:
+            self._store.close()
+            raise
+
+    def fingerprint(self, content: bytes) -> str:
+        """A digest of a request, to recognise it by; it says nothing to those who do not have the journal."""
+        return hmac.new(self._key, content, hashlib.sha256).hexdigest()
+
+    def keep(self, number: int, *, run: str, at: str, message: bytes, release: str | None) -> Message:
+        """Store a message durably, once; the same again is the same, another one is refused.
+
+        Raises:
+            DifferentRequest: another message is already stored under this number.
+        """
+        with self._store.writing() as connection:
+            stored = _find(connection, number)
+            if stored is None:
+                stored = Message(number, run, at, message, release, secrets.token_bytes(_SALT_BYTES))
+                connection.execute(_INSERT, (number, run, at, message, release, stored.salt))
+        if not hmac.compare_digest(stored.message, message) or stored.release != release:
+            raise DifferentRequest(
+                f"reservation {number} (run {run}): has another answer: it is sent again, never drawn anew"
+            )
+        return stored
+
+    def find(self, number: int) -> Message | None:
+        """The message that an entry of the ledger reserved, if it is (still) there."""
+        with self._store.reading() as connection:
+            return _find(connection, number)
+
+    def messages(self, *, run: str | None = None) -> tuple[Message, ...]:
+        """All stored messages, or those of one run, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                f"{_SELECT} WHERE ?1 IS NULL OR run = ?1 ORDER BY number", (run,)
+            ).fetchall()
+        return tuple(_message(row) for row in rows)
+
+    def purge(self, *, run: str | None, before: str | None) -> int:
+        """Remove the messages of a run, or those stored before a time (UTC), or both; returns how many.
+
+        SQLite overwrites the removed content with zeros; the log that still holds it is emptied as well.
+
+        Raises:
+            LedgerUnavailable: they are removed, but another process still holds the log with their bytes.
+        """
+        with self._store.writing() as connection:
+            removed = connection.execute(_DELETE, (run, before)).rowcount
+        if not self._store.empty_log():
+            raise LedgerUnavailable(
+                f"journal {self._store.path}: {removed} messages are removed, but another process still "
+                "reads the log that holds their bytes; run the purge again when it has ended"
+            )
+        return removed
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_SELECT = "SELECT number, run, at, message, release, salt FROM messages"
+_INSERT = "INSERT INTO messages (number, run, at, message, release, salt) VALUES (?, ?, ?, ?, ?, ?)"
+_DELETE = "DELETE FROM messages WHERE (?1 IS NULL OR run = ?1) AND (?2 IS NULL OR at < ?2)"
+
+
+def _find(connection: sqlite3.Connection, number: int) -> Message | None:
+    row = connection.execute(f"{_SELECT} WHERE number = ?", (number,)).fetchone()
+    return None if row is None else _message(row)
+
+
+def _message(row: tuple[int, str, str, bytes, str | None, bytes]) -> Message:
+    number, run, at, message, release, salt = row
+    return Message(number, run, at, bytes(message), release, bytes(salt))
+
+
+def _refuse_if_others_may_read(path: Path) -> None:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return
+    if os.name == "posix" and mode & 0o077:
+        raise LedgerUnavailable(
+            f"journal {path}: other users can read it (mode {mode:04o}), and it holds messages; chmod 600 it"
+        )

@@ -1,0 +1,302 @@
+"""The ledger: reserve, run, commit.
+
+A charge is durable before a coin is tossed, and an answer is durable before it is sent. So a crash loses
+budget, never privacy; and a request that comes again gets the bytes that were sent before, never a second
+draw. Why this suffices, and what it assumes of the disk, is in docs/proofs/ledger.md.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from likeset.errors import (
+    ChargeRefused,
+    DifferentRequest,
+    InvalidArgument,
+    LedgerTampered,
+    MessagePurged,
+    UnfinishedRequest,
+)
+from likeset.ledger.accounts import Account
+from likeset.ledger.books import Answer, Known
+from likeset.ledger.chain import Entry, Head, canonical
+from likeset.ledger.charges import Charge, Limit
+from likeset.ledger.journal import Journal, Message, journal_path
+from likeset.ledger.log import Append, Log, Verification
+from likeset.ledger.requests import Request, Reservation, recorded_release
+from likeset.privacy.events import Event, Release
+from likeset.privacy.view import View, checked_name
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Budgets of views, over all runs, in one append-only file that many processes and threads may share.
+
+    Args:
+        path: the file; created if it is not there. Its messages lie beside it (``journal_path``).
+        read_only: look at an existing ledger without changing anything.
+        patience: seconds to wait for another process's lock.
+        clock: tells the time that entries carry.
+
+    Privacy contract:
+        Protects:  the rows behind each account, against its observer, within the account's limit.
+        Reveals:   to those who read the file: events, views, names of runs, proven releases; no data row, and
+            of
+                   other messages a salted digest only.
+        Costs:     nothing of its own; a charge counts whether or not its answer was ever sent.
+        Assumes:   what is sent is what ``commit`` returned, after it returned; nothing is drawn outside a
+                   reservation; the disk keeps what it has confirmed.
+        Basis:     proven, docs/proofs/ledger.md
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        patience: float = 30.0,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._patience = patience
+        self._read_only = read_only
+        self._log = Log(self.path, now=self._now, read_only=read_only, patience=patience)
+        self._journal: Journal | None = None
+        self._opening_journal = threading.Lock()
+
+    def set_limit(self, view: View, limit: Limit) -> None:
+        """Open an account, or change its limit; what was spent stays spent.
+
+        Raises:
+            ChargeRefused: an earlier charge was priced for a single owner and cannot be counted on this
+                account.
+        """
+        with self._log.writing() as (books, append):
+            if books.limit(view) != limit:
+                books.tally(view, limit)  # raises if earlier charges cannot be counted on it
+                append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
+
+    def quote(
+        self, view: View, event: Event, *, rows: int = 0, also: Iterable[tuple[View, Event]] = ()
+    ) -> tuple[tuple[Account, Account], ...]:
+        """What a charge would do: every account that hears it, before and after; nothing is charged."""
+        with self._log.reading() as books:
+            return books.quote(Charge(((view, event), *also), rows))
+
+    def reserve(
+        self,
+        view: View,
+        event: Event,
+        *,
+        request: Request,
+        rows: int = 0,
+        also: Iterable[tuple[View, Event]] = (),
+        retry: bool = False,
+    ) -> Reservation:
+        """Charge for a request before anything is run for it; durable when this returns.
+
+        Args:
+            view: who will hear the answer, and whose rows it depends on. A broadcast is one charge to the
+                view of all who hear it.
+            event: what will be run.
+            request: what it is for.
+            rows: how many rows the answer discloses, at most.
+            also: further views that the same draw concerns, each with the event as that view sees it.
+            retry: charge once more if an earlier charge for this request was interrupted before its answer
+                was stored.
+
+        Raises:
+            BudgetExceeded: an account cannot pay; nothing was charged.
+            ChargeRefused: no account answers for a view.
+            UnprovenPart: the event has no proof and an account does not accept it by name.
+            DifferentRequest: the same run, round and kind were asked for with another request.
+            UnfinishedRequest: charged before, and interrupted; without ``retry``.
+            MessagePurged: answered before, but the bytes are gone.
+        """
+        charge = Charge(((view, event), *also), rows)
+        described = canonical(charge.to_json()).encode() + b"\n" + request.content
+        fingerprint = self._messages().fingerprint(described)
+        with self._log.writing() as (books, append):
+            known = books.requests.get(request.key)
+            attempt = 1
+            if known is not None:
+                if known.fingerprint != fingerprint:
+                    raise DifferentRequest(f"{request}: was asked for before with another request; refused")
+                attempt = len(known.reservations)
+                answered = self._answered(request, known, append)
+                if answered is not None:
+                    return Reservation(answered.number, request, event, attempt, answered.message)
+                if not retry:
+                    raise UnfinishedRequest(
+                        f"{request}: was charged (entry {known.reservations[-1]}) and no answer was stored; "
+                        "the charge stays spent, and trying again (retry) is a new one"
+                    )
+                attempt += 1
+            books.check(charge)
+            body = {"charge": charge.to_json(), "fingerprint": fingerprint, "attempt": attempt}
+            entry = append("reserve", request.key, body)
+        return Reservation(entry.number, request, event, attempt)
+
+    def commit(
+        self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None
+    ) -> bytes:
+        """Store the answer to a request; returns the bytes to send: the first that were ever stored for it.
+
+        Args:
+            reservation: what ``reserve`` returned.
+            message: the answer's bytes; they go to the journal only.
+            release: the value in it that may be shown, recorded in the ledger if its event is proven and the
+                answer discloses no rows. It must be of the event that was reserved.
+
+        Raises:
+            ChargeRefused: the reservation is not in this ledger, or another event was run than was reserved.
+            DifferentRequest: this reservation already has another answer.
+        """
+        request = reservation.request
+        with self._log.reading() as books:
+            known = books.requests.get(request.key)
+        if known is None or reservation.number not in known.reservations:
+            raise ChargeRefused(f"{request}: entry {reservation.number} is no reservation for it here")
+        if known.answer is None:
+            # The bytes first: an answer that is on record can always be sent again.
+            stored = self._messages().keep(
+                reservation.number,
+                run=request.run,
+                at=self._now(),
+                message=message,
+                release=recorded_release(known.charge, release),
+            )
+            with self._log.writing() as (books, append):
+                known = books.requests[request.key]
+                if known.answer is None:
+                    self._record(request, stored, append)
+                    return stored.message
+        # Somebody answered the same request before: that draw is the one that counts.
+        winner = self._stored(request, known.answer)
+        if winner.number == reservation.number and winner.message != message:
+            raise DifferentRequest(
+                f"{request}: another answer is already stored; it is sent again, never drawn anew"
+            )
+        return winner.message
+
+    def answer(
+        self,
+        view: View,
+        event: Event,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        rows: int = 0,
+        also: Iterable[tuple[View, Event]] = (),
+        retry: bool = False,
+    ) -> bytes:
+        """Reserve, run, commit: the bytes to send; ``run`` is not called for a request answered before."""
+        reservation = self.reserve(view, event, request=request, rows=rows, also=also, retry=retry)
+        if reservation.answer is not None:
+            return reservation.answer
+        message, release = run()
+        return self.commit(reservation, message, release=release)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Every account with its limit and what is spent."""
+        with self._log.reading() as books:
+            return books.accounts()
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every entry, oldest first."""
+        return self._log.entries()
+
+    def head(self) -> Head:
+        """The last entry's number and hash; keep it elsewhere to be able to show a roll-back."""
+        with self._log.reading() as books:
+            return books.head
+
+    def messages(self, *, run: str | None = None) -> tuple[Message, ...]:
+        """The stored messages (of one run), oldest first; one without a commit entry was never sent."""
+        return self._messages().messages(run=run)
+
+    def purge(self, *, run: str | None = None, before: datetime | None = None) -> int:
+        """Remove stored messages of a run, or from before a time, or both; returns how many.
+
+        The charges stay, and requests whose answers are removed are refused from now on: never drawn again.
+        """
+        if run is None and before is None:
+            raise InvalidArgument("run", None, "say which messages: those of a run, or from before a time")
+        if run is not None:
+            checked_name("run", run)
+        until = None if before is None else _timestamp(before)
+        journal = self._messages()
+        with self._log.writing() as (_, append):
+            # On record before it happens: a missing message is explained whenever it is missed.
+            append("purge", "", {"run": run, "before": until})
+        return journal.purge(run=run, before=until)
+
+    def verify(self, *, head: Head | str | None = None) -> Verification:
+        """Check every entry, link and sum; with a head kept elsewhere, also that history still contains it.
+
+        Finds entries that were altered, removed or reordered, and what does not add up. Only a head that was
+        kept elsewhere shows that the end was cut off, an old copy was put back, or everything from some entry
+        on was written anew.
+        """
+        return self._log.verify(Head.parse(head) if isinstance(head, str) else head)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._log.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _answered(self, request: Request, known: Known, append: Append) -> Message | None:
+        """The stored answer to a request; one that was stored, but is not on record, is put there."""
+        if known.answer is not None:
+            return self._stored(request, known.answer)
+        for number in known.reservations:
+            stored = self._messages().find(number)
+            if stored is not None:
+                self._record(request, stored, append)
+                return stored
+        return None
+
+    def _record(self, request: Request, stored: Message, append: Append) -> None:
+        release = None if stored.release is None else json.loads(stored.release)
+        body = {"reservation": stored.number, "digest": stored.digest, "release": release}
+        append("commit", request.key, body)
+
+    def _stored(self, request: Request, answer: Answer) -> Message:
+        stored = self._messages().find(answer.number)
+        if stored is None:
+            raise MessagePurged(f"{request}: was answered (entry {answer.number}), but the answer was purged")
+        if stored.digest != answer.digest:
+            raise LedgerTampered(f"{request}: the stored answer is not the one that was recorded")
+        return stored
+
+    def _messages(self) -> Journal:
+        if self._read_only:
+            raise InvalidArgument("read_only", True, "the ledger was opened for reading only")
+        with self._opening_journal:
+            if self._journal is None:
+                with self._log.reading() as books:
+                    identity = books.identity
+                path = journal_path(self.path)
+                self._journal = Journal(path, ledger=identity, patience=self._patience)
+            return self._journal
+
+    def _now(self) -> str:
+        return _timestamp(self._clock())
+
+
+def _timestamp(moment: datetime) -> str:
+    if moment.tzinfo is None:
+        raise InvalidArgument("before", moment.isoformat(), "needs a time zone")
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")

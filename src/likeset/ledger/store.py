@@ -1,0 +1,277 @@
+"""One SQLite file that several processes append to at once, and plain words for what can go wrong with it.
+
+Durability: write-ahead log with ``synchronous=FULL``, so a transaction that has returned is on the disk (as
+far as the disk tells the truth). Exclusion: every write starts with ``BEGIN IMMEDIATE``, which takes the
+write lock before the first read, so what a transaction decides on cannot change under it.
+"""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from likeset.errors import InvalidArgument, LedgerError, LedgerUnavailable, LedgerUnreadable
+
+__all__ = ["Layout", "Store"]
+
+_MAGIC = b"SQLite format 3\x00"
+_UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")
+_PRIVATE = 0o600
+_RETRY_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a file of this kind holds.
+
+    Attributes:
+        what: the kind of file, for messages.
+        application_id: marks the file as ours, so that somebody else's database is never written to.
+        version: of the layout; a file with a newer one is refused.
+        statements: create the tables.
+    """
+
+    what: str
+    application_id: int
+    version: int
+    statements: tuple[str, ...]
+
+
+class Store:
+    """A SQLite file with a known layout.
+
+    Args:
+        path: the file; created, readable by its owner only, unless ``read_only``.
+        layout: what it holds.
+        read_only: open an existing file without changing it.
+        patience: seconds to wait for another process's lock.
+        fill: writes the first rows of a new file, in the transaction that creates its tables.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        layout: Layout,
+        read_only: bool = False,
+        patience: float = 30.0,
+        fill: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.layout = layout
+        self._patience = patience
+        self._process = os.getpid()
+        # Threads share one connection; SQLite would serialise calls, but not whole transactions.
+        self._lock = threading.RLock()
+        _check_file(path, layout, must_exist=read_only)
+        with self._plain_words():
+            self._connection = self._opened_read_only() if read_only else self._opened_to_write()
+            try:
+                self._prepare(read_only=read_only, fill=fill)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, to this thread alone, within one consistent snapshot."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The connection, to this thread and process alone; durable at the end, undone if the block fails."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def empty_log(self) -> bool:
+        """Move everything from the log into the file and empty the log; false if a reader prevents it."""
+        with self._lock, self._plain_words():
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            if self._process == os.getpid():
+                self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if self._process != os.getpid():
+            # SQLite connections must not cross a fork: both processes would release each other's locks.
+            raise LedgerUnavailable(
+                f"{self._name()}: was opened before a fork; open it again in the new process"
+            )
+        with self._lock, self._plain_words():
+            self._connection.execute(begin)
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _opened_to_write(self) -> sqlite3.Connection:
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE))
+            _sync_directory(self.path.parent)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise LedgerUnavailable(f"{self._name()}: cannot be created: {error.strerror}") from error
+        return self._connected("mode=rw")
+
+    def _opened_read_only(self) -> sqlite3.Connection:
+        log = self.path.with_name(self.path.name + "-wal")
+        if not os.access(self.path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
+            # In a directory that cannot be written SQLite cannot make its index of the log; without a log
+            # there is nothing that could change or be missed.
+            return self._connected("mode=ro&immutable=1")
+        return self._connected("mode=ro")
+
+    def _connected(self, mode: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path.absolute()))}?{mode}",
+            uri=True,
+            timeout=self._patience,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.text_factory = _text
+        return connection
+
+    def _prepare(self, *, read_only: bool, fill: Callable[[sqlite3.Connection], None] | None) -> None:
+        new = self._is_new()
+        if new and read_only:
+            raise LedgerUnreadable(f"{self._name()}: is empty")
+        if read_only:
+            return
+        self._write_ahead()
+        for pragma in ("synchronous=FULL", "fullfsync=ON", "checkpoint_fullfsync=ON", "secure_delete=ON"):
+            self._connection.execute(f"PRAGMA {pragma}")
+        if new:
+            with self.writing() as connection:
+                if self._is_new():  # nobody was faster
+                    for statement in self.layout.statements:
+                        connection.execute(statement)
+                    if fill is not None:
+                        fill(connection)
+                    connection.execute(f"PRAGMA application_id={self.layout.application_id}")
+                    connection.execute(f"PRAGMA user_version={self.layout.version}")
+
+    def _is_new(self) -> bool:
+        application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if application_id == self.layout.application_id and version:
+            if version > self.layout.version:
+                raise LedgerUnreadable(
+                    f"{self._name()}: has format {version}, and this version of likeset reads up to "
+                    f"{self.layout.version}; use a newer likeset"
+                )
+            return False
+        if (
+            application_id
+            or version
+            or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        ):
+            raise LedgerUnreadable(f"{self._name()}: is a SQLite file of something else")
+        return True
+
+    def _write_ahead(self) -> None:
+        # Changing the mode of a new file takes a lock that SQLite does not wait for by itself.
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                mode = self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                if _code(error) != "SQLITE_BUSY" or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+                continue
+            if mode != "wal":
+                raise LedgerUnavailable(
+                    f"{self._name()}: SQLite cannot keep a write-ahead log on this file system"
+                )
+            return
+
+    @contextmanager
+    def _plain_words(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._in_plain_words(error) from error
+
+    def _in_plain_words(self, error: sqlite3.DatabaseError) -> LedgerError:
+        code = _code(error)
+        if code.startswith(_UNREADABLE):
+            return LedgerUnreadable(
+                f"{self._name()}: is damaged, or not a {self.layout.what}; restore it from a copy"
+            )
+        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return LedgerUnavailable(
+                f"{self._name()}: another process kept it locked for over {self._patience:g} s; try again"
+            )
+        if code.startswith("SQLITE_FULL"):
+            return LedgerUnavailable(f"{self._name()}: the disk is full; nothing was recorded")
+        if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            return LedgerUnavailable(
+                f"{self._name()}: cannot be opened or written; the file and its directory must be writable"
+            )
+        return LedgerUnavailable(f"{self._name()}: cannot be used: {error} ({code})")
+
+    def _name(self) -> str:
+        return f"{self.layout.what} {self.path}"
+
+
+def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
+    """Refuse what is plainly no such file before SQLite touches it."""
+    if path.is_dir():
+        raise InvalidArgument("path", str(path), f"is a directory; name the {layout.what} file in it")
+    if not path.exists():
+        if must_exist:
+            raise InvalidArgument("path", str(path), f"there is no such {layout.what}")
+        if not path.parent.is_dir():
+            raise InvalidArgument("path", str(path), "its directory does not exist")
+        return
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except OSError as error:
+        raise LedgerUnavailable(f"{layout.what} {path}: cannot be read: {error.strerror}") from error
+    if start and start != _MAGIC:
+        raise LedgerUnreadable(f"{layout.what} {path}: is not a SQLite file, so not a {layout.what}")
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the new name in the directory as durable as the file."""
+    if os.name == "posix":
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _code(error: sqlite3.Error) -> str:
+    return str(getattr(error, "sqlite_errorname", "") or "")
+
+
+def _text(stored: bytes) -> str | bytes:
+    """Text as stored; what is not UTF-8 stays bytes, for the chain to stumble over."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
