@@ -15,6 +15,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.privacy import bounded_range
+
 __all__ = ["BoundedRange", "Normal", "Part", "Parts", "Pure", "epsilon_of_rho", "rounding_distance"]
 
 # Any order gives a valid bound; the grid is fine enough that the best of them is within 1e-4 of the best of
@@ -104,7 +106,7 @@ class Parts:
                     distance += times * part.distance
         return cls(tuple(sorted(pure.items())), tuple(sorted(ranges.items())), math.sqrt(squares), distance)
 
-    def epsilon(self, delta: float) -> tuple[float, str]:
+    def epsilon(self, delta: float, *, exact_choices: bool) -> tuple[float, str]:
         """The smallest epsilon that is proven at this delta, and the name of the proof."""
         if not (self.pure or self.ranges or self.shift):
             return 0.0, "nothing released"
@@ -117,7 +119,16 @@ class Parts:
                 found.append((_gaussian_epsilon(self.shift, left), "Gaussian, exact"))
             elif left > _LEAST_DELTA_FOR_CONVOLUTION and not self.ranges:
                 found.append((_convolved_epsilon(self.pure, self.shift, left), "privacy loss distribution"))
+            if exact_choices and len(self.ranges) == 1 and not self.shift:
+                found.append((self._exact_choices(delta), "exact worst case of choices"))
         return min(found)
+
+    def _exact_choices(self, delta: float) -> float:
+        ((width, times),) = self.ranges
+        # At this delta nothing is left beyond the grid; the same for all deltas, so that they share one
+        # table.
+        reach = self._renyi(min(_LEAST_DELTA_FOR_CONVOLUTION, delta * 1e-3))
+        return bounded_range.epsilon_at(delta, width=width, times=times, pure=self.pure, reach=reach)
 
     def _sum(self) -> float:
         if self.shift:

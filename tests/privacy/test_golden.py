@@ -1,0 +1,136 @@
+"""The paper's own arithmetic, reproduced, beside what is proven for the same settings.
+
+Settings of its Section 4: d = 140, T = floor(140^1.5) = 1656 steps at 0.01 for the target; p = 500 rounds of
+5 steps at 0.01/sqrt(5 * 500) = 0.0002 for the summary; 1656 steps at 0.05 for the first release of the
+summary.
+"""
+
+import math
+
+import pytest
+
+from likeset.privacy import schedules
+from likeset.privacy.accounting import guarantee
+from likeset.privacy.claimed import (
+    as_counted,
+    dwork_rothblum_vadhan,
+    kairouz_oh_viswanath,
+    parsimony_bound,
+    preconditions,
+)
+from likeset.privacy.events import Event, Repeated
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.relation import Norm, Relation, RowSum
+
+EXPERIMENT = schedules.schedule("experiment", dimension=140, size=500, epsilon=1.0, delta=1e-5)
+
+
+def _rows(rows: int) -> RowSum:
+    return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
+
+
+TARGET = EXPERIMENT.target.event(_rows(1))
+SUMMARY = Repeated(EXPERIMENT.summary(2).event(_rows(1)), 500)
+SUMMARY_TWO_ROWS = Repeated(EXPERIMENT.summary(2).event(_rows(2)), 500)
+FIRST = EXPERIMENT.summary(1).event(_rows(1))
+
+
+def test_the_settings_are_the_papers() -> None:
+    assert (EXPERIMENT.target.iterations, EXPERIMENT.target.epsilon) == (1656, 0.01)
+    assert (EXPERIMENT.summary(1).iterations, EXPERIMENT.summary(1).epsilon) == (1656, 0.05)
+    assert EXPERIMENT.summary(2) == EXPERIMENT.summary(500)
+    assert EXPERIMENT.summary(2).iterations == 5
+    assert EXPERIMENT.summary(2).epsilon == pytest.approx(0.0002)
+
+
+def test_the_totals_that_the_paper_prints() -> None:
+    """1.4 and 0.043: Dwork-Rothblum-Vadhan for one mechanism per step.
+
+    0.01 sqrt(2 * 1656 log 100) + 1656 * 0.01 (e^0.01 - 1) = 1.2350 + 0.1664.
+    """
+    target = as_counted([0.01] * 1656, delta=0.01, relation=Relation.ADD_OR_REMOVE)
+    assert target.epsilon == pytest.approx(1.4014, abs=1e-4)
+    assert target.basis is Basis.CLAIMED
+    assert dwork_rothblum_vadhan([0.0002] * 2500, 1e-4) == pytest.approx(0.0430, abs=1e-4)
+
+
+def test_the_theorem_that_the_paper_quotes_gives_other_totals() -> None:
+    """Kairouz-Oh-Viswanath: 1.248 for T mechanisms, 1.879 for the 2T that its own proof counts."""
+    assert kairouz_oh_viswanath([0.01] * 1656, 0.01) == pytest.approx(1.248, abs=1e-3)
+    assert kairouz_oh_viswanath([0.01] * 3312, 0.01) == pytest.approx(1.879, abs=1e-3)
+    assert kairouz_oh_viswanath([0.01], 0.01) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("event", "delta", "expected", "tightest"),
+    [
+        (TARGET, 1e-2, 3.30, 2.82),
+        (TARGET, 1e-5, 5.55, 5.18),
+        (SUMMARY, 1e-4, 0.076, 0.0661),
+        (SUMMARY, 1e-5, 0.096, 0.0863),
+        (SUMMARY_TWO_ROWS, 1e-4, 0.166, 0.1457),
+        (SUMMARY_TWO_ROWS, 1e-5, 0.203, 0.1839),
+    ],
+)
+def test_what_is_proven_under_replace_one(
+    event: Event, delta: float, expected: float, tightest: float
+) -> None:
+    """By Rényi divergences: rho = steps * (2 eps)² for sensitivity 2, e.g. 1656 * 0.0004 = 0.6624.
+
+    The exact worst case must lie between the Gaussian limit at mu = sqrt(2 rho) and that.
+    """
+    answer = guarantee(event, relation=Relation.REPLACE_ONE, delta=delta)
+    assert answer.epsilon == pytest.approx(expected, rel=0.01)
+    exact = guarantee(event, relation=Relation.REPLACE_ONE, delta=delta, exact_choices=True)
+    assert exact.epsilon == pytest.approx(tightest, rel=0.005)
+    assert exact.epsilon < answer.epsilon
+    assert exact.basis is answer.basis is Basis.PROVEN
+
+
+def test_under_add_or_remove_the_papers_first_total_holds_after_all() -> None:
+    """Half the sensitivity, a quarter of rho: 0.1656 amounts to 1.35, below the printed 1.40."""
+    answer = guarantee(TARGET, relation=Relation.ADD_OR_REMOVE, delta=0.01)
+    assert answer.epsilon == pytest.approx(1.351, rel=0.005)
+
+
+def test_the_first_release_on_a_private_seed_set() -> None:
+    """The rho of 1656 * (0.05 * 2)² = 16.56 is about 42 at delta = 1e-5."""
+    answer = guarantee(FIRST, relation=Relation.REPLACE_ONE, delta=1e-5)
+    assert answer.epsilon == pytest.approx(42.3, rel=0.01)
+
+
+def test_preconditions_of_the_main_theorem_at_the_papers_own_parameters() -> None:
+    """44 sqrt(2 d) log d log²p / eps_v = 1.4e7 and 968 d² log²d log(1/delta) log⁵p = 4e13."""
+    target, seed, dimension = preconditions(
+        dimension=140, size=500, delta=1e-4, target_epsilon=0.01, rows=60000, target_rows=360, seed_rows=150
+    )
+    assert target.needed == pytest.approx(1.405e7, rel=1e-3)
+    assert seed.needed == pytest.approx(3.956e13, rel=1e-3)
+    assert dimension.needed == pytest.approx(7227, rel=1e-3)
+    assert not any(condition.met for condition in (target, seed, dimension))
+
+
+def test_the_schedules_differ_as_the_paper_does() -> None:
+    """With T = 140²: eps/(16 T) in the theorem, eps/sqrt(16 T) in the proof; then 16 against 36."""
+    theorem, proof = (
+        schedules.schedule(name, dimension=140, size=500, epsilon=1.0, delta=1e-4)
+        for name in ("theorem", "proof")
+    )
+    assert theorem.target.iterations == proof.target.iterations == 19600
+    assert theorem.target.epsilon == pytest.approx(1 / 313600)
+    assert proof.target.epsilon == pytest.approx(1 / 560)
+    ratio = theorem.summary(7).epsilon / proof.summary(7).epsilon
+    assert ratio == pytest.approx(math.sqrt(36 / 16))
+    assert proof.summary(1).epsilon / proof.summary(4).epsilon == pytest.approx(2.0)
+
+
+def test_the_papers_auction_at_its_own_parameters() -> None:
+    """K = 5, eps = 1, delta = 1e-5: 1/(3 sqrt2 * 11.51 * 5^(1/3)) = 0.01197, patience ceil(5^(2/3)) = 3."""
+    assert schedules.auction_epsilon(owners=5, epsilon=1.0, delta=1e-5) == pytest.approx(0.01197, abs=1e-5)
+    assert schedules.auction_patience(5) == 3
+    assert schedules.auction_patience(8) == 4
+
+
+def test_the_parsimony_bound_says_nothing_below_about_350_owners() -> None:
+    assert parsimony_bound(owners=340, epsilon=1.0, delta=1e-5) > 340
+    assert parsimony_bound(owners=360, epsilon=1.0, delta=1e-5) < 360
