@@ -67,7 +67,7 @@ def same_columns(first: str, a: Rows, second: str, b: Rows) -> None:
         )
 
 
-def positive(argument: str, value: float, *, zero: bool = False) -> float:
+def positive(argument: str, value: object, *, zero: bool = False) -> float:
     """A finite number above zero (or, with ``zero``, not below it)."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidArgument(argument, repr(value), "must be a number")
@@ -77,7 +77,7 @@ def positive(argument: str, value: float, *, zero: bool = False) -> float:
     return number
 
 
-def count(argument: str, value: int, *, least: int = 1, most: int | None = None, most_is: str = "") -> int:
+def count(argument: str, value: object, *, least: int = 1, most: int | None = None, most_is: str = "") -> int:
     """A whole number within bounds; ``most_is`` says what the upper bound stands for."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidArgument(argument, repr(value), "must be a whole number")

@@ -1,0 +1,1 @@
+"""Public mathematics on arrays: kernels, discrepancy, features, selection, tilting. No privacy, no input or output."""

@@ -1,0 +1,157 @@
+"""Random Fourier features: vectors whose inner products approximate the RBF kernel (the paper's ``h_1``).
+
+A map is fully determined by its arguments: parties who agree on them compute the same features without exchanging
+anything, and compare ``fingerprint`` to be sure. Frequencies come from ``likeset.geometry.stream``.
+
+Features of a row are computed in tiles of fixed shape, aligned to the row's number: a float32 matrix product may
+round differently with the shape of its operands, and an owner who reads its table in other blocks, or on other
+workers, must still get the same bits.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
+from likeset.geometry.stream import MAX_SEED, Stream
+
+__all__ = ["TILE_ROWS", "FourierFeatures"]
+
+TILE_ROWS = 2048
+_PROBE_ROWS = 8
+_PROBE_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class FourierFeatures:
+    """A map from rows to feature vectors with ``h(x) . h(y)`` close to ``exp(-gamma * ||x - y||²)``.
+
+    Attributes:
+        columns: number of columns of a row (the paper's n).
+        dimension: length of a feature vector (the paper's d); even for ``paired``.
+        gamma: width of the kernel that is approximated.
+        seed: a number of up to 256 bits that selects the frequencies; public, or shared among those who may hash.
+        kind: ``paper`` is Algorithm 1, ``sqrt(2/d) cos(w.x + b)`` with independent frequencies: the squared norm of a
+            vector is 1 only on average and can reach 2. ``paired`` has cosine and sine of ``dimension / 2`` frequencies
+            that are orthogonal in groups of ``columns``: every vector has norm exactly 1, the kernel of a row
+            with itself is exact, and the error is smaller at equal dimension.
+    """
+
+    columns: int
+    dimension: int
+    gamma: float
+    seed: int
+    kind: Literal["paper", "paired"] = "paired"
+    _frequencies: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    _phases: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        arguments.count("columns", self.columns)
+        arguments.count("dimension", self.dimension)
+        arguments.positive("gamma", self.gamma)
+        arguments.count("seed", self.seed, least=0, most=MAX_SEED, most_is="a 256-bit number")
+        arguments.one_of("kind", self.kind, ("paper", "paired"))
+        if self.kind == "paired" and self.dimension % 2:
+            raise InvalidArgument("dimension", self.dimension, "must be even for paired features")
+        frequencies, phases = self._draw()
+        object.__setattr__(self, "_frequencies", np.ascontiguousarray(frequencies.T, dtype=np.float32))
+        object.__setattr__(self, "_phases", phases.astype(np.float32))
+
+    def __call__(self, rows: ArrayLike, *, first_row: int = 0) -> NDArray[np.float32]:
+        """Features of each row, in float32. ``first_row`` is the number of the first row in its table."""
+        array = arguments.matrix("rows", rows)
+        result = np.empty((len(array), self.dimension), dtype=np.float32)
+        for place, features in self.blocks(array, first_row=first_row):
+            result[place] = features
+        return result
+
+    def blocks(self, rows: Rows, *, first_row: int = 0) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The same, tile by tile: pairs of (place in ``rows``, features there).
+
+        The features are a view of a buffer that the next tile overwrites: fresh memory for every tile would cost
+        more than the mathematics.
+        """
+        if rows.shape[1] != self.columns:
+            raise InvalidArgument(
+                "rows",
+                f"array of shape {rows.shape}",
+                f"must have {self.columns} columns, as the feature map has",
+            )
+        tile = np.zeros((TILE_ROWS, self.columns), dtype=np.float32)
+        angles, waves = (np.empty((TILE_ROWS, len(self._phases)), dtype=np.float32) for _ in range(2))
+        features = np.empty((TILE_ROWS, self.dimension), dtype=np.float32)
+        for start in range(-(first_row % TILE_ROWS), len(rows), TILE_ROWS):
+            place = slice(max(start, 0), min(start + TILE_ROWS, len(rows)))
+            within = slice(place.start - start, place.stop - start)
+            tile[within] = rows[place]
+            np.matmul(tile, self._frequencies, out=angles)
+            self._wave(angles, waves, out=features)
+            yield place, features[within]
+
+    def mean(self, rows: ArrayLike) -> NDArray[np.float64]:
+        """The mean feature vector of ``rows``."""
+        array = arguments.matrix("rows", rows)
+        total = np.zeros(self.dimension)
+        for _, features in self.blocks(array):
+            total += features.sum(axis=0, dtype=np.float64)
+        return total / len(array)
+
+    @property
+    def fingerprint(self) -> str:
+        """A short digest of the features of fixed probe rows, rounded: equal where two parties hash alike."""
+        probe = Stream("probe", 0).normals(0, _PROBE_ROWS * self.columns).reshape(_PROBE_ROWS, self.columns)
+        # Probe rows at the kernel's own scale: angles of a few radians, whatever gamma and columns are.
+        probe /= np.sqrt(2.0 * self.gamma * self.columns)
+        frequencies, phases = self._draw()
+        angles = probe @ frequencies.T + phases
+        values = np.cos(angles) if self.kind == "paper" else np.hstack([np.cos(angles), np.sin(angles)])
+        # Adding 0.0 turns -0.0 into 0.0.
+        rounded = np.round(values, _PROBE_DECIMALS) + 0.0
+        header = f"{self.kind}/{self.columns}/{self.dimension}/"
+        return hashlib.sha256(header.encode() + rounded.astype("<f8").tobytes()).hexdigest()[:16]
+
+    def _wave(self, angles: NDArray[np.float32], waves: NDArray[np.float32], *, out: NDArray[np.float32]) -> None:
+        """Cosines (and sines) of the angles, scaled; ``waves`` is scratch space that keeps the slow part contiguous."""
+        scale = np.float32(np.sqrt(2.0 / self.dimension))
+        if self.kind == "paper":
+            angles += self._phases
+            np.multiply(np.cos(angles, out=waves), scale, out=out)
+            return
+        pairs = self.dimension // 2
+        np.multiply(np.cos(angles, out=waves), scale, out=out[:, :pairs])
+        np.multiply(np.sin(angles, out=waves), scale, out=out[:, pairs:])
+
+    def _draw(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Frequencies from N(0, 2 gamma I), one a row, and phases from [0, 2 pi) (zero for pairs)."""
+        width = np.sqrt(2.0 * self.gamma)
+        if self.kind == "paper":
+            normals = Stream("features/paper/frequencies", self.seed).normals(0, self.dimension * self.columns)
+            phases = 2.0 * np.pi * Stream("features/paper/phases", self.seed).uniforms(0, self.dimension)
+            return width * normals.reshape(self.dimension, self.columns), phases
+        pairs = self.dimension // 2
+        return width * _orthogonal_normals(pairs, self.columns, seed=self.seed), np.zeros(pairs)
+
+
+def _orthogonal_normals(number: int, columns: int, *, seed: int) -> NDArray[np.float64]:
+    """Vectors that are each N(0, I) but orthogonal within groups of ``columns`` (Yu et al., 2016).
+
+    Directions are a Haar-distributed orthonormal frame (QR of a Gaussian matrix with the signs of R's diagonal made
+    positive), lengths those of independent Gaussian vectors.
+    """
+    directions = Stream("features/paired/directions", seed)
+    lengths = Stream("features/paired/lengths", seed)
+    groups = []
+    for first in range(0, number, columns):
+        size = min(columns, number - first)
+        block = directions.normals(first * columns, size * columns).reshape(size, columns)
+        frame, upper = np.linalg.qr(block.T)
+        frame = frame * np.where(np.diag(upper) < 0.0, -1.0, 1.0)
+        sizes = np.linalg.norm(lengths.normals(first * columns, size * columns).reshape(size, columns), axis=1)
+        groups.append(frame.T * sizes[:, None])
+    return np.vstack(groups)

@@ -1,0 +1,173 @@
+"""The RBF kernel ``k(x, y) = exp(-gamma * ||x - y||²)``, in blocks so that memory stays bounded."""
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
+
+__all__ = ["KernelColumns", "PoolKernel", "blocks", "kernel_means", "median_gamma", "rbf_kernel"]
+
+BLOCK_ENTRIES = 1 << 20
+"""Kernel entries that are held at once: 4 MB in float32, small enough for the outer caches to help."""
+_FAR = 100.0  # squared distance of the mean from zero, in units of the rows' own spread, that calls for a copy
+
+
+def rbf_kernel(a: ArrayLike, b: ArrayLike, *, gamma: float) -> Rows:
+    """The kernel between all rows of ``a`` and all rows of ``b``, as one matrix."""
+    first, second = arguments.matrix("a", a), arguments.matrix("b", b)
+    arguments.same_columns("a", first, "b", second)
+    return KernelColumns(second, gamma=gamma, dtype=np.result_type(first, second))(first)
+
+
+def kernel_means(rows: ArrayLike, others: ArrayLike, *, gamma: float) -> NDArray[np.float64]:
+    """For each of ``rows`` its mean kernel value with ``others``: the mean embedding of ``others`` at ``rows``."""
+    first, second = arguments.matrix("rows", rows), arguments.matrix("others", others)
+    arguments.same_columns("rows", first, "others", second)
+    return KernelColumns(second, gamma=gamma, dtype=np.result_type(first, second)).sums(first) / len(second)
+
+
+def median_gamma(rows: ArrayLike, *, scale: float, coins: np.random.Generator, sample: int = 1000) -> float:
+    """Median heuristic: ``scale`` over the median squared distance between two different rows.
+
+    The median is taken over the pairs of at most ``sample`` rows, drawn by ``coins``.
+    """
+    array = arguments.matrix("rows", rows)
+    arguments.positive("scale", scale)
+    if len(array) < 2:
+        raise InvalidArgument("rows", f"array of shape {array.shape}", "at least two rows are needed for a median")
+    chosen = np.sort(
+        coins.choice(len(array), size=min(arguments.count("sample", sample, least=2), len(array)), replace=False)
+    )
+    kept = array[chosen].astype(np.float64)
+    kept -= kept.mean(axis=0)
+    squared_norms = np.einsum("ij,ij->i", kept, kept)
+    distances = squared_norms[:, None] + squared_norms[None, :] - 2.0 * (kept @ kept.T)
+    median = float(np.median(distances[np.triu_indices(len(kept), k=1)]))
+    # Rounding leaves about 1e-16 of the norms where rows are equal; that is no distance.
+    if median <= 1e-12 * float(squared_norms.max(initial=0.0)) or median <= 0.0:
+        raise InvalidArgument(
+            "rows",
+            f"array of shape {array.shape}",
+            "most rows are equal, so the median distance is zero; give gamma",
+        )
+    return scale / median
+
+
+def blocks(rows: int, *, width: int) -> Iterator[slice]:
+    """Slices of ``rows`` such that a block of ``width`` columns stays within the block budget."""
+    step = max(1, BLOCK_ENTRIES // max(1, width))
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))
+
+
+class KernelColumns:
+    """Kernel values against a fixed set of rows, prepared once.
+
+    Rows are moved so that the fixed set has mean zero: distances do not change, and the cancellation in
+    ``||x||² + ||y||² - 2 x.y`` loses no more digits than the spread of the data demands.
+    """
+
+    def __init__(self, rows: Rows, *, gamma: float, dtype: np.dtype[Any]) -> None:
+        self._gamma = arguments.positive("gamma", gamma)
+        self.dtype = np.dtype(dtype)
+        self._centre = rows.mean(axis=0, dtype=np.float64).astype(self.dtype)
+        moved = np.asarray(rows, dtype=self.dtype) - self._centre
+        # gamma is folded into the matrix, so that a block costs one product, two sums and one exponential.
+        self._scaled = (2.0 * self._gamma * moved).astype(self.dtype)
+        self._offset = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
+
+    def __len__(self) -> int:
+        return len(self._offset)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """The kernel matrix between ``rows`` and the fixed set."""
+        moved = np.asarray(rows, dtype=self.dtype) - self._centre
+        own = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
+        return _kernel_block(moved, own, self._scaled, self._offset).T
+
+    def sums(self, rows: Rows) -> NDArray[np.float64]:
+        """For each of ``rows`` the sum of its kernel values with the fixed set, in blocks."""
+        total = np.empty(len(rows))
+        for part, scratch in _blocks_with_scratch(len(rows), len(self), rows.shape[1], self.dtype):
+            moved = np.asarray(rows[part], dtype=self.dtype) - self._centre
+            own = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
+            total[part] = _kernel_block(moved, own, self._scaled, self._offset, out=scratch).sum(axis=0)
+        return total
+
+
+class PoolKernel:
+    """The kernel among the rows of one pool, without holding more than a part of it.
+
+    The pool itself is not copied unless its mean lies so far from zero that float32 products would lose digits.
+    """
+
+    def __init__(self, rows: Rows, *, gamma: float) -> None:
+        self._gamma = arguments.positive("gamma", gamma)
+        centre = rows.mean(axis=0, dtype=np.float64)
+        self._offset = np.empty(len(rows), dtype=rows.dtype)  # gamma * ||x - centre||²
+        for part in blocks(len(rows), width=rows.shape[1]):
+            moved = rows[part] - centre.astype(rows.dtype)
+            self._offset[part] = self._gamma * np.einsum("ij,ij->i", moved, moved)
+        far = self._gamma * float(centre @ centre) > _FAR * max(float(self._offset.mean(dtype=np.float64)), 1e-30)
+        self._rows = rows - centre.astype(rows.dtype) if far else rows
+        self._centre = np.zeros(rows.shape[1]) if far else centre
+        self._subset_rows: Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self._offset)
+
+    def subset(self, positions: NDArray[np.int64]) -> Self:
+        """The kernel among some of the rows. It shares memory with, and so invalidates, the subset taken before."""
+        if self._subset_rows is None or len(self._subset_rows) < len(positions):
+            self._subset_rows = np.empty((len(positions), self._rows.shape[1]), dtype=self._rows.dtype)
+        part = copy(self)
+        part._rows = np.take(self._rows, positions, axis=0, out=self._subset_rows[: len(positions)], mode="clip")
+        part._offset = self._offset[positions]
+        part._subset_rows = None
+        return part
+
+    def row(self, position: int) -> Rows:
+        """The kernel of every row with the given one: one matrix-vector product."""
+        scaled, shift = self._prepared(np.array([position]))
+        exponent: Rows = self._rows @ scaled[0]
+        exponent -= self._offset
+        exponent -= shift
+        return np.exp(exponent, out=exponent)
+
+    def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """For every row the sum of its kernel values with the rows at ``positions``: one matrix product, in blocks."""
+        scaled, shift = self._prepared(positions)
+        total = np.empty(len(self))
+        for part, scratch in _blocks_with_scratch(len(self), len(shift), self._rows.shape[1], self._rows.dtype):
+            total[part] = _kernel_block(self._rows[part], self._offset[part], scaled, shift, out=scratch).sum(axis=0)
+        return total
+
+    def _prepared(self, positions: NDArray[np.int64]) -> tuple[Rows, Rows]:
+        """What turns a product with the rows into exponents: ``x.scaled - shift - offset(x) = -gamma ||x - y||²``."""
+        others = self._rows[positions] - self._centre  # in double precision
+        scaled = 2.0 * self._gamma * others
+        shift = scaled @ self._centre + self._offset[positions]
+        return scaled.astype(self._rows.dtype), shift.astype(self._rows.dtype)
+
+
+def _kernel_block(rows: Rows, own: Rows, scaled: Rows, shift: Rows, *, out: Rows | None = None) -> Rows:
+    """``exp(scaled.x - shift - own(x))``: one line per fixed row, so that the long side lies along memory."""
+    exponent: Rows = np.matmul(scaled, rows.T, out=out)
+    exponent -= shift[:, None]
+    exponent -= own
+    return np.exp(exponent, out=exponent)
+
+
+def _blocks_with_scratch(rows: int, fixed: int, columns: int, dtype: np.dtype[Any]) -> Iterator[tuple[slice, Rows]]:
+    """Blocks of rows, each with room for its kernel values: fresh memory for each would cost more than the kernel."""
+    parts = list(blocks(rows, width=fixed + columns))
+    memory = np.empty(fixed * (parts[0].stop if parts else 0), dtype=dtype)
+    for part in parts:
+        length = part.stop - part.start
+        yield part, memory[: fixed * length].reshape(fixed, length)

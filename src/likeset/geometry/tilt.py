@@ -1,0 +1,195 @@
+"""The witness tilt: draw rows of one owner so that their mean features move toward a released mean.
+
+An owner compares the release with the mean of its own rows, ``u = released - own mean`` (the direction in which the
+two sets differ, the *witness*), and weighs its rows by ``exp(beta * u.h(x))``. One number, beta, is fitted: it cannot
+chase the noise in the release's many directions. Draws are by Gumbel perturbation: the ``count`` largest values of
+``beta * u.h(x) + Gumbel`` are a sample without replacement by those weights, and since a row's perturbation is a
+function of its number and the owner's key alone, blocks, shards and orders of reading merge to the same draw.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.errors import InvalidArgument
+from likeset.geometry.stream import Stream, open_unit
+
+__all__ = ["Draw", "Tilt", "draw", "fit", "fit_blocks", "merge"]
+
+_BISECTIONS = 60
+_LARGEST_EXPONENT = 500.0  # beyond this the weights are one row's alone, at any precision
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """A fitted tilt.
+
+    Attributes:
+        direction: the witness ``u``.
+        beta: strength; 0 means uniform weights.
+        mean_score: the weighted mean of ``u.h`` that beta reaches.
+        target_score: what the target itself would score, corrected for the release's noise.
+        effective_rows: the effective number of rows, ``(sum w)² / sum w²``, scaled to the whole table.
+        reached: whether the weighted rows score what the target would.
+    """
+
+    direction: NDArray[np.float64]
+    beta: float
+    mean_score: float
+    target_score: float
+    effective_rows: float
+    reached: bool
+
+    def score(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        """``beta * u.h`` of each feature row: the logarithm of its weight, up to a constant."""
+        if self.beta == 0.0:
+            return np.zeros(len(features))
+        strength = (self.beta * self.direction).astype(np.float32)
+        # One dot product per row, each over the same number of terms: the result does not depend on the block's shape.
+        return np.asarray(np.einsum("ij,j->i", features, strength), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Rows drawn, best first: their numbers and perturbed scores. Ties go to the smaller row number."""
+
+    row_numbers: NDArray[np.int64]
+    perturbed: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.row_numbers)
+
+
+def fit(
+    features: ArrayLike,
+    released: ArrayLike,
+    *,
+    noise_energy: float,
+    wanted: int,
+    population: int | None = None,
+) -> Tilt:
+    """Fit the tilt on feature rows: all of an owner's rows, or a uniform subsample of them.
+
+    Args:
+        features: feature rows, one per row of the sample.
+        released: the released mean feature vector of the target.
+        noise_energy: expected squared length of the noise in ``released``: ``dimension * sigma² / m²``.
+        wanted: number of rows that will be drawn.
+        population: number of rows that the sample stands for; the sample's own size if not given.
+    """
+    rows = arguments.matrix("features", features)
+    own_mean = rows.mean(axis=0, dtype=np.float64)
+    return fit_blocks(
+        [rows], released, own_mean=own_mean, noise_energy=noise_energy, wanted=wanted, population=population
+    )
+
+
+def fit_blocks(
+    feature_blocks: Iterable[ArrayLike],
+    released: ArrayLike,
+    *,
+    own_mean: ArrayLike,
+    noise_energy: float,
+    wanted: int,
+    population: int | None = None,
+) -> Tilt:
+    """The same from blocks of feature rows whose mean is known; only one number per row is held."""
+    mean = arguments.vector("own_mean", own_mean)
+    goal = arguments.vector("released", released, length=len(mean))
+    arguments.positive("noise_energy", noise_energy, zero=True)
+    arguments.count("wanted", wanted)
+    direction = goal - mean
+    scores = np.concatenate([np.empty(0), *(np.asarray(block) @ direction for block in feature_blocks)])
+    if len(scores) == 0:
+        raise InvalidArgument("feature_blocks", "no rows", "at least one row is needed to fit a tilt")
+    rows = arguments.count("population", len(scores) if population is None else population, least=len(scores))
+    # ||released||² overstates the target's by the noise; the cross term is unbiased (PROTOCOLS: u.g_target).
+    target_score = float(goal @ goal) - noise_energy - float(goal @ mean)
+    fewest = min(wanted / 2.0, float(rows))
+    beta, reached = _strength(scores, target_score, fewest_share=fewest / rows)
+    mean_score, effective_share = _moments(scores, beta)
+    return Tilt(
+        direction=direction,
+        beta=beta,
+        mean_score=mean_score,
+        target_score=target_score,
+        effective_rows=effective_share * rows,
+        reached=reached,
+    )
+
+
+def draw(scores: ArrayLike, row_numbers: ArrayLike, count: int, *, key: int) -> Draw:
+    """The ``count`` rows of largest ``score + Gumbel``; all rows if there are fewer.
+
+    Args:
+        scores: log-weight of each row (``Tilt.score``).
+        row_numbers: number of each row in its owner's table; decides its perturbation.
+        count: how many to keep.
+        key: the owner's private sampling key.
+    """
+    values = arguments.vector("scores", scores)
+    numbers = np.asarray(row_numbers)
+    if numbers.shape != values.shape or numbers.dtype.kind not in "iu":
+        raise InvalidArgument("row_numbers", f"array of shape {numbers.shape}", "must be one whole number per score")
+    if len(numbers) and int(numbers.min()) < 0:
+        raise InvalidArgument("row_numbers", int(numbers.min()), "must not be negative")
+    arguments.count("count", count, least=0)
+    numbers = numbers.astype(np.int64)
+    uniforms = open_unit(Stream("tilt/perturbations", key).words_at(numbers))
+    return _largest(numbers, values - np.log(-np.log(uniforms)), count)
+
+
+def merge(draws: Iterable[Draw], count: int) -> Draw:
+    """The draw over all rows, from the draws over parts of them with the same key."""
+    parts = list(draws)
+    if not parts:
+        return Draw(row_numbers=np.empty(0, dtype=np.int64), perturbed=np.empty(0))
+    numbers = np.concatenate([part.row_numbers for part in parts])
+    if len(np.unique(numbers)) != len(numbers):
+        raise InvalidArgument("draws", "overlapping parts", "each row may be in one part only")
+    return _largest(numbers, np.concatenate([part.perturbed for part in parts]), count)
+
+
+def _largest(numbers: NDArray[np.int64], perturbed: NDArray[np.float64], count: int) -> Draw:
+    if count < len(perturbed):
+        threshold = np.partition(perturbed, len(perturbed) - count)[len(perturbed) - count] if count else np.inf
+        kept = np.flatnonzero(perturbed >= threshold)
+    else:
+        kept = np.arange(len(perturbed))
+    order = kept[np.lexsort((numbers[kept], -perturbed[kept]))][:count]
+    return Draw(row_numbers=numbers[order], perturbed=perturbed[order])
+
+
+def _strength(scores: NDArray[np.float64], target_score: float, *, fewest_share: float) -> tuple[float, bool]:
+    """The smallest beta whose weighted mean reaches the target score, or the largest that keeps enough rows."""
+    mean, _ = _moments(scores, 0.0)
+    if target_score <= mean:
+        return 0.0, True
+    spread = float(scores.max() - scores.min())
+    # A spread that is rounding only cannot be tilted: all rows are alike.
+    if spread <= 1e-12 * max(1.0, float(np.abs(scores).max())):
+        return 0.0, False
+
+    def may_grow(beta: float) -> bool:
+        mean_score, share = _moments(scores, beta)
+        return mean_score < target_score and share >= fewest_share
+
+    # The weighted mean rises and the effective share falls with beta, so bisection finds where the first gives way.
+    low, high = 0.0, _LARGEST_EXPONENT / spread
+    if may_grow(high):
+        return high, False
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if may_grow(middle) else (low, middle)
+    return low, _moments(scores, high)[0] >= target_score
+
+
+def _moments(scores: NDArray[np.float64], beta: float) -> tuple[float, float]:
+    """Weighted mean of the scores under ``exp(beta * score)``, and the effective share of the rows."""
+    weights = np.exp(beta * (scores - scores.max()))
+    total = float(weights.sum())
+    share = total * total / (float(weights @ weights) * len(scores))
+    return float(weights @ scores) / total, share
