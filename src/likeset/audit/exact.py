@@ -22,9 +22,7 @@ def hockey_stick(first: Law[Outcome], second: Law[Outcome], *, epsilon: float) -
     _check("second", second)
     outcomes = set(first) | set(second)
     return max(
-        math.fsum(
-            max(0.0, p.get(outcome, 0.0) - math.exp(epsilon) * q.get(outcome, 0.0)) for outcome in outcomes
-        )
+        math.fsum(max(0.0, p.get(outcome, 0.0) - math.exp(epsilon) * q.get(outcome, 0.0)) for outcome in outcomes)
         for p, q in ((first, second), (second, first))
     )
 
@@ -45,6 +43,4 @@ def pure_epsilon(first: Law[Outcome], second: Law[Outcome]) -> float:
 def _check(argument: str, law: Law[Outcome]) -> None:
     total = math.fsum(law.values())
     if any(not probability >= 0 for probability in law.values()) or abs(total - 1) > 1e-9:
-        raise InvalidArgument(
-            argument, f"law of total {total}", "probabilities must not be negative and must sum to 1"
-        )
+        raise InvalidArgument(argument, f"law of total {total}", "probabilities must not be negative and must sum to 1")

@@ -14,9 +14,7 @@ from likeset.audit.partitions import Observations, Score
 __all__ = ["reachability", "reachable", "textbook_laplace"]
 
 _GRID = 2.0**-52  # 1 - 2|u - 1/2| is exact and a multiple of this
-_REACH = (
-    3  # exp() and log() each err by about one unit in the last place; so many grid steps on either side do
-)
+_REACH = 3  # exp() and log() each err by about one unit in the last place; so many grid steps on either side do
 
 
 def textbook_laplace(value: float, scale: float, size: int, coins: np.random.Generator) -> Observations:

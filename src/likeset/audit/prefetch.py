@@ -31,15 +31,11 @@ class Prefetched:
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Integers k with probability proportional to exp(-|k| / scale)."""
-        return self._serve(
-            ("laplace", scale), size, lambda block: self._source.discrete_laplace(scale, block)
-        )
+        return self._serve(("laplace", scale), size, lambda block: self._source.discrete_laplace(scale, block))
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
         """Integers k with probability proportional to exp(-k² / (2 sigma²))."""
-        return self._serve(
-            ("gaussian", sigma), size, lambda block: self._source.discrete_gaussian(sigma, block)
-        )
+        return self._serve(("gaussian", sigma), size, lambda block: self._source.discrete_gaussian(sigma, block))
 
     def exponential_choice(self, scores: Integers, rate: float) -> int:
         """A place i with probability proportional to exp(rate * scores[i]); not prefetched."""

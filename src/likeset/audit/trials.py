@@ -6,7 +6,7 @@ processes through a function, asks them, and writes down what came back as rows 
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike
 
 from likeset.arguments import count
 from likeset.audit.bounds import LowerBound, lower_bound
-from likeset.audit.partitions import Observations, Score
+from likeset.audit.partitions import Score
 
 __all__ = [
     "Channel",
     "Finding",
+    "Observe",
     "Process",
     "Trial",
-    "answers",
-    "batches",
+    "draws",
     "repeated_answers",
     "restarted_answers",
     "run",
@@ -40,7 +40,7 @@ class Channel(StrEnum):
     RESTARTED = "restarted process"
 
 
-Observe = Callable[[int, int], Observations]
+Observe = Callable[[int, int], ArrayLike]
 """(which of the two inputs: 0 or 1, how many) -> that many independent observations, one per row."""
 
 
@@ -101,9 +101,9 @@ def run(trial: Trial, *, samples: int | None = None) -> Finding:
 
 
 class Process(Protocol):
-    """Something that was started and answers requests about the data it was started with."""
+    """Something that was started on one of the inputs and answers requests about it."""
 
-    def answer(self, request: int) -> Iterable[float]:
+    def answer(self, request: int) -> ArrayLike:
         """The answer to a request; the same number is the same request, asked again."""
 
 
@@ -111,42 +111,28 @@ Start = Callable[[int], Process]
 """Starts a process on one of the two inputs (0 or 1)."""
 
 
-def answers(start: Start) -> Observe:
-    """One process, every request asked once."""
-
-    def observe(side: int, size: int) -> Observations:
-        process = start(side)
-        return _rows([process.answer(request) for request in range(size)])
-
-    return observe
+def draws(draw: Callable[[int], ArrayLike]) -> Observe:
+    """From a function that runs the mechanism once on input 0 or 1, run as often as needed."""
+    return lambda side, size: [_numbers(draw(side)) for _ in range(size)]
 
 
 def repeated_answers(start: Start, *, times: int) -> Observe:
     """One process, every request asked ``times`` times; an observation is all its answers side by side."""
 
-    def observe(side: int, size: int) -> Observations:
+    def observe(side: int, size: int) -> ArrayLike:
         process = start(side)
-        return _rows(
-            [np.concatenate([_row(process.answer(request)) for _ in range(times)]) for request in range(size)]
-        )
+        return [
+            [number for _ in range(times) for number in _numbers(process.answer(request))] for request in range(size)
+        ]
 
     return observe
 
 
 def restarted_answers(start: Start) -> Observe:
     """A newly started process for every observation, asked once: what memory held before is gone."""
-    return lambda side, size: _rows([start(side).answer(0) for _ in range(size)])
+    return lambda side, size: [_numbers(start(side).answer(0)) for _ in range(size)]
 
 
-def batches(draw: Sequence[Callable[[int], ArrayLike]]) -> Observe:
-    """For mechanisms that answer in bulk: one function per input, from a number to that many rows."""
-    return lambda side, size: _rows(draw[side](size))
-
-
-def _row(answer: Iterable[float]) -> Observations:
-    return np.fromiter(answer, dtype=np.float64)
-
-
-def _rows(values: ArrayLike | Sequence[Iterable[float]]) -> Observations:
-    array = np.asarray(values, dtype=np.float64)
-    return array[:, None] if array.ndim == 1 else array.reshape(len(array), -1)
+def _numbers(answer: ArrayLike) -> list[float]:
+    numbers: list[float] = np.asarray(answer, dtype=np.float64).ravel().tolist()
+    return numbers

@@ -1,0 +1,143 @@
+"""The worst pairs of neighbouring inputs that we know, for each mechanism.
+
+A lower bound is only as good as the pair it was observed on: an easy pair makes a broken mechanism look
+sound. Each function says why nothing is harder, or how near the pair comes to the claim.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.mechanisms.auction import Bids
+from likeset.privacy.noise import Integers
+
+__all__ = [
+    "Neighbours",
+    "absent_owner_appears",
+    "coalition_is_split",
+    "opposite_corners",
+    "opposite_rows",
+    "opposite_scores",
+    "opposite_signs",
+    "overtaken",
+    "tie_is_lost",
+]
+
+Data = TypeVar("Data", covariant=True)
+Rows = NDArray[np.float64]
+
+_TOP, _BOTTOM = 1e6, -1e6
+
+
+@dataclass(frozen=True)
+class Neighbours(Generic[Data]):
+    """Two inputs that differ in one row, or in one owner's bid.
+
+    Attributes:
+        words: how they differ.
+        first: one input.
+        second: the other.
+    """
+
+    words: str
+    first: Data
+    second: Data
+
+    def __getitem__(self, side: int) -> Data:
+        """Input 0 or input 1."""
+        return (self.first, self.second)[side]
+
+
+def opposite_signs(rows: int) -> Neighbours[Integers]:
+    """Numbers in {-1, +1}: the sum moves by 2, and additive noise knows nothing but the distance."""
+    first = np.ones(rows, dtype=np.int64)
+    second = first.copy()
+    second[0] = -1
+    return Neighbours("a row is negated", first, second)
+
+
+def opposite_rows(rows: int, dimension: int) -> Neighbours[Rows]:
+    """Unit rows: one points the other way, so the sum moves by a diameter, 2.
+
+    Gaussian noise is alike in all directions, so the direction does not matter.
+    """
+    first = np.tile(np.full(dimension, 1 / math.sqrt(dimension)), (rows, 1))
+    second = first.copy()
+    second[0] *= -1
+    return Neighbours("a unit row is negated", first, second)
+
+
+def opposite_corners(dimension: int, bound: float) -> Neighbours[Rows]:
+    """Rows with coordinates in [-bound, bound]: one coordinate of the sum rises while all others fall.
+
+    A choice by the size of a coordinate folds signs, so a row that is merely negated does not move it. On
+    top of a second row in a corner, the replaced row moves every coordinate's sum from 0 to 2 * bound or
+    back: the scores of the choice move as far as they can, one against all others, and so does the sum that
+    is measured.
+    """
+    first = np.full((2, dimension), bound)
+    second = first.copy()
+    first[0, 0] = -bound
+    second[0, 1:] = -bound
+    return Neighbours("a row moves to the opposite corner", first, second)
+
+
+def opposite_scores(candidates: int, sensitivity: int) -> Neighbours[Integers]:
+    """Scores that all move as far as they may, one of them against all others.
+
+    The loss at that one is log(k / (1 + (k-1) e^(-2 rate sensitivity))) for k candidates, which tends to the
+    supremum, 2 * rate * sensitivity, as k grows.
+    """
+    first = np.zeros(candidates, dtype=np.int64)
+    second = np.full(candidates, -sensitivity, dtype=np.int64)
+    second[0] = sensitivity
+    return Neighbours("one score rises, all others fall", first, second)
+
+
+def overtaken(owners: int, rank: int) -> Neighbours[Bids]:
+    """Owner 0 has this rank, until the last owner's bid jumps from the bottom to the top.
+
+    At the rank of the threshold's offset, being asked is exactly randomised response with the claimed
+    epsilon.
+    """
+    middle = tuple(float(rank - place) for place in range(1, owners - 1))
+    # Owner 0 bids 0.5; exactly rank - 1 of the others bid 1 or more.
+    return _bids("a rival's bid jumps to the top", (0.5, *middle, _BOTTOM), (0.5, *middle, _TOP))
+
+
+def coalition_is_split(owners: int, rank: int) -> Neighbours[Bids]:
+    """Owners 0 and 1 hold this rank and the next, until the last owner's bid comes between them.
+
+    Asked the one and not the other means one value of the threshold, or two: below the offset the
+    probabilities are in the ratio 1 to 1 + e^epsilon, the claim for coalitions.
+    """
+    above = tuple(_TOP + place for place in range(rank - 1))
+    below = tuple(_BOTTOM - place for place in range(owners - rank - 2))
+    coalition = (3.0, 1.0)
+    return _bids(
+        "a rival's bid comes between two allies",
+        (*coalition, *above, *below, 2 * _BOTTOM),
+        (*coalition, *above, *below, 2.0),
+    )
+
+
+def tie_is_lost(owners: int, rank: int) -> Neighbours[Bids]:
+    """The last owner has this rank until owner 0, which a public rule prefers, raises its bid to a tie."""
+    others = tuple(float(rank - place) for place in range(1, owners - 1))
+    return _bids("a rival draws level, and ties go to it", (_BOTTOM, *others, 0.5), (0.5, *others, 0.5))
+
+
+def absent_owner_appears(owners: int, rank: int) -> Neighbours[Bids]:
+    """Owner 0 has this rank among those present until an absent owner appears with the highest bid."""
+    pair = overtaken(owners, rank)
+    absent = (*pair.first.values[:-1], None)
+    return _bids("an absent rival appears at the top", absent, pair.second.values)
+
+
+def _bids(words: str, first: tuple[float | None, ...], second: tuple[float | None, ...]) -> Neighbours[Bids]:
+    """Nobody has waited: the patience of the paper's auction is not what is tried here."""
+    waited = (1,) * len(first)
+    return Neighbours(words, Bids(first, waited), Bids(second, waited))
