@@ -61,9 +61,7 @@ class Tally:
     def account(self) -> Account:
         """The sum so far."""
         spent = None if self._filter is None else self._filter.epsilon
-        return Account(
-            self._view, self._limit, spent, self._rows, tuple(sorted(self._unproven)), self._charges
-        )
+        return Account(self._view, self._limit, spent, self._rows, tuple(sorted(self._unproven)), self._charges)
 
     def copy(self) -> "Tally":
         """The same sum, to add to on trial."""

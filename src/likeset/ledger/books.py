@@ -92,9 +92,7 @@ class Books:
             return Problem(entry.number, "holds an event that this version of likeset does not know")
         except (LikesetError, KeyError, TypeError, ValueError, AttributeError) as error:
             # The text of the error may quote the entry, and entries written by a stranger may hold anything.
-            return Problem(
-                entry.number, f"does not say what an entry of its kind says ({type(error).__name__})"
-            )
+            return Problem(entry.number, f"does not say what an entry of its kind says ({type(error).__name__})")
 
     def _apply(self, entry: Entry, document: Any) -> Problem | None:
         match entry.kind:

@@ -108,9 +108,7 @@ def check(rows: Iterable[tuple[Any, ...]], after: Head = START) -> Iterator[Entr
             return
         entry = Entry(*row)
         if entry.number != after.number + 1:
-            yield Problem(
-                after.number + 1, f"is missing or out of order (entry {entry.number} comes instead)"
-            )
+            yield Problem(after.number + 1, f"is missing or out of order (entry {entry.number} comes instead)")
             after = Head(entry.number, entry.hash)
             continue
         if entry.previous != after.hash:

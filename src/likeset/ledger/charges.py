@@ -39,9 +39,7 @@ class Limit:
     def __post_init__(self) -> None:
         count("rows", self.rows, least=0)
         if len({self.epsilon is None, self.delta is None, self.relation is None}) == 2:
-            raise InvalidArgument(
-                "epsilon", self.epsilon, "goes with a delta and a relation: give all or none"
-            )
+            raise InvalidArgument("epsilon", self.epsilon, "goes with a delta and a relation: give all or none")
         if self.epsilon is not None and self.delta is not None:
             positive("epsilon", self.epsilon, zero=True)
             checked_delta(self.delta)
@@ -103,9 +101,7 @@ class Charge:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
         """The charge that ``to_json`` described."""
-        costs = (
-            (View.from_json(cost["view"]), events.from_json(cost["event"])) for cost in document["costs"]
-        )
+        costs = ((View.from_json(cost["view"]), events.from_json(cost["event"])) for cost in document["costs"])
         return cls(tuple(costs), document["rows"])
 
     def reaches(self, account: View) -> bool:

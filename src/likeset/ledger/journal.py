@@ -16,7 +16,7 @@ import sqlite3
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from likeset.errors import DifferentRequest, LedgerUnavailable, LedgerUnreadable
 from likeset.ledger.store import Layout, Store
@@ -129,9 +129,7 @@ class Journal:
     def messages(self, *, run: str | None = None) -> tuple[Message, ...]:
         """All stored messages, or those of one run, oldest first."""
         with self._store.reading() as connection:
-            rows = connection.execute(
-                f"{_SELECT} WHERE ?1 IS NULL OR run = ?1 ORDER BY number", (run,)
-            ).fetchall()
+            rows = connection.execute(f"{_SELECT} WHERE ?1 IS NULL OR run = ?1 ORDER BY number", (run,)).fetchall()
         return tuple(_message(row) for row in rows)
 
     def purge(self, *, run: str | None, before: str | None) -> int:
@@ -172,9 +170,11 @@ def _find(connection: sqlite3.Connection, number: int) -> Message | None:
     return None if row is None else _message(row)
 
 
-def _message(row: tuple[int, str, str, bytes, str | None, bytes]) -> Message:
-    number, run, at, message, release, salt = row
-    return Message(number, run, at, bytes(message), release, bytes(salt))
+def _message(row: tuple[Any, ...]) -> Message:
+    kinds = tuple(type(value) for value in row)
+    if kinds not in ((int, str, str, bytes, str, bytes), (int, str, str, bytes, type(None), bytes)):
+        raise LedgerUnreadable(f"journal: message {row[0]} is damaged")
+    return Message(*row)
 
 
 def _refuse_if_others_may_read(path: Path) -> None:

@@ -142,9 +142,7 @@ class Ledger:
             entry = append("reserve", request.key, body)
         return Reservation(entry.number, request, event, attempt)
 
-    def commit(
-        self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None
-    ) -> bytes:
+    def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
         """Store the answer to a request; returns the bytes to send: the first that were ever stored for it.
 
         Args:
@@ -179,9 +177,7 @@ class Ledger:
         # Somebody answered the same request before: that draw is the one that counts.
         winner = self._stored(request, known.answer)
         if winner.number == reservation.number and winner.message != message:
-            raise DifferentRequest(
-                f"{request}: another answer is already stored; it is sent again, never drawn anew"
-            )
+            raise DifferentRequest(f"{request}: another answer is already stored; it is sent again, never drawn anew")
         return winner.message
 
     def answer(

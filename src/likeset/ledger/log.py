@@ -80,9 +80,7 @@ class Log:
         self.path = path
         self._now = now
         self._books = Books()
-        self._store = Store(
-            path, layout=_LAYOUT, read_only=read_only, patience=patience, fill=self._write_first_entry
-        )
+        self._store = Store(path, layout=_LAYOUT, read_only=read_only, patience=patience, fill=self._write_first_entry)
 
     @contextmanager
     def reading(self) -> Iterator[Books]:
@@ -147,9 +145,7 @@ class Log:
         """Fold in what other processes wrote since the last look, checking every link on the way."""
         books = self._books
         # From the last known entry on: a file that was put back under a running process shows here.
-        rows = connection.execute(
-            f"{_SELECT} WHERE number >= ? ORDER BY number", (books.head.number,)
-        ).fetchall()
+        rows = connection.execute(f"{_SELECT} WHERE number >= ? ORDER BY number", (books.head.number,)).fetchall()
         if books.head != START:
             if not rows or rows[0][5] != books.head.hash:
                 raise LedgerTampered(f"ledger {self.path}: entry {books.head.number} is not what it was")

@@ -112,9 +112,7 @@ class Store:
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         if self._process != os.getpid():
             # SQLite connections must not cross a fork: both processes would release each other's locks.
-            raise LedgerUnavailable(
-                f"{self._name()}: was opened before a fork; open it again in the new process"
-            )
+            raise LedgerUnavailable(f"{self._name()}: was opened before a fork; open it again in the new process")
         with self._lock, self._plain_words():
             self._connection.execute(begin)
             try:
@@ -182,11 +180,7 @@ class Store:
                     f"{self.layout.version}; use a newer likeset"
                 )
             return False
-        if (
-            application_id
-            or version
-            or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        ):
+        if application_id or version or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise LedgerUnreadable(f"{self._name()}: is a SQLite file of something else")
         return True
 
@@ -202,9 +196,7 @@ class Store:
                 time.sleep(_RETRY_SECONDS)
                 continue
             if mode != "wal":
-                raise LedgerUnavailable(
-                    f"{self._name()}: SQLite cannot keep a write-ahead log on this file system"
-                )
+                raise LedgerUnavailable(f"{self._name()}: SQLite cannot keep a write-ahead log on this file system")
             return
 
     @contextmanager
@@ -217,9 +209,7 @@ class Store:
     def _in_plain_words(self, error: sqlite3.DatabaseError) -> LedgerError:
         code = _code(error)
         if code.startswith(_UNREADABLE):
-            return LedgerUnreadable(
-                f"{self._name()}: is damaged, or not a {self.layout.what}; restore it from a copy"
-            )
+            return LedgerUnreadable(f"{self._name()}: is damaged, or not a {self.layout.what}; restore it from a copy")
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return LedgerUnavailable(
                 f"{self._name()}: another process kept it locked for over {self._patience:g} s; try again"
@@ -269,9 +259,9 @@ def _code(error: sqlite3.Error) -> str:
     return str(getattr(error, "sqlite_errorname", "") or "")
 
 
-def _text(stored: bytes) -> str | bytes:
-    """Text as stored; what is not UTF-8 stays bytes, for the chain to stumble over."""
+def _text(stored: bytes) -> str | bytearray:
+    """Text as stored; what is not UTF-8 becomes a type that no column has, for the chain to stumble over."""
     try:
         return stored.decode()
     except UnicodeDecodeError:
-        return stored
+        return bytearray(stored)

@@ -1,0 +1,295 @@
+"""Kills processes that use a ledger, and looks at what they leave behind: a program, prints one JSON line.
+
+A program of its own because it forks: it has one thread, and everything slow is imported before the first
+fork, so that a life costs milliseconds and hundreds of them can end, one at every single system call.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ledger_world import CURATOR, ROWS, TARGET, gaussian, limit, opened
+
+from likeset.errors import BudgetExceeded
+from likeset.ledger import Ledger, Limit, Request
+from likeset.privacy.accounting import Filter
+from likeset.privacy.events import Release
+from likeset.privacy.relation import Relation
+
+_TRACEME, _SYSCALL, _GETSYSCALLINFO, _SETOPTIONS = 0, 24, 0x420E, 0x4200
+_MARK_SYSCALLS, _KILL_WITH_TRACER = 0x1, 0x100000
+_SYNCS = {"x86_64": {74, 75}, "aarch64": {82, 83}}.get(platform.machine(), set())
+_WRITES = {"x86_64": {1, 18, 77}, "aarch64": {64, 68, 46}}.get(platform.machine(), set())
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class World:
+    """One ledger, and a wire on which everything that was sent can be read."""
+
+    def __init__(self, directory: Path) -> None:
+        self.ledger = directory / "ledger.sqlite"
+        self.wire = directory / "wire"
+
+    def send(self, name: str, message: bytes) -> None:
+        """One line on the wire, in one write."""
+        handle = os.open(self.wire, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(handle, name.encode() + b" " + message.hex().encode() + b"\n")
+        os.close(handle)
+
+    def sent(self) -> dict[str, set[str]]:
+        """What was sent under each name."""
+        found: dict[str, set[str]] = {}
+        for line in self.wire.read_text().splitlines() if self.wire.exists() else []:
+            name, message = line.split()
+            found.setdefault(name, set()).add(message)
+        return found
+
+
+def draw() -> tuple[bytes, Release[Any] | None]:
+    """A fresh draw: never twice the same."""
+    message = os.urandom(24)
+    return message, Release(list(message), gaussian())
+
+
+def one_release(world: World, ledger: Ledger, place: int) -> None:
+    """Reserve, run, commit, send: a private release to the owners, then rows to the curator."""
+    mean = ledger.answer(TARGET, gaussian(), draw, request=Request("run", place, "mean"), retry=True)
+    world.send(f"mean-{place}", mean)
+    rows = ledger.answer(
+        CURATOR,
+        ROWS,
+        lambda: (os.urandom(24), None),
+        request=Request("run", place, "rows"),
+        rows=7,
+        retry=True,
+    )
+    world.send(f"rows-{place}", rows)
+
+
+def faults(world: World) -> list[str]:
+    """What must never be, after any death: empty if all is well."""
+    found = []
+    with Ledger(world.ledger) as ledger:
+        verification = ledger.verify()
+        found += [str(problem) for problem in verification.problems]
+        accounts = {account.view: account for account in ledger.accounts()}
+        sent = world.sent()
+        # A release is charged at least as often as something new was sent for it; so with rows.
+        means = sum(len(messages) for name, messages in sent.items() if name.startswith("mean"))
+        rows = 7 * sum(len(messages) for name, messages in sent.items() if name.startswith("rows"))
+        if accounts and accounts[TARGET].charges < means:
+            found.append(f"{means} means were sent, {accounts[TARGET].charges} charged")
+        if accounts and accounts[CURATOR].rows < rows:
+            found.append(f"{rows} rows were sent, {accounts[CURATOR].rows} charged")
+        found += [f"{name} was sent with two contents" for name, messages in sent.items() if len(messages) > 1]
+        for name, messages in sent.items():
+            kind, place = name.split("-")
+            view, event, count = (TARGET, gaussian(), 0) if kind == "mean" else (CURATOR, ROWS, 7)
+            again = ledger.reserve(view, event, request=Request("run", int(place), kind), rows=count)
+            if again.answer is None or {again.answer.hex()} != messages:
+                found.append(f"{name} was not answered again with the same bytes")
+    return found
+
+
+class NoTracing(Exception):
+    """This system does not let a process trace its child."""
+
+
+def traced(life: Callable[[], None], prepare: Callable[[], None] = lambda: None) -> int:
+    """A child that has prepared itself and stands still before the first system call of its life."""
+    child = os.fork()
+    if child == 0:
+        prepare()
+        if _libc.ptrace(_TRACEME, 0, None, None) != 0:
+            os._exit(77)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        life()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        raise NoTracing
+    _libc.ptrace(_SETOPTIONS, child, None, ctypes.c_void_p(_MARK_SYSCALLS | _KILL_WITH_TRACER))
+    return child
+
+
+def step(child: int) -> bool:
+    """Let a traced child run to its next stop, on entry to or return from a system call; false at its end."""
+    _libc.ptrace(_SYSCALL, child, None, None)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
+        raise AssertionError("the life that is to be killed failed by itself")
+    return not os.WIFEXITED(status)
+
+
+def killed_at(call: int, life: Callable[[], None], prepare: Callable[[], None] = lambda: None) -> bool:
+    """Live, and be killed on entering the system call of this number; false if life ended before."""
+    child = traced(life, prepare)
+    for _ in range(2 * call - 1):
+        if not step(child):
+            return False
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
+
+
+def every_step(directory: Path) -> dict[str, Any]:
+    """Kill at every system call of a release, each time from the same start; resume; look."""
+    template = directory / "template"
+    template.mkdir()
+    with opened(Ledger(World(template).ledger)) as ledger:
+        one_release(World(template), ledger, 0)
+    deaths = 0
+    found: list[str] = []
+    sent_at_death: set[int] = set()
+    while True:
+        place = directory / f"life-{deaths + 1}"
+        shutil.copytree(template, place)
+        world = World(place)
+        open_ledgers: list[Ledger] = []
+
+        def prepare(world: World = world, open_ledgers: list[Ledger] = open_ledgers) -> None:
+            open_ledgers.append(Ledger(world.ledger))
+            open_ledgers[0].messages()
+
+        def life(world: World = world, open_ledgers: list[Ledger] = open_ledgers) -> None:
+            one_release(world, open_ledgers[0], 1)
+
+        if not killed_at(deaths + 1, life, prepare):
+            return {"deaths": deaths, "faults": found, "sent_at_death": sorted(sent_at_death)}
+        deaths += 1
+        sent_at_death.add(len(world.sent()))
+        found += [f"death {deaths}: {fault}" for fault in faults(world)]
+        with Ledger(world.ledger) as ledger:
+            one_release(world, ledger, 1)
+        found += [f"death {deaths}, resumed: {fault}" for fault in faults(world)]
+        if len(world.sent()) != 4:
+            found.append(f"death {deaths}: the resumed life did not finish")
+        shutil.rmtree(place)
+
+
+def creation(directory: Path, stride: int = 7) -> dict[str, Any]:
+    """Kill at system calls all through the making of a ledger; whoever comes next must be able to use it."""
+    deaths = 0
+    found: list[str] = []
+    while True:
+        place = directory / f"life-{deaths + 1}"
+        place.mkdir()
+        world = World(place)
+
+        def life(world: World = world) -> None:
+            with opened(Ledger(world.ledger)) as ledger:
+                ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "rows"), rows=1, retry=True)
+
+        if not killed_at(deaths * stride + 1, life):
+            return {"deaths": deaths, "faults": found}
+        deaths += 1
+        life()
+        found += [f"death {deaths}: {fault}" for fault in faults(world)]
+        shutil.rmtree(place)
+
+
+def any_moment(directory: Path, deaths: int = 40) -> dict[str, Any]:
+    """Kill at random moments, many times, on one ledger that goes on living."""
+    world = World(directory)
+    with Ledger(world.ledger) as ledger:
+        ledger.set_limit(TARGET, limit(1000.0))
+        ledger.set_limit(CURATOR, Limit.rows_only(10**6))
+    coins = random.Random(7)  # noqa: S311 - only chooses moments
+    found, unfinished = [], 0
+    for death in range(deaths):
+        child = os.fork()
+        if child == 0:
+            with Ledger(world.ledger) as ledger:
+                for place in range(10**6):
+                    if f"rows-{place}" not in world.sent():
+                        one_release(world, ledger, place)
+        time.sleep(coins.uniform(0.005, 0.04))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if death % 10 == 9:
+            found += [f"death {death}: {fault}" for fault in faults(world)]
+    with Ledger(world.ledger, read_only=True) as ledger:
+        kinds = [entry.kind for entry in ledger.entries()]
+        unfinished = kinds.count("reserve") - kinds.count("commit")
+    return {"deaths": deaths, "faults": found, "sent": len(world.sent()), "unfinished": unfinished}
+
+
+def hammer(directory: Path, processes: int = 4) -> dict[str, Any]:
+    """Several processes spend from one ledger as fast as they can until it is empty."""
+    path = directory / "ledger.sqlite"
+    with opened(Ledger(path), rows=150):
+        pass
+    children = []
+    for process in range(processes):
+        child = os.fork()
+        if child == 0:
+            granted = {"mean": 0, "rows": 0}
+            with Ledger(path) as ledger:
+                for kind, view, event, rows in (("mean", TARGET, gaussian(), 0), ("rows", CURATOR, ROWS, 7)):
+                    for place in range(10**6):
+                        try:
+                            ledger.reserve(view, event, request=Request(f"run-{process}", place, kind), rows=rows)
+                        except BudgetExceeded:
+                            break
+                        granted[kind] += 1
+            (directory / f"granted-{process}").write_text(json.dumps(granted))
+            os._exit(0)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    shares = [json.loads((directory / f"granted-{process}").read_text()) for process in range(processes)]
+    with Ledger(path) as ledger:
+        accounts = {account.view: account for account in ledger.accounts()}
+        return {
+            "codes": codes,
+            "means": [one["mean"] for one in shares],
+            "rows": [7 * one["rows"] for one in shares],
+            "epsilon": accounts[TARGET].epsilon,
+            "rows_charged": accounts[CURATOR].rows,
+            "faults": [str(problem) for problem in ledger.verify().problems],
+        }
+
+
+def calls(directory: Path) -> dict[str, Any]:
+    """The order of writes and syncs while a charge is made: what is returned from must have been synced."""
+    world = World(directory)
+    open_ledgers: list[Ledger] = []
+    with opened(Ledger(world.ledger)) as ledger:
+        ledger.reserve(TARGET, gaussian(), request=Request("run", 0, "mean"))
+
+    def prepare() -> None:
+        open_ledgers.append(Ledger(world.ledger))
+        open_ledgers[0].reserve(TARGET, gaussian(), request=Request("run", 1, "mean"))
+
+    def life() -> None:
+        open_ledgers[0].reserve(TARGET, gaussian(), request=Request("run", 2, "mean"))
+
+    child = traced(life, prepare)
+    order = []
+    while step(child):
+        info = (ctypes.c_uint64 * 11)()
+        _libc.ptrace(_GETSYSCALLINFO, child, ctypes.c_void_p(ctypes.sizeof(info)), info)
+        entering, number = info[0] & 0xFF == 1, info[3]
+        if entering and number in _SYNCS | _WRITES:
+            order.append("sync" if number in _SYNCS else "write")
+    return {"order": order}
+
+
+if __name__ == "__main__":
+    # Pricing imports its library late; a fork should not have to.
+    Filter.empty(relation=Relation.REPLACE_ONE, delta=1e-5).add(gaussian()).add(gaussian()).epsilon  # noqa: B018
+    scenario = {function.__name__: function for function in (every_step, creation, any_moment, hammer, calls)}
+    started = time.monotonic()
+    try:
+        report = scenario[sys.argv[1]](Path(sys.argv[2]))
+    except NoTracing:
+        report = {"unavailable": "this system does not let a process trace its child"}
+    sys.stdout.write(json.dumps({**report, "seconds": round(time.monotonic() - started, 2)}) + "\n")

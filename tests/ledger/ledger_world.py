@@ -1,0 +1,33 @@
+"""Names, events and limits that the ledger's tests share."""
+
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.events import Gaussian, Laplace, PaperAuction, Unbounded
+from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.view import View
+
+TARGET = View.owners("target")
+CURATOR = View.curator("clinic-a")
+ROWS = Unbounded("rows are shown to the curator")
+AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
+
+
+def gaussian(sigma: float = 40.0) -> Gaussian:
+    """A release of a mean feature vector, of which an account of epsilon 1 can pay 24 at sigma = 40."""
+    return Gaussian(sigma=sigma, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1), coordinates=140, spacing=1e-4)
+
+
+def laplace(epsilon: float) -> Laplace:
+    """A pure release: sensitivity 2 under replace-one, so the scale is 2/epsilon."""
+    return Laplace(scale=2.0 / epsilon, quantity=RowSum(Norm.COORDINATE, 1.0, 1))
+
+
+def limit(epsilon: float = 1.0, *, rows: int = 0, accept_unproven: tuple[str, ...] = ()) -> Limit:
+    """At delta = 1e-5, replace-one."""
+    return Limit(epsilon, 1e-5, Relation.REPLACE_ONE, rows, accept_unproven)
+
+
+def opened(ledger: Ledger, *, rows: int = 1000) -> Ledger:
+    """With one account of each kind of budget."""
+    ledger.set_limit(TARGET, limit())
+    ledger.set_limit(CURATOR, Limit.rows_only(rows))
+    return ledger

@@ -1,0 +1,247 @@
+"""Whatever is done to the entries behind the ledger's back is found."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledger_world import CURATOR, ROWS, TARGET, gaussian, opened
+
+from likeset.errors import InvalidArgument, LedgerError, LedgerTampered, LedgerUnreadable
+from likeset.ledger import Head, Ledger, Request, Verification
+from likeset.ledger.chain import Entry
+from likeset.privacy.events import Release
+
+ENTRIES = 7
+COLUMNS = ("number", "kind", "key", "body", "previous", "hash")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Opened, two limits, two reservations, one commit, one purge."""
+    path = tmp_path_factory.mktemp("chain") / "ledger.sqlite"
+    with opened(Ledger(path)) as ledger:
+        reservation = ledger.reserve(TARGET, gaussian(), request=Request("run", 0, "mean"))
+        ledger.commit(reservation, b"message", release=Release([0.5, 1.5], gaussian()))
+        ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "rows"), rows=3)
+        ledger.purge(run="run")
+        assert ledger.head().number == ENTRIES
+    return path
+
+
+def changed(original: Path, change: Callable[[sqlite3.Connection], object]) -> Path:
+    """A copy of which somebody who can write the file has changed something."""
+    copy = original.with_name("copy.sqlite")
+    shutil.copy(original, copy)
+    connection = sqlite3.connect(copy)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    change(connection)
+    for _, sql in triggers:  # as somebody who wants to go unnoticed would
+        connection.execute(sql)
+    connection.commit()
+    connection.close()
+    return copy
+
+
+def untouched(_: sqlite3.Connection) -> None:
+    """Changes nothing."""
+
+
+def verified(path: Path, head: Head | None = None) -> Verification:
+    with Ledger(path, read_only=True) as ledger:
+        return ledger.verify(head=head)
+
+
+def head_of(path: Path) -> Head:
+    with Ledger(path, read_only=True) as ledger:
+        return ledger.head()
+
+
+def test_an_untouched_copy_verifies(original: Path) -> None:
+    copy = changed(original, untouched)
+    assert verified(copy, head_of(original)).ok
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    number=st.integers(1, ENTRIES),
+    column=st.sampled_from(COLUMNS),
+    place=st.integers(0, 10**6),
+    bit=st.integers(0, 7),
+)
+def test_a_flipped_bit_in_any_column_of_any_entry_is_found(
+    original: Path, number: int, column: str, place: int, bit: int
+) -> None:
+    def flip(connection: sqlite3.Connection) -> None:
+        select = f"SELECT {column} FROM entries WHERE number = ?"  # noqa: S608 - a column of ours
+        (value,) = connection.execute(select, (number,)).fetchone()
+        if column == "number":
+            new: object = value ^ (1 << bit) if value ^ (1 << bit) > ENTRIES else value + 1000
+        else:
+            content = bytearray(value.encode() if isinstance(value, str) else value)
+            if not content:  # the key of an entry that has none: put something there
+                content = bytearray(b"\x00")
+            content[place % len(content)] ^= 1 << bit
+            new = content.decode("latin-1") if isinstance(value, str) else bytes(content)
+        update = f"UPDATE entries SET {column} = ? WHERE number = ?"  # noqa: S608
+        connection.execute(update, (new, number))
+
+    copy = changed(original, flip)
+    assert not verified(copy).ok
+    with Ledger(copy) as ledger, pytest.raises(LedgerTampered):
+        ledger.reserve(CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
+
+
+@pytest.mark.parametrize("column", COLUMNS[1:])
+@pytest.mark.parametrize("number", range(1, ENTRIES + 1))
+def test_the_same_bytes_under_another_type_are_found(original: Path, number: int, column: str) -> None:
+    kind = "TEXT" if column in ("previous", "hash") else "BLOB"
+    change = f"UPDATE entries SET {column} = CAST({column} AS {kind}) WHERE number = {number}"  # noqa: S608
+    assert not verified(changed(original, lambda connection: connection.execute(change))).ok
+
+
+@pytest.mark.parametrize("number", range(1, ENTRIES))
+def test_a_removed_entry_is_found(original: Path, number: int) -> None:
+    copy = changed(original, lambda file: file.execute("DELETE FROM entries WHERE number = ?", (number,)))
+    assert not verified(copy).ok
+
+
+@pytest.mark.parametrize("number", range(1, ENTRIES))
+def test_a_removed_entry_is_found_even_if_the_rest_is_renumbered(original: Path, number: int) -> None:
+    def change(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM entries WHERE number = ?", (number,))
+        connection.execute("UPDATE entries SET number = number - 1 WHERE number > ?", (number,))
+
+    assert not verified(changed(original, change)).ok
+
+
+@pytest.mark.parametrize("number", range(1, ENTRIES))
+def test_exchanged_entries_are_found(original: Path, number: int) -> None:
+    def change(connection: sqlite3.Connection) -> None:
+        for old, new in ((number, 999), (number + 1, number), (999, number + 1)):
+            connection.execute("UPDATE entries SET number = ? WHERE number = ?", (new, old))
+
+    assert not verified(changed(original, change)).ok
+
+
+def test_a_doubled_entry_is_found(original: Path) -> None:
+    copy = changed(
+        original,
+        lambda file: file.execute(
+            "INSERT INTO entries SELECT 8, kind, key, body, previous, hash FROM entries WHERE number = 7"
+        ),
+    )
+    assert not verified(copy).ok
+
+
+def test_only_a_head_kept_elsewhere_shows_that_the_end_was_cut_off(original: Path) -> None:
+    head = head_of(original)
+    copy = changed(original, lambda file: file.execute("DELETE FROM entries WHERE number >= 5"))
+    assert verified(copy).ok
+    assert not verified(copy, head).ok
+
+
+def test_only_a_head_kept_elsewhere_shows_that_everything_was_written_anew(original: Path) -> None:
+    """The unkeyed chain cannot show this by itself, and the documentation says so."""
+
+    def forge(connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
+        previous = rows[0][4]
+        for number, kind, key, body, _, _ in rows:
+            entry = Entry(number, kind, key, body.replace('"rows":3', '"rows":1'), previous, b"")
+            previous = entry.expected_hash()
+            connection.execute(
+                "UPDATE entries SET body = ?, previous = ?, hash = ? WHERE number = ?",
+                (entry.body, entry.previous, previous, number),
+            )
+
+    copy = changed(original, forge)
+    assert verified(copy).ok
+    assert not verified(copy, head_of(original)).ok
+
+
+def test_a_head_from_the_past_still_holds_after_more_entries(original: Path) -> None:
+    head = head_of(original)
+    copy = changed(original, untouched)
+    with Ledger(copy) as ledger:
+        ledger.reserve(CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
+        assert ledger.verify(head=str(head)).ok
+        assert ledger.verify(head=Head(0, bytes(32))).ok
+
+
+def test_a_roll_back_under_a_running_process_is_found(original: Path) -> None:
+    copy = changed(original, untouched)
+    with Ledger(copy) as ledger:
+        ledger.head()
+        changed(original, lambda file: file.execute("DELETE FROM entries WHERE number = 7")).touch()
+        with pytest.raises(LedgerError):
+            ledger.reserve(CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
+
+
+def test_missing_triggers_are_found(original: Path) -> None:
+    copy = changed(original, untouched)
+    connection = sqlite3.connect(copy)
+    connection.execute("DROP TRIGGER entries_stay")
+    connection.commit()
+    connection.close()
+    assert not verified(copy).ok
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET body = '{}' WHERE number = 3",
+        "DELETE FROM entries WHERE number = 7",
+        "INSERT OR REPLACE INTO entries SELECT * FROM entries WHERE number = 3",
+        "INSERT INTO entries VALUES (9, 'purge', '', '{}', x'00', x'00')",
+        "INSERT INTO entries VALUES (8, 'purge', '', '{}', x'00', x'00')",
+    ],
+)
+def test_honest_code_cannot_change_entries_by_mistake(original: Path, statement: str) -> None:
+    copy = changed(original, untouched)
+    connection = sqlite3.connect(copy)
+    with pytest.raises(sqlite3.IntegrityError, match="entr"):
+        connection.execute(statement)
+    connection.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 10**9), bit=st.integers(0, 7))
+def test_a_flipped_bit_anywhere_in_the_file_is_found_or_changes_nothing(original: Path, place: int, bit: int) -> None:
+    """Unused bytes of a page hold nothing; whatever changes what is read is found."""
+    with Ledger(original, read_only=True) as ledger:
+        before = ledger.entries()
+    copy = original.with_name("flipped.sqlite")
+    content = bytearray(original.read_bytes())
+    content[place % len(content)] ^= 1 << bit
+    copy.write_bytes(content)
+    try:
+        with Ledger(copy, read_only=True) as ledger:
+            verification = ledger.verify()
+            if verification.ok:
+                assert ledger.entries() == before
+    except LedgerError:
+        pass
+
+
+def test_a_head_that_is_none_is_refused() -> None:
+    for text in ("", "7", "7:abc", "x:" + "0" * 64):
+        with pytest.raises(InvalidArgument, match="NUMBER:HASH"):
+            Head.parse(text)
+    assert Head.parse(" 7:" + "A" * 64).hash == bytes.fromhex("a" * 64)
+
+
+def test_a_damaged_file_does_not_verify(original: Path) -> None:
+    copy = original.with_name("damaged.sqlite")
+    content = bytearray(original.read_bytes())
+    content[4096:] = bytes(len(content) - 4096)
+    copy.write_bytes(content)
+    with Ledger(copy, read_only=True) as ledger:
+        assert not ledger.verify().ok
+        with pytest.raises(LedgerUnreadable):
+            ledger.entries()

@@ -1,0 +1,346 @@
+"""Reserve, run, commit; resend, never redraw; accounts that count what reaches them."""
+
+import math
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
+
+from likeset import errors
+from likeset.ledger import Ledger, Limit, Request, journal_path
+from likeset.privacy import accounting, events
+from likeset.privacy.events import Composition, Observer, Release, Simulated, ThresholdAuction
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+
+CLOSE = 1e-3  # a single pure charge is priced exactly, and delta takes a little off its epsilon
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        yield ledger
+
+
+def ask(place: int = 0, kind: str = "mean", content: bytes = b"") -> Request:
+    return Request("run", place, kind, content)
+
+
+class TestCharging:
+    def test_a_refused_charge_leaves_no_trace(self, ledger: Ledger) -> None:
+        before = ledger.head()
+        with pytest.raises(errors.BudgetExceeded) as refused:
+            ledger.reserve(TARGET, gaussian(sigma=1.0), request=ask())
+        assert refused.value.spent == 0.0
+        assert refused.value.limit == 1.0
+        plan = accounting.guarantee(gaussian(sigma=1.0), relation=Relation.REPLACE_ONE, delta=1e-5)
+        assert refused.value.requested == pytest.approx(plan.epsilon)
+        assert ledger.head() == before
+        ledger.reserve(TARGET, gaussian(), request=ask())  # the key is still free
+
+    def test_the_limit_is_that_of_a_filter_over_everything_ever_reserved(self, ledger: Ledger) -> None:
+        """Each Gaussian has rho = (2/40)²/2 = 1/800; epsilon at 1e-5 reaches 1 between 24/800 and 25/800."""
+        for place in range(24):
+            ledger.reserve(TARGET, gaussian(), request=ask(place))
+        with pytest.raises(errors.BudgetExceeded):
+            ledger.reserve(TARGET, gaussian(), request=ask(24))
+        spent = ledger.accounts()[0].epsilon
+        filtered = accounting.Filter.empty(relation=Relation.REPLACE_ONE, delta=1e-5)
+        for _ in range(24):
+            filtered = filtered.add(gaussian())
+        assert spent == filtered.epsilon
+        assert filtered.add(gaussian()).epsilon > 1.0
+
+    def test_pure_charges_may_use_the_whole_limit_despite_rounding(self, ledger: Ledger) -> None:
+        for place in range(10):
+            ledger.reserve(TARGET, laplace(0.1), request=ask(place))
+        with pytest.raises(errors.BudgetExceeded):
+            ledger.reserve(TARGET, laplace(0.001), request=ask(10))
+
+    def test_an_uncommitted_reservation_stays_spent(self, ledger: Ledger, tmp_path: Path) -> None:
+        ledger.reserve(CURATOR, ROWS, request=ask(kind="rows"), rows=600)
+        ledger.close()
+        with Ledger(tmp_path / "ledger.sqlite") as again:
+            assert again.accounts()[1].rows == 600
+            with pytest.raises(errors.BudgetExceeded) as refused:
+                again.reserve(CURATOR, ROWS, request=ask(1, "rows"), rows=401)
+        assert (refused.value.spent, refused.value.requested, refused.value.limit) == (600, 401, 1000)
+
+    def test_a_view_without_an_account_is_refused(self, ledger: Ledger) -> None:
+        with pytest.raises(errors.ChargeRefused, match="no account"):
+            ledger.reserve(View.owners("clinic-b"), gaussian(), request=ask())
+
+    def test_rows_are_not_disclosed_without_a_limit_on_rows(self, ledger: Ledger) -> None:
+        with pytest.raises(errors.BudgetExceeded, match="rows"):
+            ledger.reserve(TARGET, gaussian(), request=ask(), rows=1)
+
+    def test_a_quote_says_what_a_charge_would_do_and_charges_nothing(self, ledger: Ledger) -> None:
+        head = ledger.head()
+        ((before, after),) = ledger.quote(CURATOR, ROWS, rows=2000)
+        assert (before.rows, after.rows) == (0, 2000)
+        assert ledger.head() == head
+
+    def test_a_changed_limit_counts_what_was_spent_before(self, ledger: Ledger) -> None:
+        ledger.reserve(TARGET, gaussian(), request=ask())
+        spent = ledger.accounts()[0].epsilon
+        assert spent is not None
+        ledger.set_limit(TARGET, limit(spent / 2))
+        assert ledger.accounts()[0].epsilon == spent
+        with pytest.raises(errors.BudgetExceeded):
+            ledger.reserve(TARGET, laplace(1e-6), request=ask(1))
+
+    def test_the_same_limit_again_is_not_recorded(self, ledger: Ledger) -> None:
+        head = ledger.head()
+        ledger.set_limit(TARGET, limit())
+        assert ledger.head() == head
+
+
+class TestViews:
+    def test_a_broadcast_is_charged_once_however_many_hear_it(self, ledger: Ledger) -> None:
+        ledger.set_limit(View.owners("target", among=["a"]), limit(0.5))
+        ledger.set_limit(View.owners("target", among=["a", "b"]), limit(0.5))
+        ledger.reserve(TARGET, laplace(0.25), request=ask())
+        owners = [account for account in ledger.accounts() if account.view.observer == "owners"]
+        assert [account.epsilon for account in owners] == pytest.approx([0.25] * 3, rel=CLOSE)
+        assert sum(entry.kind == "reserve" for entry in ledger.entries()) == 1
+
+    def test_what_one_owner_hears_counts_for_every_coalition_it_is_in(self, ledger: Ledger) -> None:
+        alone, other = View.owners("target", among=["a"]), View.owners("target", among=["b"])
+        both = View.owners("target", among=["a", "b"])
+        for view in (alone, other, both):
+            ledger.set_limit(view, limit())
+        ledger.reserve(alone, laplace(0.25), request=ask(0))
+        ledger.reserve(other, laplace(0.125), request=ask(1))
+        spent = {account.view: account.epsilon for account in ledger.accounts()}
+        expected = {TARGET: 0.375, alone: 0.25, other: 0.125, both: 0.375}
+        assert {view: spent[view] for view in expected} == pytest.approx(expected, rel=CLOSE)
+
+    def test_other_observers_and_other_data_sets_are_other_accounts(self, ledger: Ledger) -> None:
+        ledger.set_limit(View.consumer("target"), limit())
+        ledger.set_limit(View.owners("clinic-a"), limit())
+        ledger.reserve(TARGET, laplace(0.25), request=ask())
+        target, curator, consumer, clinic = (account.epsilon for account in ledger.accounts())
+        assert (curator, consumer, clinic) == (None, 0.0, 0.0)
+        assert target == pytest.approx(0.25, rel=CLOSE)
+
+    def test_the_narrowest_account_that_is_exceeded_stops_a_broadcast(self, ledger: Ledger) -> None:
+        ledger.set_limit(View.owners("target", among=["a"]), limit(0.1))
+        with pytest.raises(errors.BudgetExceeded, match="a sees target"):
+            ledger.reserve(TARGET, laplace(0.25), request=ask())
+
+    def test_one_draw_may_concern_several_data_sets(self, ledger: Ledger) -> None:
+        views = [View.owners(f"clinic-{name}") for name in "xyz"]
+        for view in views:
+            ledger.set_limit(view, limit())
+        first, *others = [(view, laplace(0.25)) for view in views]
+        ledger.reserve(*first, request=ask(), also=others)
+        spent = [account.epsilon for account in ledger.accounts()[2:]]
+        assert spent == pytest.approx([0.25] * 3, rel=CLOSE)
+        ledger.set_limit(views[2], limit(0.3))
+        with pytest.raises(errors.BudgetExceeded, match="clinic-z"):
+            ledger.reserve(*first, request=ask(1), also=others)
+        assert ledger.accounts()[2].charges == 1
+
+    def test_the_price_for_one_owner_is_never_charged_to_a_coalition(self, ledger: Ledger) -> None:
+        """Two owners who compare notes learn log(1 + e^0.1) = 0.744 from one threshold, not 2 * 0.1."""
+        alone = View.owners("target", among=["a"])
+        ledger.set_limit(alone, limit())
+        for_one = ThresholdAuction(0.1, Observer.ONE_OWNER, rounds=1, summary_released=False)
+        for_all = ThresholdAuction(0.1, Observer.COALITION, rounds=1, summary_released=False)
+        with pytest.raises(errors.ChargeRefused, match="single owner"):
+            ledger.reserve(alone, for_one, request=ask())
+        with pytest.raises(errors.ChargeRefused, match="single owner"):
+            ledger.reserve(alone, Composition((for_one,)), request=ask())
+        ledger.reserve(TARGET, for_all, request=ask(), also=[(alone, for_one)])
+        spent = {account.view: account.epsilon for account in ledger.accounts()}
+        assert spent[alone] == pytest.approx(0.1, rel=CLOSE)
+        assert spent[TARGET] == pytest.approx(math.log1p(math.exp(0.1)), rel=CLOSE)
+
+    def test_an_account_opened_later_counts_what_it_heard_earlier(self, ledger: Ledger) -> None:
+        ledger.reserve(TARGET, laplace(0.25), request=ask())
+        late = View.owners("target", among=["late"])
+        ledger.set_limit(late, limit())
+        spent = {account.view: account.epsilon for account in ledger.accounts()}
+        assert spent[late] == pytest.approx(0.25, rel=CLOSE)
+
+
+class TestUnproven:
+    @pytest.mark.parametrize(
+        ("event", "name"),
+        [
+            (AUCTION, "paper-auction"),
+            (Composition((laplace(0.1), AUCTION)), "paper-auction"),
+            (Simulated(laplace(0.1)), "simulated"),
+            (ROWS, "unbounded"),
+            (ThresholdAuction(0.1, Observer.COALITION, rounds=2, summary_released=True), "threshold-auction"),
+        ],
+    )
+    def test_an_event_without_a_proof_is_refused_unless_the_limit_names_it(
+        self, ledger: Ledger, event: events.Event, name: str
+    ) -> None:
+        with pytest.raises(errors.UnprovenPart) as refused:
+            ledger.reserve(TARGET, event, request=ask())
+        assert refused.value.part == name
+        assert ledger.accounts()[0].charges == 0
+        ledger.set_limit(TARGET, limit(accept_unproven=(name,)))
+        ledger.reserve(TARGET, event, request=ask())
+
+    def test_once_accepted_the_account_has_no_guarantee_any_more(self, ledger: Ledger) -> None:
+        """The proven part of the composition still counts: 0.1."""
+        ledger.set_limit(TARGET, limit(accept_unproven=("paper-auction",)))
+        assert ledger.accounts()[0].basis is Basis.PROVEN
+        ledger.reserve(TARGET, Composition((laplace(0.1), AUCTION)), request=ask())
+        account = ledger.accounts()[0]
+        assert (account.basis, account.unproven) == (Basis.NONE, ("paper-auction",))
+        assert account.epsilon == pytest.approx(0.1, rel=CLOSE)
+        ledger.set_limit(TARGET, limit())
+        assert ledger.accounts()[0].basis is Basis.NONE
+
+
+class TestAnswers:
+    def test_a_repeated_request_gets_the_same_bytes_and_no_new_draw_or_charge(self, ledger: Ledger) -> None:
+        draws = iter([b"first", b"second"])
+        for _ in range(3):
+            sent = ledger.answer(TARGET, gaussian(), lambda: (next(draws), None), request=ask(content=b"q"))
+            assert sent == b"first"
+        assert ledger.accounts()[0].charges == 1
+
+    def test_another_request_under_the_same_key_is_refused(self, ledger: Ledger) -> None:
+        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask(content=b"one"))
+        for event, content in ((gaussian(), b"two"), (gaussian(sigma=41.0), b"one")):
+            with pytest.raises(errors.DifferentRequest):
+                ledger.reserve(TARGET, event, request=ask(content=content), retry=True)
+        with pytest.raises(errors.DifferentRequest):
+            ledger.reserve(CURATOR, ROWS, request=ask(content=b"one"), rows=1)
+
+    def test_an_interrupted_request_is_charged_again_only_on_demand(self, ledger: Ledger) -> None:
+        ledger.reserve(TARGET, laplace(0.25), request=ask())
+        with pytest.raises(errors.UnfinishedRequest):
+            ledger.reserve(TARGET, laplace(0.25), request=ask())
+        second = ledger.reserve(TARGET, laplace(0.25), request=ask(), retry=True)
+        assert second.attempt == 2
+        assert ledger.accounts()[0].epsilon == 0.5
+
+    def test_two_attempts_that_both_finish_send_the_same_bytes(self, ledger: Ledger) -> None:
+        slow = ledger.reserve(TARGET, laplace(0.25), request=ask())
+        fast = ledger.reserve(TARGET, laplace(0.25), request=ask(), retry=True)
+        assert ledger.commit(fast, b"fast") == b"fast"
+        assert ledger.commit(slow, b"slow") == b"fast"
+        assert ledger.reserve(TARGET, laplace(0.25), request=ask()).answer == b"fast"
+
+    def test_what_was_stored_but_not_recorded_is_finished_not_drawn_again(self, ledger: Ledger) -> None:
+        """A death between the two writes of a commit: the journal has the message, the ledger has no entry."""
+        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+        ledger._messages().keep(reservation.number, run="run", at="t", message=b"drawn", release="[1.5]")
+        again = ledger.reserve(TARGET, gaussian(), request=ask())
+        assert again.answer == b"drawn"
+        assert ledger.entries()[-1].document()["release"] == [1.5]
+        assert ledger.accounts()[0].charges == 1
+
+    def test_a_second_answer_to_a_reservation_is_refused(self, ledger: Ledger) -> None:
+        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+        assert ledger.commit(reservation, b"m") == b"m"
+        assert ledger.commit(reservation, b"m") == b"m"
+        with pytest.raises(errors.DifferentRequest):
+            ledger.commit(reservation, b"n")
+
+    def test_a_reservation_of_another_ledger_is_refused(self, ledger: Ledger, tmp_path: Path) -> None:
+        with opened(Ledger(tmp_path / "other.sqlite")) as other:
+            elsewhere = other.reserve(TARGET, gaussian(), request=ask())
+        with pytest.raises(errors.ChargeRefused):
+            ledger.commit(elsewhere, b"m")
+
+    def test_what_was_run_must_be_what_was_reserved(self, ledger: Ledger) -> None:
+        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+        with pytest.raises(errors.ChargeRefused, match="another event"):
+            ledger.commit(reservation, b"m", release=Release(1.0, gaussian(sigma=20.0)))
+
+    def test_a_proven_release_is_recorded_and_rows_never_are(self, ledger: Ledger) -> None:
+        mean = ledger.reserve(TARGET, gaussian(), request=ask())
+        ledger.commit(mean, b"m", release=Release(np.array([0.5, -1.0]), gaussian()))
+        assert ledger.entries()[-1].document()["release"] == [0.5, -1.0]
+        rows = ledger.reserve(CURATOR, ROWS, request=ask(kind="rows"), rows=1)
+        ledger.commit(rows, b"r", release=Release([[42.0]], ROWS))
+        assert ledger.entries()[-1].document()["release"] is None
+
+    def test_a_release_that_is_not_plain_data_is_refused_without_showing_it(self, ledger: Ledger) -> None:
+        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+        for value in (object(), math.nan, np.array([math.inf]), b"bytes"):
+            with pytest.raises(errors.InvalidArgument):
+                ledger.commit(reservation, b"m", release=Release(value, gaussian()))
+        assert ledger.commit(reservation, b"m", release=Release(0.5, gaussian())) == b"m"
+
+    def test_a_purged_answer_is_refused_and_never_drawn_again(self, ledger: Ledger) -> None:
+        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())
+        assert ledger.purge(run="run") == 1
+        for retry in (False, True):
+            with pytest.raises(errors.MessagePurged):
+                ledger.reserve(TARGET, gaussian(), request=ask(), retry=retry)
+        assert ledger.verify().ok
+        assert ledger.entries()[-1].kind == "purge"
+
+    def test_a_lost_journal_stops_every_answer(self, ledger: Ledger, tmp_path: Path) -> None:
+        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())
+        ledger.close()
+        journal_path(tmp_path / "ledger.sqlite").unlink()
+        with Ledger(tmp_path / "ledger.sqlite") as again, pytest.raises(errors.DifferentRequest):
+            again.reserve(TARGET, gaussian(), request=ask(), retry=True)
+
+    def test_a_message_that_was_changed_is_not_sent(self, ledger: Ledger) -> None:
+        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())
+        with ledger._messages()._store.writing() as connection:
+            connection.execute("UPDATE messages SET message = x'6e'")
+        with pytest.raises(errors.LedgerTampered):
+            ledger.reserve(TARGET, gaussian(), request=ask())
+
+
+def test_threads_share_a_ledger(ledger: Ledger) -> None:
+    """1000 rows pay for 10 lots of 100: of 40 threads' requests exactly 10 are granted."""
+    granted = []
+
+    def spend(place: int) -> None:
+        for turn in range(10):
+            try:
+                request = Request(f"run-{place}", turn, "rows")
+                granted.append(ledger.answer(CURATOR, ROWS, lambda: (b"m", None), request=request, rows=100))
+            except errors.BudgetExceeded:
+                return
+
+    threads = [threading.Thread(target=spend, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(granted) == 10
+    assert ledger.verify().ok
+
+
+def test_entries_carry_the_time(tmp_path: Path) -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    with Ledger(tmp_path / "ledger.sqlite", clock=lambda: moment) as ledger:
+        assert ledger.entries()[0].document()["at"] == "2026-01-02T03:04:05.000+00:00"
+
+
+def test_a_purge_says_what_it_purges(ledger: Ledger) -> None:
+    with pytest.raises(errors.InvalidArgument):
+        ledger.purge()
+    with pytest.raises(errors.InvalidArgument, match="time zone"):
+        ledger.purge(before=datetime(2026, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "arguments", [(1.0, None, None), (None, 1e-5, None), (1.0, 1e-5, None), (-1.0, 0.1, Relation.REPLACE_ONE)]
+)
+def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Relation | None]) -> None:
+    with pytest.raises(errors.InvalidArgument):
+        Limit(*arguments)
+
+
+def test_the_format_of_entries_includes_that_of_events() -> None:
+    """A new version of the events' JSON form needs a new format of the ledger."""
+    assert events.VERSION == 1

@@ -1,0 +1,75 @@
+"""A value from a data row may be in the journal, and nowhere else: not in the ledger, a log or an error."""
+
+import logging
+import traceback
+from pathlib import Path
+
+import pytest
+from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, limit, opened
+
+from likeset.errors import LikesetError
+from likeset.ledger import Ledger, Request, journal_path
+from likeset.privacy.events import Release
+
+CANARY = "CANARY-7391.25"
+ROW = b'{"patient": "' + CANARY.encode() + b'"}'
+
+
+def test_no_data_value_leaves_the_journal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    path = tmp_path / "ledger.sqlite"
+    said = []
+    with opened(Ledger(path)) as ledger:
+        ledger.set_limit(TARGET, limit(accept_unproven=("paper-auction",)))
+        rows = Request("run", 0, "rows", ROW)
+        reservation = ledger.reserve(CURATOR, ROWS, request=rows, rows=1)
+        assert ledger.commit(reservation, ROW, release=Release(CANARY, ROWS)) == ROW
+        auction = ledger.reserve(TARGET, AUCTION, request=Request("run", 0, "auction", ROW))
+        ledger.commit(auction, ROW, release=Release([CANARY], AUCTION))
+        again = ledger.reserve(CURATOR, ROWS, request=rows, rows=1)
+        assert again.answer == ROW
+        said += [
+            repr(reservation),
+            repr(again),
+            str(again),
+            repr(rows),
+            repr(ledger.messages()),
+            repr(ledger.accounts()),
+        ]
+        pending = ledger.reserve(TARGET, gaussian(), request=Request("run", 1, "mean", ROW))
+
+        def refused(call: object, *arguments: object, **options: object) -> None:
+            assert callable(call)
+            with pytest.raises(LikesetError) as error:
+                call(*arguments, **options)
+            said.append("".join(traceback.format_exception(error.value)))
+
+        refused(ledger.commit, reservation, ROW + b" ")
+        refused(ledger.commit, pending, ROW, release=Release(object_with_canary(), gaussian()))
+        refused(ledger.commit, pending, ROW, release=Release(CANARY, gaussian(sigma=20.0)))
+        refused(ledger.reserve, CURATOR, ROWS, request=Request("run", 0, "rows", ROW + b"?"), rows=1)
+        refused(ledger.reserve, TARGET, gaussian(), request=Request("run", 1, "mean", ROW))
+        refused(ledger.reserve, CURATOR, ROWS, request=Request("run", 2, "rows", ROW), rows=10**6)
+        refused(Request, CANARY + " is not a name", 0, "rows")
+        for file in tmp_path.iterdir():
+            if not file.name.startswith(journal_path(path).name):
+                assert CANARY.encode() not in file.read_bytes(), file.name
+        assert any(CANARY.encode() in file.read_bytes() for file in tmp_path.iterdir())
+        with ledger._messages()._store.writing() as connection:
+            connection.execute("UPDATE messages SET message = message || x'00'")
+        refused(ledger.reserve, CURATOR, ROWS, request=rows, rows=1)
+    out, err = capfd.readouterr()
+    said += [out, err, caplog.text]
+    assert not [text for text in said if CANARY in text]
+
+
+def object_with_canary() -> object:
+    """Something that shows its content whenever it is printed."""
+
+    class Telling:
+        def __repr__(self) -> str:
+            return CANARY
+
+    return Telling()

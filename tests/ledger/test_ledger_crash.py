@@ -1,0 +1,72 @@
+"""What a death leaves behind, and what several processes can do to one ledger."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="traces system calls as Linux does")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory, if there is one: a killed process loses nothing there, and syncs are free."""
+    shared = Path("/dev/shm")  # noqa: S108 - private to this test
+    if not shared.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=shared) as directory:
+        yield Path(directory)
+
+
+def driven(scenario: str, directory: Path) -> dict[str, Any]:
+    driver = Path(__file__).with_name("crash_driver.py")
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, str(driver), scenario, str(directory)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    if "unavailable" in report:
+        pytest.skip(report["unavailable"])
+    return report
+
+
+def test_a_death_at_any_system_call_of_a_release_loses_budget_and_never_privacy(memory: Path) -> None:
+    """Between them the deaths see every state: before the first message, between the two, after both."""
+    report = driven("every_step", memory)
+    assert report["faults"] == []
+    assert report["deaths"] > 60
+    assert report["sent_at_death"] == [2, 3, 4]
+
+
+def test_a_death_at_any_moment_of_a_long_life_does_no_harm(memory: Path) -> None:
+    report = driven("any_moment", memory)
+    assert report["faults"] == []
+    assert report["sent"] > 0
+
+
+def test_a_death_while_the_ledger_is_made_leaves_one_that_can_be_used(memory: Path) -> None:
+    report = driven("creation", memory)
+    assert report["faults"] == []
+    assert report["deaths"] > 30
+
+
+def test_a_charge_is_synced_after_its_last_write_and_before_it_returns(tmp_path: Path) -> None:
+    order = driven("calls", tmp_path)["order"]
+    assert "write" in order
+    assert order[-1] == "sync"
+
+
+def test_processes_together_never_spend_more_than_the_limit(memory: Path) -> None:
+    """Epsilon 1 pays for 24 releases and no 25th (the filter's own count); 150 rows pay for 21 lots of 7."""
+    report = driven("hammer", memory)
+    assert report["codes"] == [0, 0, 0, 0]
+    assert sum(report["means"]) == 24
+    assert sum(report["rows"]) == report["rows_charged"] == 147
+    assert report["epsilon"] <= 1.0
+    assert report["faults"] == []
