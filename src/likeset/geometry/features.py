@@ -66,6 +66,7 @@ class FourierFeatures:
     def __call__(self, rows: ArrayLike, *, first_row: int = 0) -> NDArray[np.float32]:
         """Features of each row, in float32. ``first_row`` is the number of the first row in its table."""
         array = arguments.matrix("rows", rows)
+        arguments.count("first_row", first_row, least=0)
         result = np.empty((len(array), self.dimension), dtype=np.float32)
         for place, features in self.blocks(array, first_row=first_row):
             result[place] = features
@@ -113,7 +114,8 @@ class FourierFeatures:
         values = np.cos(angles) if self.kind == "paper" else np.hstack([np.cos(angles), np.sin(angles)])
         # Adding 0.0 turns -0.0 into 0.0.
         rounded = np.round(values, _PROBE_DECIMALS) + 0.0
-        header = f"{self.kind}/{self.columns}/{self.dimension}/"
+        # The probe's scale cancels gamma from the angles, so gamma itself is part of what is compared.
+        header = f"{self.kind}/{self.columns}/{self.dimension}/{float(self.gamma):.9e}/"
         return hashlib.sha256(header.encode() + rounded.astype("<f8").tobytes()).hexdigest()[:16]
 
     def _wave(self, angles: NDArray[np.float32], waves: NDArray[np.float32], *, out: NDArray[np.float32]) -> None:
