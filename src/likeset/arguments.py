@@ -14,17 +14,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.errors import InvalidArgument
 
-__all__ = ["Rows", "count", "matrix", "one_of", "positive", "same_columns", "vector"]
+__all__ = ["Rows", "count", "matrix", "one_of", "positive", "row_numbers", "same_columns", "vector"]
 
 _HELD = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "time spans", "c": "complex numbers"}
 _FINITE_CHECK_ROWS = 65536
+_LONGEST_SHOWN = 60
+_MOST_BITS_SHOWN = 1024
 
 Rows = NDArray[np.floating[Any]]
 """A two-dimensional array of float32 or float64: one row per record, one column per feature."""
 
 
 def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False) -> Rows:
-    """A finite two-dimensional float array; float32 stays float32, every other number becomes float64."""
+    """A finite two-dimensional float array; float32 stays float32, every other number becomes float64.
+
+    Numbers so large that squared distances would overflow are refused too: a kernel of them is not a number.
+    """
     rows = _numeric(argument, value)
     if rows.ndim != 2:
         raise InvalidArgument(argument, f"array of shape {rows.shape}", "must have two dimensions: rows, columns")
@@ -33,16 +38,7 @@ def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False) -> Row
     if rows.shape[0] == 0 and not allow_empty:
         raise InvalidArgument(argument, f"array of shape {rows.shape}", "has no rows; at least one is needed")
     for first in range(0, len(rows), _FINITE_CHECK_ROWS):
-        block = rows[first : first + _FINITE_CHECK_ROWS]
-        # A sum is finite unless something in it is not, or it overflows: then look closer.
-        if not math.isfinite(float(block.sum(dtype=np.float64))) and not np.isfinite(block).all():
-            row, column = (int(place) for place in np.argwhere(~np.isfinite(block))[0])
-            kind = "NaN" if np.isnan(block[row, column]) else "infinity"
-            raise InvalidArgument(
-                argument,
-                f"array of shape {rows.shape}",
-                f"has {kind} in row {first + row}, column {column}; fill or drop missing values first",
-            )
+        _check_block(argument, rows[first : first + _FINITE_CHECK_ROWS], first_row=first, shape=rows.shape)
     return rows
 
 
@@ -59,6 +55,22 @@ def vector(argument: str, value: ArrayLike, *, length: int | None = None) -> NDA
     return array
 
 
+def row_numbers(argument: str, value: ArrayLike, *, length: int | None = None) -> NDArray[np.int64]:
+    """Whole numbers of rows, none below zero, as a new array; of a given length if one is given."""
+    array = _array(argument, value)
+    if array.size == 0:
+        array = array.astype(np.int64)  # an empty list has no whole numbers to show what it holds
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InvalidArgument(argument, f"array of shape {array.shape}", "must be a list of whole numbers")
+    if length is not None and len(array) != length:
+        raise InvalidArgument(argument, f"array of length {len(array)}", f"must have length {length}")
+    if len(array) and int(array.min()) < 0:
+        raise InvalidArgument(argument, int(array.min()), "must not be negative")
+    if len(array) and int(array.max()) >= 2**63:
+        raise InvalidArgument(argument, int(array.max()), "must be below 2**63")
+    return array.astype(np.int64)
+
+
 def same_columns(first: str, a: Rows, second: str, b: Rows) -> None:
     """Two matrices describe the same columns."""
     if a.shape[1] != b.shape[1]:
@@ -70,37 +82,75 @@ def same_columns(first: str, a: Rows, second: str, b: Rows) -> None:
 def positive(argument: str, value: object, *, zero: bool = False) -> float:
     """A finite number above zero (or, with ``zero``, not below it)."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidArgument(argument, repr(value), "must be a number")
-    number = float(value)
+        raise InvalidArgument(argument, _shown(value), "must be a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise InvalidArgument(argument, value, "must be a finite number, " + ("zero or more" if zero else "above zero"))
+        bound = "zero or more" if zero else "above zero"
+        raise InvalidArgument(argument, _shown(value), f"must be a finite number, {bound}")
     return number
 
 
 def count(argument: str, value: object, *, least: int = 1, most: int | None = None, most_is: str = "") -> int:
     """A whole number within bounds; ``most_is`` says what the upper bound stands for."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidArgument(argument, repr(value), "must be a whole number")
+        raise InvalidArgument(argument, _shown(value), "must be a whole number")
     number = int(value)
     if number < least:
-        raise InvalidArgument(argument, number, f"must be at least {least}")
+        raise InvalidArgument(argument, _shown(number), f"must be at least {least}")
     if most is not None and number > most:
-        raise InvalidArgument(argument, number, f"must be at most {most}" + (f", {most_is}" if most_is else ""))
+        raise InvalidArgument(argument, _shown(number), f"must be at most {most}" + (f", {most_is}" if most_is else ""))
     return number
 
 
-def one_of(argument: str, value: str, allowed: Collection[str]) -> str:
+def one_of(argument: str, value: object, allowed: Collection[str]) -> str:
     """One of a few words."""
-    if value not in allowed:
-        raise InvalidArgument(argument, repr(value), "must be one of " + ", ".join(sorted(allowed)))
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidArgument(argument, _shown(value), "must be one of " + ", ".join(sorted(allowed)))
     return value
 
 
-def _numeric(argument: str, value: ArrayLike) -> NDArray[Any]:
+def _check_block(argument: str, block: Rows, *, first_row: int, shape: tuple[int, ...]) -> None:
+    largest = float(np.finfo(block.dtype).max) ** 0.4
+    with np.errstate(all="ignore"):
+        # Where the sum of squares is small, so is everything in it; where it is not (or not a number), look closer.
+        if float(np.einsum("ij,ij->", block, block)) <= largest**2:
+            return
+    bad = ~(np.abs(block) <= largest)
+    if bad.any():
+        row, column = (int(place) for place in np.argwhere(bad)[0])
+        value = float(block[row, column])
+        if math.isfinite(value):
+            reason = "has a number too large to compute distances with in {}; scale the columns first"
+        else:
+            reason = f"has {'NaN' if math.isnan(value) else 'infinity'} in {{}}; fill or drop missing values first"
+        raise InvalidArgument(
+            argument, f"array of shape {shape}", reason.format(f"row {first_row + row}, column {column}")
+        )
+
+
+def _shown(value: object) -> object:
+    """A setting as the caller wrote it; of anything that may hold data (a row in the wrong place) only the type."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS_SHOWN:
+        return f"a number of {value.bit_length()} bits"
+    if value is None or isinstance(value, Real):
+        return value
+    if isinstance(value, str):
+        return repr(value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "...")
+    return f"{type(value).__name__} object"
+
+
+def _array(argument: str, value: ArrayLike) -> NDArray[Any]:
     try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidArgument(argument, type(value).__name__, "is not an array of numbers") from error
+
+
+def _numeric(argument: str, value: ArrayLike) -> NDArray[Any]:
+    array = _array(argument, value)
     if array.dtype.kind not in "fiub":
         held = _HELD.get(array.dtype.kind, str(array.dtype))
         raise InvalidArgument(argument, f"array of {held}", "must hold numbers; encode categories and dates first")

@@ -1,5 +1,6 @@
 """How far two sets of rows are apart: Maximum Mean Discrepancy, the paper's objective, and its marginal gain."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,10 @@ def squared_mmd(a: ArrayLike, b: ArrayLike, *, gamma: float, weights: ArrayLike 
     within_first = _mean_kernel(first, first_weights, first, first_weights, gamma=gamma)
     within_second = _mean_kernel(second, second_weights, second, second_weights, gamma=gamma)
     between = _mean_kernel(first, first_weights, second, second_weights, gamma=gamma)
-    return max(0.0, within_first + within_second - 2.0 * between)
+    squared = within_first + within_second - 2.0 * between
+    if not math.isfinite(squared):
+        raise InvalidArgument("gamma", gamma, "is too large for these rows: gamma times a squared distance overflows")
+    return max(0.0, squared)
 
 
 def objective(summary: ArrayLike, target: ArrayLike, *, gamma: float) -> float:

@@ -93,11 +93,11 @@ def _best_free(scores: NDArray[np.float64], free: NDArray[np.bool_]) -> NDArray[
 
 
 def _indices(selected: ArrayLike, pool_rows: int) -> NDArray[np.int64]:
-    chosen = np.array(selected)
-    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or len(chosen) == 0:
-        raise InvalidArgument("selected", f"array of shape {chosen.shape}", "must list at least one row of the pool")
-    if chosen.min() < 0 or chosen.max() >= pool_rows:
-        raise InvalidArgument("selected", f"up to {chosen.max()}", f"must lie in 0 to {pool_rows - 1}")
+    chosen = arguments.row_numbers("selected", selected)
+    if len(chosen) == 0:
+        raise InvalidArgument("selected", "no rows", "must list at least one row of the pool")
+    if chosen.max() >= pool_rows:
+        raise InvalidArgument("selected", int(chosen.max()), f"must lie in 0 to {pool_rows - 1}")
     if len(np.unique(chosen)) != len(chosen):
         raise InvalidArgument("selected", f"{len(chosen)} rows", "names a row twice")
-    return chosen.astype(np.int64)
+    return chosen

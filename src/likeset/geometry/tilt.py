@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
+from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry.stream import Stream, open_unit
+from likeset.geometry.stream import MAX_SEED, Stream, open_unit
 
 __all__ = ["Draw", "Tilt", "draw", "fit", "fit_blocks", "merge"]
 
@@ -102,7 +103,7 @@ def fit_blocks(
     arguments.positive("noise_energy", noise_energy, zero=True)
     arguments.count("wanted", wanted)
     direction = goal - mean
-    scores = np.concatenate([np.empty(0), *(np.asarray(block) @ direction for block in feature_blocks)])
+    scores = np.concatenate([np.empty(0), *(_feature_rows(block, len(mean)) @ direction for block in feature_blocks)])
     if len(scores) == 0:
         raise InvalidArgument("feature_blocks", "no rows", "at least one row is needed to fit a tilt")
     rows = arguments.count("population", len(scores) if population is None else population, least=len(scores))
@@ -131,19 +132,16 @@ def draw(scores: ArrayLike, row_numbers: ArrayLike, count: int, *, key: int) -> 
         key: the owner's private sampling key.
     """
     values = arguments.vector("scores", scores)
-    numbers = np.asarray(row_numbers)
-    if numbers.shape != values.shape or numbers.dtype.kind not in "iu":
-        raise InvalidArgument("row_numbers", f"array of shape {numbers.shape}", "must be one whole number per score")
-    if len(numbers) and int(numbers.min()) < 0:
-        raise InvalidArgument("row_numbers", int(numbers.min()), "must not be negative")
+    numbers = arguments.row_numbers("row_numbers", row_numbers, length=len(values))
     arguments.count("count", count, least=0)
-    numbers = numbers.astype(np.int64)
+    arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
     uniforms = open_unit(Stream("tilt/perturbations", key).words_at(numbers))
     return _largest(numbers, values - np.log(-np.log(uniforms)), count)
 
 
 def merge(draws: Iterable[Draw], count: int) -> Draw:
-    """The draw over all rows, from the draws over parts of them with the same key."""
+    """The draw over all rows, from draws of at least ``count`` rows each over parts of them, with the same key."""
+    arguments.count("count", count, least=0)
     parts = list(draws)
     if not parts:
         return Draw(row_numbers=np.empty(0, dtype=np.int64), perturbed=np.empty(0))
@@ -151,6 +149,15 @@ def merge(draws: Iterable[Draw], count: int) -> Draw:
     if len(np.unique(numbers)) != len(numbers):
         raise InvalidArgument("draws", "overlapping parts", "each row may be in one part only")
     return _largest(numbers, np.concatenate([part.perturbed for part in parts]), count)
+
+
+def _feature_rows(block: ArrayLike, dimension: int) -> Rows:
+    rows = arguments.matrix("feature_blocks", block, allow_empty=True)
+    if rows.shape[1] != dimension:
+        raise InvalidArgument(
+            "feature_blocks", f"array of shape {rows.shape}", f"must have {dimension} columns, as own_mean has"
+        )
+    return rows
 
 
 def _largest(numbers: NDArray[np.int64], perturbed: NDArray[np.float64], count: int) -> Draw:
