@@ -66,8 +66,7 @@ def test_the_error_probability_is_kept_at_a_large_error() -> None:
     """With error 0.1 at most a tenth of 1000 bounds may exceed the truth; 157 is six deviations more."""
     coins = np.random.default_rng(5)
     exceeded = sum(
-        lower_bound(*randomized_response(0.5, 400, coins), delta=0.0, error=0.1).epsilon > 0.5
-        for _ in range(1000)
+        lower_bound(*randomized_response(0.5, 400, coins), delta=0.0, error=0.1).epsilon > 0.5 for _ in range(1000)
     )
     assert exceeded <= 157
 

@@ -1,0 +1,113 @@
+"""The pairs are as hard as their docstrings say: exact laws, no sampling."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from likeset.audit import neighbours
+from likeset.audit.exact import pure_epsilon
+from likeset.audit.neighbours import Neighbours
+from likeset.mechanisms.auction import Bids, ThresholdPlan, plan_threshold, ranks
+from likeset.privacy.events import Observer
+from likeset.privacy.noise import Integers
+
+OWNERS = 12
+
+
+def plan(epsilon: float) -> ThresholdPlan:
+    return plan_threshold(OWNERS, epsilon=epsilon, observer=Observer.COALITION, rounds=1, summary_released=False)
+
+
+def heard(threshold: ThresholdPlan, bids: Bids, hears: list[int]) -> dict[tuple[bool, ...], float]:
+    """The law of what these owners hear: each value of N has probability p(N >= n) - p(N >= n + 1)."""
+    law: dict[tuple[bool, ...], float] = {}
+    order = ranks(bids.values)[hears]
+    for value in range(OWNERS + 1):  # below 1 nobody is asked, from OWNERS on everybody
+        above = threshold.probability(value + 1) if value < OWNERS else 0.0
+        at_least = threshold.probability(value) if value > 0 else 1.0
+        pattern = tuple((order <= value).tolist())
+        law[pattern] = law.get(pattern, 0.0) + at_least - above
+    return law
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("build", "observer"),
+    [
+        (neighbours.overtaken, 0),
+        (neighbours.tie_is_lost, OWNERS - 1),
+        (neighbours.absent_owner_appears, 0),
+    ],
+)
+def test_one_owner_at_the_offset_loses_the_whole_claim(build: object, observer: int, epsilon: float) -> None:
+    """At rank = offset the bit is randomised response: asked with e^epsilon/(1 + e^epsilon), or not."""
+    threshold = plan(epsilon)
+    pair = build(OWNERS, rank=threshold.offset) if callable(build) else None
+    assert isinstance(pair, Neighbours)
+    laws = [heard(threshold, pair[side], [observer]) for side in (0, 1)]
+    assert pure_epsilon(*laws) == pytest.approx(epsilon)
+    assert sorted(laws[0].values()) == pytest.approx([1 / (1 + math.exp(epsilon)), 1 / (1 + math.exp(-epsilon))])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_a_coalition_split_below_the_offset_loses_the_whole_claim(epsilon: float) -> None:
+    threshold = plan(epsilon)
+    pair = neighbours.coalition_is_split(OWNERS, rank=threshold.offset - 1)
+    laws = [heard(threshold, pair[side], [0, 1]) for side in (0, 1)]
+    assert pure_epsilon(*laws) == pytest.approx(math.log1p(math.exp(epsilon)))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        neighbours.overtaken(OWNERS, rank=4),
+        neighbours.tie_is_lost(OWNERS, rank=4),
+        neighbours.absent_owner_appears(OWNERS, rank=4),
+        neighbours.coalition_is_split(OWNERS, rank=4),
+    ],
+    ids=lambda pair: pair.words,
+)
+def test_exactly_one_bid_differs(pair: Neighbours[Bids]) -> None:
+    differing = [one != two for one, two in zip(pair.first.values, pair.second.values, strict=True)]
+    assert sum(differing) == 1
+
+
+@pytest.mark.parametrize(
+    ("pair", "moved"),
+    [
+        (neighbours.opposite_signs(8), 2.0),
+        (neighbours.opposite_rows(4, 6), 2.0),
+        (neighbours.opposite_corners(4, 0.7), 2 * 0.7 * 2),  # every one of 4 coordinates by 1.4
+    ],
+    ids=["signs", "rows", "corners"],
+)
+def test_one_row_differs_and_moves_the_sum_as_far_as_it_can(
+    pair: Neighbours[NDArray[np.float64]] | Neighbours[Integers], moved: float
+) -> None:
+    differing = np.atleast_2d(pair.first.T != pair.second.T).any(axis=0)
+    assert differing.sum() == 1
+    assert np.linalg.norm(pair.first.sum(axis=0) - pair.second.sum(axis=0)) == pytest.approx(moved)
+
+
+@pytest.mark.parametrize("candidates", [2, 8, 32])
+def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
+    rate, sensitivity = 0.25, 2
+    pair = neighbours.opposite_scores(candidates, sensitivity)
+    laws = []
+    for side in (0, 1):
+        weights = np.exp(rate * pair[side])
+        laws.append(dict(enumerate((weights / weights.sum()).tolist())))
+    width = 2 * rate * sensitivity
+    expected = math.log(candidates / (1 + (candidates - 1) * math.exp(-width)))
+    other = math.log((math.exp(width) + candidates - 1) / candidates)
+    assert pure_epsilon(*laws) == pytest.approx(max(expected, other))
+    assert pure_epsilon(*laws) <= width
+
+
+def test_corners_move_the_folded_sums_one_against_all_others() -> None:
+    """MWEM scores are absolute values of sums (before anything was learned): 0 -> 2 in one, 2 -> 0 in others."""
+    pair = neighbours.opposite_corners(4, 1.0)
+    assert np.abs(pair.first.sum(axis=0)).tolist() == [0, 2, 2, 2]
+    assert np.abs(pair.second.sum(axis=0)).tolist() == [2, 0, 0, 0]
