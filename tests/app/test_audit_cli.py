@@ -1,0 +1,91 @@
+"""``likeset audit`` on trials small enough to wait for; the real ones run in tests/audit."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from likeset.app.cli import app
+from likeset.audit import broken, suite
+from likeset.audit.trials import Channel, Trial
+from likeset.errors import InvalidArgument
+
+
+def trial(name: str, *, claimed: float, shift: float) -> Trial:
+    """N(0, 1) against N(shift, 1)."""
+    coins = np.random.default_rng(1)
+    return Trial(
+        mechanism=name,
+        pair="a number moves",
+        channel=Channel.OUTPUT,
+        noise="simulated",
+        epsilon=claimed,
+        delta=0.05,
+        observe=lambda side, size: side * shift + coins.normal(size=size),
+        samples=4_000,
+    )
+
+
+HONEST = trial("honest", claimed=1.0, shift=0.1)
+LYING = trial("lying", claimed=1.0, shift=5.0)
+
+
+def invoke(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], trials: Sequence[Trial]) -> tuple[int, str, str]:
+    monkeypatch.setattr(suite, "sound", lambda: list(trials))
+    monkeypatch.setattr(broken, "broken", lambda: list(trials))
+    monkeypatch.setenv("COLUMNS", "200")
+    result = CliRunner().invoke(app, ["audit", *arguments], catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_claims_that_hold_exit_with_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, progress = invoke(monkeypatch, [], [HONEST, HONEST])
+    assert code == 0
+    assert out.count("holds") == 2
+    assert "2 of 2 claims not refuted" in out
+    assert progress.splitlines() == ["[1/2] honest: a number moves", "[2/2] honest: a number moves"]
+
+
+def test_a_refuted_claim_exits_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = invoke(monkeypatch, [], [HONEST, LYING])
+    assert code == 1
+    assert "VIOLATED" in out
+
+
+def test_broken_mechanisms_that_are_caught_exit_with_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = invoke(monkeypatch, ["--broken"], [LYING])
+    assert code == 0
+    assert "caught" in out
+
+
+def test_a_broken_mechanism_that_is_missed_exits_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = invoke(monkeypatch, ["--broken"], [LYING, HONEST])
+    assert code == 1
+    assert "MISSED" in out
+
+
+def test_json_is_one_document_with_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = invoke(monkeypatch, ["--json", "--samples", "2000"], [HONEST, LYING])
+    assert code == 1
+    honest, lying = json.loads(out)
+    assert honest["mechanism"] == "honest"
+    assert honest["channel"] == "output"
+    assert honest["noise"] == "simulated"
+    assert (honest["claimed"], honest["delta"], honest["samples"]) == (1.0, 0.05, 2000)
+    assert honest["verdict"] == "holds"
+    assert lying["verdict"] == "VIOLATED"
+    assert lying["lower_bound"] > 1 > honest["lower_bound"]
+    assert lying["error"] == 1e-9
+
+
+def test_too_few_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidArgument, match="samples = 10: must be at least 1000"):
+        invoke(monkeypatch, ["--samples", "10"], [HONEST])
+
+
+def test_help_shows_an_example() -> None:
+    result = CliRunner().invoke(app, ["audit", "--help"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    assert "likeset audit --broken --json" in result.stdout
