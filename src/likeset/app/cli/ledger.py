@@ -1,0 +1,239 @@
+"""``likeset ledger``: what each view may learn, what it has learned, and whether the record still holds."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from likeset.app.cli.screen import JsonFlag, complain, show_json, stdout
+
+if TYPE_CHECKING:
+    from likeset.ledger import Account, Entry
+
+__all__ = ["ledger"]
+
+ledger = typer.Typer(
+    name="ledger",
+    help="Budgets over all runs: what each view may learn, and has learned.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+_BAR = 24
+_LATE, _NEARLY_LATE = 0.9, 0.7
+_SIZES = ("sigma", "scale", "rate", "epsilon")
+
+LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help="The ledger file.", show_default=False)]
+
+
+@ledger.command()
+def show(
+    path: LedgerPath,
+    *,
+    run: Annotated[str | None, typer.Option(help="Only the entries of this run.")] = None,
+    last: Annotated[int, typer.Option(min=0, help="How many of the latest entries to list; 0 lists all.")] = 20,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show every account, spent against its limit, and the latest entries.
+
+    A charge counts from the moment it is reserved: one that was never answered stays spent.
+
+    Example: [bold]likeset ledger show ledger.sqlite --run breast-2026-07[/]
+    """
+    from likeset.ledger import Ledger
+
+    with Ledger(path, read_only=True) as opened:
+        accounts, entries, head = opened.accounts(), opened.entries(), opened.head()
+    history = _history(entries, run)
+    if as_json:
+        show_json(
+            {
+                "path": str(path),
+                "head": str(head),
+                "accounts": [_account_document(account) for account in accounts],
+                "history": history,
+            }
+        )
+        return
+    stdout.print(f"[bold]Ledger[/] {escape(str(path))}  [dim]{len(entries)} entries[/]", soft_wrap=True)
+    stdout.print(f"[dim]head {head}[/]\n", soft_wrap=True)
+    stdout.print(_accounts_table(accounts))
+    shown = history[-last:] if last else history
+    stdout.print(_history_table(shown, hidden=len(history) - len(shown)))
+
+
+@ledger.command()
+def verify(
+    path: LedgerPath,
+    *,
+    head: Annotated[
+        str | None, typer.Option(help="A head kept elsewhere, NUMBER:HASH; shows roll-back and rewriting.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check every entry, link and sum. Exit code 1 if anything was altered, removed, reordered or overspent.
+
+    The chain has no key: who can write the file can cut off its end, put back an old copy, or write everything
+    anew. Keep the head that this prints where he cannot write, and give it back with [bold]--head[/].
+
+    Example: [bold]likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"[/]
+    """
+    from likeset.ledger import Ledger
+
+    with Ledger(path, read_only=True) as opened:
+        verification = opened.verify(head=head)
+    if as_json:
+        problems = [{"entry": problem.number, "what": problem.what} for problem in verification.problems]
+        show_json({"ok": verification.ok, "head": str(verification.head), "problems": problems})
+    elif verification.ok:
+        compared = "the head given among them" if head else "no head from elsewhere to compare with"
+        stdout.print(f"[bold green]holds[/]  {verification.head.number} entries, {compared}", soft_wrap=True)
+        stdout.print(f"head {verification.head}", soft_wrap=True)
+    else:
+        for problem in verification.problems:
+            complain(str(problem))
+        stdout.print("[bold red]does not hold[/]")
+    if not verification.ok:
+        raise typer.Exit(1)
+
+
+@ledger.command()
+def purge(
+    path: LedgerPath,
+    *,
+    run: Annotated[str | None, typer.Option(help="The messages of this run.")] = None,
+    before: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="The messages from before this time (UTC)."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove stored messages, which may hold data rows; the ledger itself keeps every entry.
+
+    Charges stay spent. A request whose answer is removed is refused from then on: it is never drawn again. With
+    both options, only messages that meet both go.
+
+    Example: [bold]likeset ledger purge ledger.sqlite --before 2026-01-01[/]
+    """
+    from likeset.errors import InvalidArgument
+    from likeset.ledger import Ledger
+
+    if not path.exists():
+        raise InvalidArgument("PATH", str(path), "there is no such ledger")
+    with Ledger(path) as opened:
+        removed = opened.purge(run=run, before=None if before is None else before.replace(tzinfo=UTC))
+    if as_json:
+        show_json({"removed": removed})
+    else:
+        stdout.print(f"{removed} message{'' if removed == 1 else 's'} removed; all charges stay")
+
+
+def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
+    table = Table(title="Accounts", title_style="bold", title_justify="left")
+    table.add_column("who sees what", overflow="fold")
+    table.add_column("budget")
+    table.add_column("spent", min_width=_BAR)
+    table.add_column("of limit", justify="right")
+    table.add_column("basis")
+    for account in accounts:
+        name, limit = str(account.view), account.limit
+        basis = str(account.basis)
+        if account.unproven and account.epsilon is not None:
+            basis += ": " + ", ".join(account.unproven)
+        if account.epsilon is not None and limit.epsilon is not None:
+            spent = f"{account.epsilon:.3g} / {limit.epsilon:.3g}"
+            budget = f"ε at δ={limit.delta:g}\n{limit.relation}"
+            table.add_row(name, budget, _bar(account.epsilon, limit.epsilon), spent, basis)
+            name = ""
+        if limit.rows or account.rows or account.epsilon is None:
+            spent = f"{account.rows} / {limit.rows}"
+            table.add_row(name, "rows disclosed", _bar(account.rows, limit.rows), spent, "counted")
+    return table
+
+
+def _bar(spent: float, limit: float) -> Text:
+    share = min(1.0, spent / limit) if limit else float(spent > 0)
+    color = "red" if share >= _LATE else "yellow" if share >= _NEARLY_LATE else "green"
+    full, empty = ("█", "░") if stdout.encoding.lower().startswith("utf") else ("#", ".")
+    # Something spent is never drawn as nothing, and something left never as everything.
+    length = round(share * _BAR) if share in (0.0, 1.0) else min(_BAR - 1, max(1, round(share * _BAR)))
+    return Text.assemble((full * length, color), (empty * (_BAR - length), "dim"))
+
+
+def _history_table(history: list[dict[str, Any]], *, hidden: int) -> Table:
+    caption = f"{hidden} earlier ones not shown: --last 0" if hidden else None
+    table = Table(title="Entries", title_style="bold", title_justify="left", caption=caption, caption_style="dim")
+    table.add_column("#", justify="right")
+    table.add_column("when (UTC)")
+    table.add_column("what", overflow="fold")
+    table.add_column("for", overflow="fold")
+    table.add_column("rows", justify="right")
+    table.add_column("state")
+    colors = {"answered": "green", "unanswered": "yellow"}
+    for item in history:
+        state = Text(item["state"], style=colors.get(item["state"], "dim"))
+        when = item["at"][:16].replace("T", " ")
+        rows = str(item["rows"]) if item["rows"] else ""
+        table.add_row(str(item["entry"]), when, Text(item["what"]), Text(item["for"]), rows, state)
+    return table
+
+
+def _history(entries: "tuple[Entry, ...]", run: str | None) -> list[dict[str, Any]]:
+    """One item per limit, charge and purge; a charge and its answer are one item."""
+    from likeset.privacy.view import View
+
+    answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
+    history = []
+    for entry in entries:
+        document = entry.document()
+        item = {"entry": entry.number, "kind": entry.kind, "at": document["at"], "rows": 0, "state": entry.kind}
+        if entry.kind == "reserve":
+            name, place, kind = json.loads(entry.key)
+            costs = document["charge"]["costs"]
+            views = ", ".join(str(View.from_json(cost["view"])) for cost in costs)
+            item |= {"run": name, "round": place, "request": kind, "rows": document["charge"]["rows"]}
+            item |= {"what": _in_words(costs[0]["event"]), "for": f"{name}/{place}/{kind}: {views}"}
+            item["state"] = "answered" if entry.number in answered else "unanswered"
+        elif entry.kind == "limit":
+            limit = document["limit"]
+            promise = "no ε" if limit["epsilon"] is None else f"ε {limit['epsilon']:g}, δ {limit['delta']:g}"
+            item |= {"what": f"{promise}, {limit['rows']} rows", "for": str(View.from_json(document["view"]))}
+        elif entry.kind == "purge":
+            which = [document["run"] or "", f"before {document['before']}" if document["before"] else ""]
+            item |= {"run": document["run"], "what": "messages removed", "for": " ".join(filter(None, which))}
+        else:
+            continue
+        if run is None or item.get("run") == run:
+            history.append(item)
+    return history
+
+
+def _in_words(event: dict[str, Any]) -> str:
+    """A few words for an event."""
+    match event["kind"]:
+        case "composition":
+            return " + ".join(_in_words(part) for part in event["events"]) or "nothing"
+        case "repeated":
+            return f"{event['times']} times ({_in_words(event['event'])})"
+        case "simulated":
+            return f"simulated ({_in_words(event['event'])})"
+        case "unbounded":
+            return str(event["reason"])
+        case kind:
+            sizes = [f" {name} {event[name]:.3g}" for name in _SIZES if name in event]
+            return f"{kind}{sizes[0] if sizes else ''}"
+
+
+def _account_document(account: "Account") -> dict[str, Any]:
+    return {
+        "view": account.view.to_json(),
+        "limit": account.limit.to_json(),
+        "spent": {"epsilon": account.epsilon, "rows": account.rows},
+        "basis": str(account.basis),
+        "unproven": list(account.unproven),
+        "charges": account.charges,
+    }

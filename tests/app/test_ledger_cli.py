@@ -1,0 +1,161 @@
+"""``likeset ledger show``, ``verify`` and ``purge`` as a person and as a program would use them."""
+
+import json
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from likeset.app import cli
+from likeset.ledger import Ledger, Limit, Request
+from likeset.privacy.events import Gaussian, PaperAuction, Unbounded
+from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.view import View
+
+TARGET, CURATOR = View.owners("target"), View.curator("clinic-a")
+MEAN = Gaussian(sigma=40.0, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1), coordinates=140, spacing=1e-4)
+AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Two runs: one answered twice, one interrupted; an unproven part; a full account of rows."""
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path) as ledger:
+        ledger.set_limit(TARGET, Limit(1.0, 1e-5, Relation.REPLACE_ONE, 0, ("paper-auction",)))
+        ledger.set_limit(CURATOR, Limit.rows_only(40))
+        for place in range(2):
+            request = Request("first", place, "mean")
+            ledger.answer(TARGET, MEAN, lambda: (b"message", None), request=request)
+        ledger.reserve(CURATOR, Unbounded("rows [red]shown[/]"), request=Request("second", 0, "rows"), rows=40)
+        ledger.reserve(TARGET, AUCTION, request=Request("second", 0, "auction"))
+    return path
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(cli.app, ["ledger", *map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def document(*arguments: object, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def tampered(path: Path) -> Path:
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER entries_keep")
+    connection.execute("UPDATE entries SET body = replace(body, '40', '41') WHERE number = 8")
+    connection.commit()
+    connection.close()
+    return path
+
+
+def test_show_has_a_bar_and_the_figures_of_every_account(path: Path) -> None:
+    shown = run("show", path).stdout
+    assert "any owners see target" in shown
+    assert "40 / 40" in shown
+    assert "█" * 24 in shown  # all rows are spent
+    assert "none: paper-auction" in shown
+    assert "unanswered" in shown
+    assert "rows [red]shown[/]" in shown  # never interpreted
+
+
+def test_show_as_json_has_the_same_figures(path: Path) -> None:
+    shown = document("show", path)
+    target, curator = shown["accounts"]
+    with Ledger(path, read_only=True) as ledger:
+        assert target["spent"]["epsilon"] == ledger.accounts()[0].epsilon
+        assert shown["head"] == str(ledger.head())
+    assert target["view"] == {"observer": "owners", "protected": "target", "coalition": []}
+    assert (target["basis"], target["unproven"]) == ("none", ["paper-auction"])
+    assert (curator["spent"]["rows"], curator["limit"]["rows"]) == (40, 40)
+    states = [item["state"] for item in shown["history"]]
+    assert states == ["limit", "limit", "answered", "answered", "unanswered", "unanswered"]
+
+
+def test_show_can_be_narrowed(path: Path) -> None:
+    assert {item["run"] for item in document("show", path, "--run", "first")["history"]} == {"first"}
+    shown = run("show", path, "--last", "1").stdout
+    assert "first/0/mean" not in shown
+    assert "second/0/auction" in shown
+    assert "5 earlier ones" in shown
+
+
+def test_show_changes_nothing(path: Path) -> None:
+    before = path.read_bytes()
+    run("show", path)
+    run("verify", path)
+    assert path.read_bytes() == before
+
+
+def test_verify_holds_and_prints_the_head(path: Path) -> None:
+    verified = document("verify", path)
+    assert verified["ok"]
+    assert verified["problems"] == []
+    assert verified["head"] in run("verify", path, "--head", verified["head"]).stdout
+
+
+def test_verify_finds_an_altered_entry(path: Path) -> None:
+    verified = document("verify", tampered(path), code=1)
+    assert not verified["ok"]
+    assert 8 in [problem["entry"] for problem in verified["problems"]]
+    result = run("verify", path, code=1)
+    assert "does not hold" in result.stdout
+    assert "entry 8: was altered" in result.stderr
+
+
+def test_verify_finds_a_roll_back_with_a_head_kept_elsewhere(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(path.read_bytes())
+    with Ledger(path) as ledger:
+        ledger.set_limit(CURATOR, Limit.rows_only(50))
+        head = str(ledger.head())
+    run("verify", path, "--head", head)
+    run("verify", copy)
+    run("verify", copy, "--head", head, code=1)
+
+
+def test_purge_removes_messages_and_keeps_charges(path: Path) -> None:
+    before = document("show", path)["accounts"]
+    assert document("purge", path, "--run", "first", "--before", "2000-01-01") == {"removed": 0}
+    assert document("purge", path, "--run", "first") == {"removed": 2}
+    assert "0 messages removed" in run("purge", path, "--before", "2100-01-01").stdout
+    assert document("show", path)["accounts"] == before
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "purge"])
+def test_bad_input_is_one_line_and_exit_code_2(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "table.csv"
+    text.write_text("a,b\n")
+    options = ["--run", "x"] if command == "purge" else []
+    for path, said in ((tmp_path / "missing.sqlite", "no such ledger"), (text, "not a SQLite file")):
+        monkeypatch.setattr(sys, "argv", ["likeset", "ledger", command, str(path), *options])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2
+        error = capfd.readouterr().err
+        assert said in error
+        assert "Traceback" not in error
+    assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_a_head_that_is_none_and_a_purge_of_nothing_are_bad_input(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, said in ((["verify", "--head", "abc"], "NUMBER:HASH"), (["purge"], "say which messages")):
+        monkeypatch.setattr(sys, "argv", ["likeset", "ledger", arguments[0], str(path), *arguments[1:]])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2
+        assert said in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "purge"])
+def test_every_command_has_an_example(command: str) -> None:
+    assert f"Example: likeset ledger {command}" in " ".join(run(command, "--help").stdout.split())
