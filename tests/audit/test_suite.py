@@ -4,6 +4,8 @@ Every bound exceeds the truth with probability at most 1e-9 (``bounds.ERROR``), 
 often than once in ten million runs.
 """
 
+import math
+
 import pytest
 
 from likeset.audit.bounds import ERROR
@@ -23,6 +25,10 @@ def test_no_lower_bound_exceeds_a_claim(part: int) -> None:
 
 def test_the_error_over_the_whole_suite_stays_below_one_in_a_million() -> None:
     assert ERROR * len(sound()) < 1e-6
+
+
+def test_every_claim_is_a_number_that_could_be_refuted() -> None:
+    assert all(math.isfinite(trial.epsilon) for trial in sound())
 
 
 def test_every_mechanism_every_channel_and_secret_noise_are_audited() -> None:

@@ -32,9 +32,10 @@ def audit(
 ) -> None:
     """Bound every mechanism's epsilon from below by observation, and compare it with the claim.
 
-    Each mechanism runs many times on two neighbouring inputs, as hard on it as we know how. A lower bound
-    above the claim refutes the claim; a bound below it proves nothing. Exit code 1 if a claim is refuted or,
-    with [bold]--broken[/], if one of the deliberately broken mechanisms is not caught.
+    Each mechanism runs many times on two neighbouring inputs that are hard on it.
+    A bound above the claim refutes the claim; a bound below it proves nothing.
+
+    Exit code 1 if a claim is refuted or, with --broken, if a broken mechanism is not caught.
 
     Example: [bold]likeset audit[/], then [bold]likeset audit --broken --json[/]
     """
@@ -102,13 +103,10 @@ def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int) -> None
         closing = f"{passed} claims not refuted. That is no proof; docs/proofs has the proofs."
     show_table(
         title,
-        ["mechanism", "pair", "channel", "noise", "claimed ε", "δ", "lower bound", "samples", "verdict"],
+        ["mechanism", "claimed ε", "δ", "lower bound", "samples", "verdict"],
         [
             [
-                row["mechanism"],
-                row["pair"],
-                row["channel"],
-                row["noise"],
+                f"{row['mechanism']}\n  {row['pair']}\n  {row['channel']}, {row['noise']} noise",
                 f"{row['claimed']:.3f}",
                 f"{row['delta']:g}",
                 f"{row['lower_bound']:.3f}",
