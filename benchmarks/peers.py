@@ -1,0 +1,191 @@
+"""Compares likeset with its peers: the same selections, in one run, by CPU seconds, memory and exact MMD².
+
+Every tool runs in an environment and a process of its own, limited in time and memory and pinned to one core,
+so that CPU seconds count work and not waiting threads. Peers climb from 20,000 rows upwards as far as they
+fit the limits, or step down from there. Comparisons that decide something come first; results are written
+after every job.
+
+    python benchmarks/peers.py --quick              a few small jobs, to see that everything works
+    python benchmarks/peers.py                      everything
+    python benchmarks/peers.py --only coreax        likeset and one peer
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from peers import data, jobs, plot, report
+from peers.environments import LIKESET, PEERS, Tool
+
+_HERE = Path(__file__).parent
+_WORK = _HERE / ".peers"
+_OWN_METHODS = ("block", "exact", "stochastic", "block+weights")
+_PEER_METHODS = {
+    "coreax": "herding",
+    "protodash": "picks+weights",
+    "goodpoints": "refine",
+    "apricot": "graph cut",
+    "submodlib": "graph cut",
+}
+_FIRST_STEPS = (5_000, 10_000, 20_000)
+
+
+class Bench:
+    """One run of the comparison: what was done so far, and the clock."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.limits = jobs.Limits(options.seconds, options.memory_gb * 2**30, options.cores)
+        self.peers = [tool for tool in PEERS if not options.only or tool.name in options.only]
+        self.sizes: list[int] = options.sizes
+        self.rows: list[int] = options.rows
+        self.out: Path = options.out
+        self.deadline = time.monotonic() + 60.0 * options.minutes
+        self.results: list[jobs.Result] = []
+        self.pools = data.gaussians(sorted({*self.rows, *_FIRST_STEPS}), _WORK / "data")
+        self.mnist = data.mnist(options.mnist, _WORK / "data") if options.mnist else None
+
+    def do(self, tool: Tool, method: str, pool: data.DataSet, size: int) -> jobs.Result:
+        """One job, unless it was done before; the report is rewritten after it."""
+        done = self.find(tool.name, method, pool, size)
+        if done:
+            return done
+        job = jobs.Job(tool, method, pool, size)
+        hopeless = self.foresee(job)
+        result = jobs.absent(job, *hopeless) if hopeless else jobs.perform(job, limits=self.limits, folder=_WORK)
+        self.results.append(result)
+        print(report.line(result), flush=True)
+        self.write()
+        return result
+
+    def find(self, tool: str, method: str, pool: data.DataSet, size: int) -> jobs.Result | None:
+        """The result of a job that was done before."""
+        wanted = (tool, method, pool.name, pool.rows, size)
+        same = (r for r in self.results if (r.tool, r.method, r.data, r.rows, r.size) == wanted)
+        return next(same, None)
+
+    def foresee(self, job: jobs.Job) -> tuple[str, str] | None:
+        """Why a job need not be tried, judged by the same tool's run on fewer rows."""
+        if time.monotonic() > self.deadline:
+            return "not run", "the time of this run was used up"
+        smaller = [
+            r
+            for r in self.results
+            if (r.tool, r.method, r.data, r.size) == (job.tool.name, job.method, job.data.name, job.size)
+            and r.rows < job.data.rows
+        ]
+        if not smaller:
+            return None
+        nearest = max(smaller, key=lambda r: r.rows)
+        if nearest.status != "ok":
+            return nearest.status, f"as at {nearest.rows:,} rows"
+        growth = (job.data.rows / nearest.rows) ** job.tool.rows_power
+        seconds, memory = nearest.cpu * growth, nearest.peak_bytes * growth
+        if seconds > self.limits.seconds:
+            return (
+                "too slow",
+                f"{nearest.cpu:.0f} s at {nearest.rows:,} rows: about {seconds:,.0f} s to be expected",
+            )
+        if memory > self.limits.memory_bytes:
+            used, expected = nearest.peak_bytes / 2**30, memory / 2**30
+            return (
+                "out of memory",
+                f"{used:.1f} GB at {nearest.rows:,} rows: about {expected:,.0f} GB to be expected",
+            )
+        if time.monotonic() + seconds > self.deadline:
+            return "not run", f"about {seconds:,.0f} s to be expected, more than this run had left"
+        return None
+
+    def own(self, pool: data.DataSet, size: int, methods: tuple[str, ...] = _OWN_METHODS) -> None:
+        """Run our methods on one pool, and what uniform rows would give."""
+        if not self.find("uniform", "rows", pool, size):
+            self.results.append(jobs.uniform(pool, size))
+        for method in methods:
+            self.do(LIKESET, method, pool, size)
+
+    def climb(self, tool: Tool, size: int) -> None:
+        """A peer at 20,000 rows, or fewer if it must, then at more as long as it fits.
+
+        A tool that grows with the square of the rows starts at the bottom, so that what cannot fit is
+        foreseen.
+        """
+        method = _PEER_METHODS[tool.name]
+        steps = [rows for rows in _FIRST_STEPS if rows >= 4 * size]
+        reached = 0
+        for rows in steps if tool.rows_power > 1 else reversed(steps):
+            result = self.do(tool, method, self.pools[rows], size)
+            if result.status == "ok":
+                reached = rows
+                self.own(self.pools[rows], size)
+            if (result.status == "ok") != (tool.rows_power > 1):
+                break
+        if reached < max(steps):
+            return
+        for rows in sorted(count for count in self.rows if count > reached):
+            if self.do(tool, method, self.pools[rows], size).status != "ok":
+                return
+
+    def run(self) -> None:
+        """All jobs; those that decide something first."""
+        for kind, *arguments in self.plan():
+            getattr(self, kind)(*arguments)
+        self.write()
+
+    def plan(self) -> Iterator[tuple[Any, ...]]:
+        """What to do, in order."""
+        if 100_000 in self.rows and 500 in self.sizes:
+            yield "own", self.pools[100_000], 500
+            yield from self.peer_at("coreax", self.pools[100_000], 500)
+        if 1_000_000 in self.rows and 1000 in self.sizes:
+            yield "own", self.pools[1_000_000], 1000
+        yield from (("climb", tool, self.sizes[0]) for tool in self.peers if tool.name == "protodash")
+        for rows in self.rows:
+            for size in self.sizes:
+                yield "own", self.pools[rows], size
+        if self.mnist:
+            for size in [size for size in self.sizes if size <= 500]:
+                yield "own", self.mnist, size
+                yield from self.peer_at("coreax", self.mnist, size)
+                yield from self.peer_at("goodpoints", self.mnist, size)
+        for size in self.sizes:
+            for tool in self.peers:
+                yield "climb", tool, size
+
+    def peer_at(self, name: str, pool: data.DataSet, size: int) -> Iterator[tuple[Any, ...]]:
+        """One peer on one pool, if it takes part."""
+        for tool in self.peers:
+            if tool.name == name:
+                yield "do", tool, _PEER_METHODS[name], pool, size
+
+    def write(self) -> None:
+        """The figures, the tables and the plot, as far as they are known."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / "peers.json").write_text(jobs.as_json(self.results))
+        (self.out / "peers.md").write_text(report.markdown(self.results, self.limits))
+        plot.draw(self.results, self.out / "peers.svg")
+
+
+def main() -> None:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="20,000 rows, 100 picks: does everything work?")
+    parser.add_argument("--only", action="append", choices=sorted(_PEER_METHODS), help="this peer (may be repeated)")
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 100_000, 1_000_000], help="pool sizes")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 1000], help="summary sizes")
+    parser.add_argument(
+        "--mnist", type=Path, help="mnist.npz with x_train, x_test, y_test: also compare at 784 columns"
+    )
+    parser.add_argument("--out", type=Path, default=_HERE / "results", help="folder of the results")
+    parser.add_argument("--seconds", type=float, default=600.0, help="limit of one run")
+    parser.add_argument("--memory-gb", type=int, default=16, help="limit of one run")
+    parser.add_argument("--minutes", type=float, default=90.0, help="start no new job after this time")
+    parser.add_argument("--cores", type=int, default=1, help="cores of one run")
+    options = parser.parse_args()
+    if options.quick:
+        options.rows, options.sizes = [20_000], [100]
+    Bench(options).run()
+
+
+if __name__ == "__main__":
+    main()

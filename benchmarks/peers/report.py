@@ -1,0 +1,193 @@
+"""The Markdown report of a comparison."""
+
+import datetime
+import os
+import platform
+from collections.abc import Iterable
+
+from peers.jobs import Limits, Result
+
+_MEGABYTE = 1e6
+
+
+def line(result: Result) -> str:
+    """One result as a line on the terminal."""
+    head = f"{result.data:9} N={result.rows:>9,} p={result.size:>5,} {result.label:25}"
+    if result.status != "ok":
+        return f"{head} {result.status}: {result.reason}"
+    weighted = "" if result.weighted_mmd2 is None else f" weighted {result.weighted_mmd2:.4e}"
+    peak = f"{result.peak_bytes / _MEGABYTE:,.0f} MB"
+    return f"{head} MMD² {result.mmd2:.4e}{weighted} CPU {result.cpu:.2f} s peak {peak}"
+
+
+def markdown(results: list[Result], limits: Limits) -> str:
+    """The whole report."""
+    parts = [
+        "# Comparison with peers",
+        "",
+        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {os.cpu_count()} cores ({platform.machine()}), "
+        f"Python {platform.python_version()}; one run of `benchmarks/peers.py`, every job in a process of its",
+        f"own on {limits.cores} of the cores, with at most {limits.memory_bytes / 2**30:.0f} GB and "
+        f"{limits.seconds:.0f} s.",
+        "",
+        *_explanation(),
+        "",
+        "## What must hold",
+        "",
+        *_claims(results),
+        "",
+        *_tables(results),
+        "## How far each peer got",
+        "",
+        *_reach(results),
+        "",
+        "## Versions and settings",
+        "",
+        *_settings(results),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _explanation() -> list[str]:
+    return [
+        "MMD² is the exact squared MMD between the rows selected and the target, by `likeset.squared_mmd` for",
+        "every tool; *weighted* is the same with the tool's weights, scaled to sum to 1. CPU is user plus system",
+        "time of the selection itself, the least of up to three calls if they are short; *cold* adds what is done",
+        "only once (compiling). Times include the mean kernel with the target and, for tools that want it, the",
+        "kernel matrix. Memory is the peak above that of the interpreter with the tool imported, before the data",
+        "are loaded; *of data* relates it to the pool's bytes. Gaussians: 8 in 50 columns, the target 500 points",
+        "of two of them, shifted; float32. MNIST: pixels / 255, the target 500 test images, 3s and 4s at 0.7/0.3.",
+        "",
+        "![MMD² against CPU seconds](peers.svg)",
+    ]
+
+
+def _claims(results: list[Result]) -> list[str]:
+    found = {(r.data, r.rows, r.size, r.label): r for r in results if r.status == "ok"}
+    block, exact = (found.get(("gaussians", 100_000, 500, f"likeset {m}")) for m in ("block", "exact"))
+    big_block, big_exact = (found.get(("gaussians", 1_000_000, 1000, f"likeset {m}")) for m in ("block", "exact"))
+    herding = found.get(("gaussians", 100_000, 500, "coreax herding"))
+    rows = ["| claim | wanted | measured | holds |", "|---|---|---|---|"]
+    rows += _claim("N=100,000, p=500: MMD² of `block` / `exact`", "<= 1.03", block, exact, "mmd2", most=1.03)
+    rows += _claim("N=100,000, p=500: CPU of coreax (warm) / `block`", ">= 10", herding, block, "cpu", least=10)
+    rows += _claim("N=1,000,000, p=1,000: CPU of `exact` / `block`", ">= 4", big_exact, big_block, "cpu", least=4)
+    rows += _claim("N=1,000,000, p=1,000: MMD² of `block` / `exact`", "<= 1.1", big_block, big_exact, "mmd2", most=1.1)
+    for protodash in (r for r in found.values() if r.tool == "protodash"):
+        own = found.get((protodash.data, protodash.rows, protodash.size, "likeset block+weights"))
+        where = f"N={protodash.rows:,}, p={protodash.size:,}"
+        what = f"{where}: weighted MMD² of likeset / ProtoDash"
+        rows += _claim(what, "<= 1", own, protodash, "weighted_mmd2", most=1.0)
+        rows += _claim(f"{where}: CPU of ProtoDash / likeset with weights", ">= 50", protodash, own, "cpu", least=50)
+    if big_block:
+        share = big_block.peak_bytes / big_block.pool_bytes
+        rows.append(f"| N=1,000,000, p=1,000: peak memory of `block` / data | < 3 | {share:.2f} | {_yes(share < 3)} |")
+    return rows
+
+
+def _claim(
+    what: str,
+    wanted: str,
+    upper: Result | None,
+    lower: Result | None,
+    figure: str,
+    *,
+    most: float = float("inf"),
+    least: float = 0.0,
+) -> list[str]:
+    if upper is None or lower is None:
+        return []
+    ratio = getattr(upper, figure) / getattr(lower, figure)
+    return [f"| {what} | {wanted} | {ratio:.3g} | {_yes(least <= ratio <= most)} |"]
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "**no**"
+
+
+def _tables(results: list[Result]) -> Iterable[str]:
+    groups = sorted({(r.data, r.rows, r.size) for r in results})
+    for name, rows, size in groups:
+        members = [r for r in results if (r.data, r.rows, r.size) == (name, rows, size) and r.status == "ok"]
+        if len(members) < 2:
+            continue
+        yield f"## {name}: N = {rows:,}, p = {size:,}"
+        yield ""
+        yield "| method | MMD² | of exact | weighted | CPU s | cold | of block | wall s | peak MB | of data |"
+        yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+        exact = next((r.mmd2 for r in members if r.label == "likeset exact"), None)
+        block = next((r.cpu for r in members if r.label == "likeset block"), None)
+        for result in sorted(members, key=lambda r: (r.tool != "likeset", r.cpu is None, r.cpu)):
+            yield _row(result, exact, block)
+        yield ""
+
+
+def _row(result: Result, exact: float | None, block: float | None) -> str:
+    memory = None if result.peak_bytes is None else result.peak_bytes / _MEGABYTE
+    share = None if result.peak_bytes is None else result.peak_bytes / result.pool_bytes
+    cells = [
+        result.label,
+        f"{result.mmd2:.3e}",
+        _number(result.mmd2, over=exact, form=".3f"),
+        "" if result.weighted_mmd2 is None else f"{result.weighted_mmd2:.3e}",
+        _number(result.cpu),
+        _number(result.cold_cpu),
+        _number(result.cpu, over=block),
+        _number(result.wall),
+        _number(memory, form=",.0f"),
+        _number(share, form=".2f"),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _number(value: float | None, *, over: float | None = 1.0, form: str = "") -> str:
+    if value is None or over is None:
+        return ""
+    ratio = value / over
+    return format(ratio, form or (".3g" if ratio < 100 else ",.0f"))
+
+
+def _reach(results: list[Result]) -> list[str]:
+    rows = ["| peer | p | largest N | beyond that |", "|---|--:|--:|---|"]
+    for label in sorted({r.label for r in results if r.tool not in ("likeset", "uniform")}):
+        for size in sorted({r.size for r in results if r.label == label}):
+            mine = [r for r in results if (r.label, r.size, r.data) == (label, size, "gaussians")]
+            largest = max((r.rows for r in mine if r.status == "ok"), default=0)
+            beyond = [r for r in mine if r.status != "ok" and r.rows > largest]
+            why = "; ".join(f"{r.rows:,}: {r.status} ({r.reason})" for r in sorted(beyond, key=lambda r: r.rows))
+            rows.append(f"| {label} | {size:,} | {f'{largest:,}' if largest else 'none'} | {why} |")
+    return rows
+
+
+def _settings(results: list[Result]) -> list[str]:
+    seen = {r.tool: r for r in results if r.status == "ok" and r.versions}
+    lines = [
+        f"- {tool}: {', '.join(' '.join(pair) for pair in result.versions.items())}; {result.chosen}."
+        for tool, result in seen.items()
+    ]
+    missing = {r.tool: r.reason for r in results if r.status == "not installed"}
+    lines += [f"- {tool} could not be installed: {reason}" for tool, reason in missing.items()]
+    raw = [r for r in results if r.tool == "protodash" and r.status == "ok"]
+    if raw:
+        lines += [
+            "",
+            "ProtoDash's weights need not sum to 1. The squared distance that it minimises, with its weights",
+            "as they are:",
+            "",
+            "| N | p | sum of weights | as it is | scaled to 1 | likeset, summing to 1 |",
+            "|--:|--:|--:|--:|--:|--:|",
+        ]
+    for result in raw:
+        own = next(
+            (
+                r.weighted_mmd2
+                for r in results
+                if (r.data, r.rows, r.size) == (result.data, result.rows, result.size)
+                and r.label == "likeset block+weights"
+            ),
+            None,
+        )
+        lines.append(
+            f"| {result.rows:,} | {result.size:,} | {result.weight_sum:.4f} | {result.unnormalised_mmd2:.3e} "
+            f"| {result.weighted_mmd2:.3e} | {'' if own is None else f'{own:.3e}'} |"
+        )
+    return lines
