@@ -20,7 +20,7 @@ from likeset.errors import (
     LedgerUnreadable,
     LikesetError,
 )
-from likeset.ledger import Ledger, Request, journal_path
+from likeset.ledger import Ledger, Request, journal_path, store
 from likeset.ledger.journal import Journal
 from likeset.privacy.view import View
 
@@ -207,17 +207,40 @@ class TestUnavailable:
             with pytest.raises(LikesetError):
                 ledger.set_limit(View.consumer("target"), ledger.accounts()[0].limit)
 
-    def test_ledgers_may_be_made_by_several_at_once(self, path: Path) -> None:
-        ledgers: list[Ledger] = []
-        threads = [threading.Thread(target=lambda: ledgers.append(Ledger(path))) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len({str(ledger.head()) for ledger in ledgers}) == 1
-        assert len(ledgers) == 8
-        for ledger in ledgers:
-            ledger.close()
+    def test_a_ledger_may_be_made_by_several_at_once(self, tmp_path: Path) -> None:
+        for turn in range(10):
+            path = tmp_path / f"{turn}.sqlite"
+            ledgers: list[Ledger] = []
+
+            def make(path: Path = path, ledgers: list[Ledger] = ledgers) -> None:
+                ledgers.append(Ledger(path))
+
+            threads = [threading.Thread(target=make) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(ledgers) == 8
+            assert len({str(ledger.head()) for ledger in ledgers}) == 1
+            for ledger in ledgers:
+                ledger.close()
+
+
+def test_the_log_is_emptied_under_the_write_lock_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's own emptying, which does without the lock, is off; ours keeps the log short."""
+    monkeypatch.setattr(store, "_LOG_BYTES", 100_000)
+    log = path.with_name(path.name + "-wal")
+    sizes = []
+    with opened(Ledger(path)) as ledger:
+        connection = ledger._log._store._connection
+        assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        for place in range(60):
+            ledger.reserve(CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
+            sizes.append(log.stat().st_size)
+        assert ledger.verify().ok
+    assert max(sizes) < 120_000
+    assert 0 in sizes
 
 
 class TestJournal:

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -24,6 +24,16 @@ _MAGIC = b"SQLite format 3\x00"
 _UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")
 _PRIVATE = 0o600
 _RETRY_SECONDS = 0.02
+_LOG_BYTES = 4 << 20
+_PRAGMAS = (
+    "synchronous=FULL",
+    "fullfsync=ON",  # on macOS a plain sync does not reach the disk
+    "checkpoint_fullfsync=ON",
+    "secure_delete=ON",
+    # SQLite before 3.51.3 can lose commits if it empties the log while another process writes (its "WAL-reset
+    # bug"). By itself it does that without the write lock; empty_log takes the lock.
+    "wal_autocheckpoint=0",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,7 @@ class Store:
         """The connection, to this thread and process alone; durable at the end, undone if the block fails."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
+        self._shorten_log()
 
     def empty_log(self) -> bool:
         """Move everything from the log into the file and empty the log; false if a reader prevents it."""
@@ -107,6 +118,13 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _shorten_log(self) -> None:
+        log = self.path.with_name(self.path.name + "-wal")
+        # What was just written is durable in the log, whatever becomes of this.
+        with suppress(OSError, LedgerUnavailable):
+            if log.stat().st_size > _LOG_BYTES:
+                self.empty_log()
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
@@ -152,13 +170,14 @@ class Store:
         return connection
 
     def _prepare(self, *, read_only: bool, fill: Callable[[sqlite3.Connection], None] | None) -> None:
-        new = self._is_new()
+        with self.reading():  # one snapshot: another process may be filling the file just now
+            new = self._is_new()
         if new and read_only:
             raise LedgerUnreadable(f"{self._name()}: is empty")
         if read_only:
             return
         self._write_ahead()
-        for pragma in ("synchronous=FULL", "fullfsync=ON", "checkpoint_fullfsync=ON", "secure_delete=ON"):
+        for pragma in _PRAGMAS:
             self._connection.execute(f"PRAGMA {pragma}")
         if new:
             with self.writing() as connection:
