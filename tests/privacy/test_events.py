@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy import events as ev
-from likeset.privacy.relation import InRange, Norm, RowSum
+from likeset.privacy.relation import InRange, Norm, RowSum, SelectionSum
 
 _sizes = st.integers(1, 10**6)
 _positive = st.floats(1e-9, 1e9)
 _sums = st.builds(RowSum, norm=st.just(Norm.COORDINATE), radius=_positive, rows=_sizes)
+_selections = st.builds(SelectionSum, norm=st.just(Norm.COORDINATE), radius=_positive, rows=_sizes)
 _ranges = st.builds(InRange, lower=st.floats(-10, 0), upper=st.floats(0.5, 10))
 _leaves: st.SearchStrategy[ev.Event] = st.one_of(
     st.just(ev.NoRelease()),
     st.builds(ev.Unbounded, reason=st.text(max_size=20)),
     st.builds(ev.Laplace, scale=_positive, quantity=_sums | _ranges),
-    st.builds(ev.ExponentialChoice, rate=_positive, quantity=_sums),
+    st.builds(ev.ExponentialChoice, rate=_positive, quantity=_sums | _selections),
     st.builds(
         ev.Gaussian,
         sigma=_positive,
@@ -121,9 +122,7 @@ def test_text_that_is_not_json_is_refused() -> None:
 def test_gaussian_noise_needs_a_euclidean_bound() -> None:
     """A bound on each coordinate says nothing about the length of a vector of d such (sqrt(d) times it)."""
     with pytest.raises(InvalidArgument, match="euclidean"):
-        ev.Gaussian(
-            sigma=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1), coordinates=2, spacing=0.1
-        )
+        ev.Gaussian(sigma=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1), coordinates=2, spacing=0.1)
 
 
 def test_a_release_carries_an_event_and_nothing_else_will_do() -> None:

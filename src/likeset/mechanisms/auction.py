@@ -57,16 +57,12 @@ class Bids:
 
     def __post_init__(self) -> None:
         if not self.values or len(self.values) != len(self.waited):
-            raise InvalidArgument(
-                "bids", f"{len(self.values)} owners", "needs a bid and a wait for each owner"
-            )
+            raise InvalidArgument("bids", f"{len(self.values)} owners", "needs a bid and a wait for each owner")
 
     @property
     def present(self) -> NDArray[np.bool_]:
         """Who bid at all."""
-        return np.array(
-            [value is not None and not math.isnan(value) for value in self.values], dtype=np.bool_
-        )
+        return np.array([value is not None and not math.isnan(value) for value in self.values], dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +131,7 @@ class PaperPlan:
     @property
     def event(self) -> PaperAuction:
         """What all rounds are, for the accountant: it has no price."""
-        return PaperAuction(
-            epsilon=self.epsilon, owners=self.owners, rounds=self.rounds, patience=self.patience
-        )
+        return PaperAuction(epsilon=self.epsilon, owners=self.owners, rounds=self.rounds, patience=self.patience)
 
     def probability(self, rank: int) -> float:
         """That an owner of this rank is asked before its patience ends."""
@@ -175,9 +169,7 @@ def plan_threshold(
     """
     least = _least_offset(positive("epsilon", epsilon))
     if offset is not None and offset < least:
-        raise InvalidArgument(
-            "offset", offset, f"must be at least {least}, or the top bid is too often passed over"
-        )
+        raise InvalidArgument("offset", offset, f"must be at least {least}, or the top bid is too often passed over")
     plan = ThresholdPlan(
         owners=count("owners", owners),
         epsilon=epsilon,

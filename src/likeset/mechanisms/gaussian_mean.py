@@ -15,9 +15,9 @@ from likeset.errors import InvalidArgument
 from likeset.privacy.calibration import gaussian_sigma
 from likeset.privacy.events import Gaussian, Release
 from likeset.privacy.noise import Integers, Noise, released
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
-__all__ = ["SPACING", "Plan", "plan", "plan_with_sigma", "run", "unit_rows"]
+__all__ = ["SPACING", "Plan", "plan", "plan_with_sigma", "run", "selected_unit_rows", "unit_rows"]
 
 _STEPS = 2**30  # lattice steps per unit: squares of a row's coordinates still add up within 64 bits
 SPACING = 1.0 / _STEPS
@@ -41,7 +41,7 @@ class Plan:
         relation: what neighbouring data are.
     """
 
-    quantity: RowSum
+    quantity: RowSum | SelectionSum
     size: int
     dimension: int
     sigma: float
@@ -52,9 +52,7 @@ class Plan:
         if self.quantity.radius != 1.0:
             raise InvalidArgument("quantity", self.quantity, "must be a sum of rows of norm at most 1")
         if self.sigma > 2.0**20:
-            raise InvalidArgument(
-                "sigma", self.sigma, "must be at most 2^20, so that sums stay within 64 bits"
-            )
+            raise InvalidArgument("sigma", self.sigma, "must be at most 2^20, so that sums stay within 64 bits")
         _ = self.event
 
     @property
@@ -73,8 +71,13 @@ def unit_rows(rows: int) -> RowSum:
     return RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows)
 
 
+def selected_unit_rows(rows: int) -> SelectionSum:
+    """A sum of a fixed number of selected rows, of which ``rows`` can differ between neighbours."""
+    return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows)
+
+
 def plan(
-    quantity: RowSum, *, size: int, dimension: int, relation: Relation, epsilon: float, delta: float
+    quantity: RowSum | SelectionSum, *, size: int, dimension: int, relation: Relation, epsilon: float, delta: float
 ) -> Plan:
     """The least noise that (epsilon, delta) allows.
 
@@ -134,9 +137,7 @@ def run(plan: Plan, features: ArrayLike, noise: Noise) -> Release[NDArray[np.flo
     fixed_size = plan.relation is Relation.REPLACE_ONE
     rows = matrix("features", features, allow_empty=not fixed_size)
     if rows.shape[1] != plan.dimension:
-        raise InvalidArgument(
-            "features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned"
-        )
+        raise InvalidArgument("features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned")
     if fixed_size and len(rows) != plan.size:
         raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
     if len(rows) > _MOST_ROWS:

@@ -19,9 +19,9 @@ from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import Composition, ExponentialChoice, Laplace, Release, Repeated
 from likeset.privacy.noise import Integers, Noise, released
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
-__all__ = ["MwemMean", "Plan", "State", "grid_mean", "plan", "rounded", "run"]
+__all__ = ["MwemMean", "Plan", "State", "grid_mean", "plan", "plan_selection", "rounded", "run"]
 
 Vector = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Plan:
         dimension: the number of features (d); the grid has step 1/d (eta).
         epsilon: the paper's eps: the rate of the choices, and one over the scale of the measurements.
         iterations: the paper's T.
-        rows: how many rows one unit of privacy can change.
+        quantity: the sum, coordinates of a row within [-1, 1].
         relation: what neighbouring data are.
     """
 
@@ -46,7 +46,7 @@ class Plan:
     dimension: int
     epsilon: float
     iterations: int
-    rows: int
+    quantity: RowSum | SelectionSum
     relation: Relation
 
     def __post_init__(self) -> None:
@@ -54,12 +54,9 @@ class Plan:
         count("dimension", self.dimension, most=2**20)
         count("iterations", self.iterations)
         positive("epsilon", self.epsilon)
+        if self.quantity.radius != 1.0:
+            raise InvalidArgument("quantity", self.quantity, "must be a sum of rows within [-1, 1]")
         _ = self.event
-
-    @property
-    def quantity(self) -> RowSum:
-        """A sum of rows whose coordinates lie in [-1, 1]."""
-        return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=self.rows)
 
     @property
     def event(self) -> Repeated:
@@ -102,18 +99,21 @@ class MwemMean:
     state: State
 
 
-def plan(
+def plan(*, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation) -> Plan:
+    """Plan a mean over protected rows, of which one unit of privacy can change ``rows``.
+
+    ``privacy.calibration.mwem_epsilon`` fits ``epsilon`` to a budget.
+    """
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
+    return Plan(size, dimension, epsilon, iterations, quantity, relation)
+
+
+def plan_selection(
     *, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation
 ) -> Plan:
-    """The algorithm at given parameters; ``privacy.calibration.mwem_epsilon`` fits epsilon to a budget."""
-    return Plan(
-        size=size,
-        dimension=dimension,
-        epsilon=epsilon,
-        iterations=iterations,
-        rows=rows,
-        relation=relation,
-    )
+    """Plan a mean over rows selected from protected ones; ``rows`` of them can differ between neighbours."""
+    quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
+    return Plan(size, dimension, epsilon, iterations, quantity, relation)
 
 
 def run(plan: Plan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:
@@ -134,7 +134,7 @@ def run(plan: Plan, features: ArrayLike, noise: Noise, *, start: State | None = 
         Protects:  one unit's rows in ``features``, under ``plan.relation``.
         Reveals:   the chosen coordinates, their noisy sums, and what follows from them: all of ``MwemMean``.
         Costs:     ``plan.event``, fixed before data are read; each call costs it again.
-        Assumes:   coordinates within bounds (checked); a unit has at most ``plan.rows`` rows.
+        Assumes:   coordinates within bounds (checked); ``plan.quantity`` holds.
         Basis:     proven, docs/proofs/mwem-mean.md
     """
     sums = _sums(plan, features, noise)
@@ -208,9 +208,7 @@ def _sums(plan: Plan, features: ArrayLike, noise: Noise) -> Integers:
     fixed_size = plan.relation is Relation.REPLACE_ONE
     rows = matrix("features", features, allow_empty=not fixed_size)
     if rows.shape[1] != plan.dimension:
-        raise InvalidArgument(
-            "features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned"
-        )
+        raise InvalidArgument("features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned")
     if fixed_size and len(rows) != plan.size:
         raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
     return np.asarray(rounded(rows, noise).sum(axis=0), dtype=np.int64)

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument, UnknownEvent
-from likeset.privacy.relation import InRange, Norm, Quantity, RowSum
+from likeset.privacy.relation import InRange, Norm, Quantity, RowSum, SelectionSum
 
 __all__ = [
     "VERSION",
@@ -244,7 +244,11 @@ _KINDS: dict[str, type[Any]] = {
     "composition": Composition,
     "simulated": Simulated,
 }
-_QUANTITIES: dict[str, type[Any]] = {"row-sum": RowSum, "in-range": InRange}
+_QUANTITIES: dict[str, type[Any]] = {
+    "row-sum": RowSum,
+    "selection-sum": SelectionSum,
+    "in-range": InRange,
+}
 _NAMES = {kind: name for name, kind in (_KINDS | _QUANTITIES).items()}
 _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
 
@@ -343,5 +347,5 @@ def _check_event(event: object) -> None:
 def _check_quantity(quantity: object, norm: Norm) -> None:
     if type(quantity) not in _QUANTITIES.values():
         raise InvalidArgument("quantity", type(quantity).__name__, "must be a bounded quantity")
-    if isinstance(quantity, RowSum | InRange) and quantity.norm is not norm:
+    if isinstance(quantity, Quantity) and quantity.norm is not norm:
         raise InvalidArgument("quantity", quantity, f"must be bounded in the {norm} norm for this event")

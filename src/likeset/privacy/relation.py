@@ -11,7 +11,7 @@ from enum import StrEnum
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument
 
-__all__ = ["InRange", "Norm", "Quantity", "Relation", "RowSum"]
+__all__ = ["InRange", "Norm", "Quantity", "Relation", "RowSum", "SelectionSum"]
 
 
 class Relation(StrEnum):
@@ -69,6 +69,37 @@ class RowSum:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectionSum:
+    """A sum over a fixed number of rows that were *selected* from the protected ones.
+
+    Adding a row to what is selected from does not add a row to the selection: it puts other rows in the place
+        of
+    some. So a change here is a replacement under either relation.
+
+    Args:
+        norm: the norm in which a contribution is bounded.
+        radius: the bound.
+        rows: how many of the selected rows can differ between neighbours; proven by whoever selects.
+    """
+
+    norm: Norm
+    radius: float
+    rows: int
+
+    def __post_init__(self) -> None:
+        RowSum(norm=self.norm, radius=self.radius, rows=self.rows)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """The largest distance between the sums of two neighbours.
+
+        A diameter for each row that can differ.
+        """
+        if not isinstance(relation, Relation):
+            raise InvalidArgument("relation", repr(relation), "must be a Relation")
+        return 2.0 * self.rows * self.radius
+
+
+@dataclass(frozen=True, slots=True)
 class InRange:
     """One number that lies between two public bounds whatever the data are (a share lies in [0, 1])."""
 
@@ -91,5 +122,5 @@ class InRange:
         return self.upper - self.lower
 
 
-Quantity = RowSum | InRange
+Quantity = RowSum | SelectionSum | InRange
 """Everything that noise may be added to."""
