@@ -38,12 +38,8 @@ def _gaussian(sigma: float, spacing: float = 2.0**-30) -> Gaussian:
     return Gaussian(sigma=sigma, quantity=EUCLIDEAN, coordinates=140, spacing=spacing)
 
 
-def _auction(
-    *, epsilon: float, observer: Observer, rounds: int, summary_released: bool = False
-) -> ThresholdAuction:
-    return ThresholdAuction(
-        epsilon=epsilon, observer=observer, rounds=rounds, summary_released=summary_released
-    )
+def _auction(*, epsilon: float, observer: Observer, rounds: int, summary_released: bool = False) -> ThresholdAuction:
+    return ThresholdAuction(epsilon=epsilon, observer=observer, rounds=rounds, summary_released=summary_released)
 
 
 def test_nothing_released_costs_nothing() -> None:
@@ -248,8 +244,7 @@ def test_two_adaptive_choices_by_brute_force() -> None:
 
     def once(y: float) -> float:
         return max(
-            chance(t) * max(0.0, 1 - math.exp(y - t))
-            + (1 - chance(t)) * max(0.0, 1 - math.exp(y - t + width))
+            chance(t) * max(0.0, 1 - math.exp(y - t)) + (1 - chance(t)) * max(0.0, 1 - math.exp(y - t + width))
             for t in thresholds
         )
 

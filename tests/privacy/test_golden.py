@@ -72,9 +72,7 @@ def test_the_theorem_that_the_paper_quotes_gives_other_totals() -> None:
         (SUMMARY_TWO_ROWS, 1e-5, 0.203, 0.1839),
     ],
 )
-def test_what_is_proven_under_replace_one(
-    event: Event, delta: float, expected: float, tightest: float
-) -> None:
+def test_what_is_proven_under_replace_one(event: Event, delta: float, expected: float, tightest: float) -> None:
     """By Rényi divergences: rho = steps * (2 eps)² for sensitivity 2, e.g. 1656 * 0.0004 = 0.6624.
 
     The exact worst case must lie between the Gaussian limit at mu = sqrt(2 rho) and that.
@@ -113,8 +111,7 @@ def test_preconditions_of_the_main_theorem_at_the_papers_own_parameters() -> Non
 def test_the_schedules_differ_as_the_paper_does() -> None:
     """With T = 140²: eps/(16 T) in the theorem, eps/sqrt(16 T) in the proof; then 16 against 36."""
     theorem, proof = (
-        schedules.schedule(name, dimension=140, size=500, epsilon=1.0, delta=1e-4)
-        for name in ("theorem", "proof")
+        schedules.schedule(name, dimension=140, size=500, epsilon=1.0, delta=1e-4) for name in ("theorem", "proof")
     )
     assert theorem.target.iterations == proof.target.iterations == 19600
     assert theorem.target.epsilon == pytest.approx(1 / 313600)

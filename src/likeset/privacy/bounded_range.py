@@ -27,9 +27,7 @@ _MOST_WORK = 4e8  # grid updates: some seconds
 Vector = NDArray[np.float64]
 
 
-def epsilon_at(
-    delta: float, *, width: float, times: int, pure: tuple[tuple[float, int], ...], reach: float
-) -> float:
+def epsilon_at(delta: float, *, width: float, times: int, pure: tuple[tuple[float, int], ...], reach: float) -> float:
     """An upper bound on epsilon at ``delta``; infinite if the computation would take too long.
 
     Args:
@@ -78,9 +76,7 @@ def _worst_choice(bound: Vector, step: float) -> Vector:
         t = cell * step
         chance = math.expm1(t - width) / math.expm1(-width)
         low, high = _CELLS - cell, 2 * _CELLS - cell  # places of x - t and of x - t + width
-        np.maximum(
-            worst, chance * wide[low : low + size] + (1.0 - chance) * wide[high : high + size], out=worst
-        )
+        np.maximum(worst, chance * wide[low : low + size] + (1.0 - chance) * wide[high : high + size], out=worst)
         if cell < _CELLS:
             # For t inside this cell the value is a + b u + c/u in u = e^-(t - cell * step): above both ends
             # of the cell by at most max(0, -c) * (e^(step/2) - 1)².

@@ -38,9 +38,7 @@ def least_noise(
     while not fits(high):
         low, high = high, 2.0 * high
         if high > start * _WIDEST:
-            raise InvalidArgument(
-                "epsilon", epsilon, f"cannot be met at delta = {delta:g} by any amount of noise"
-            )
+            raise InvalidArgument("epsilon", epsilon, f"cannot be met at delta = {delta:g} by any amount of noise")
     while low == high or fits(low):
         low, high = low / 2.0, low
     while high / low > 1.0 + _PRECISION:
@@ -68,9 +66,7 @@ def gaussian_sigma(
     )
 
 
-def mwem_epsilon(
-    quantity: Quantity, *, iterations: int, relation: Relation, epsilon: float, delta: float
-) -> float:
+def mwem_epsilon(quantity: Quantity, *, iterations: int, relation: Relation, epsilon: float, delta: float) -> float:
     """The largest per-step epsilon of the paper's Algorithm 2 (its eps) within a budget."""
 
     def event(noise: float) -> Event:

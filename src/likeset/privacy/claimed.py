@@ -38,9 +38,7 @@ def kairouz_oh_viswanath(epsilons: Iterable[float], delta: float) -> float:
     drift = math.fsum(e * math.tanh(e / 2.0) for e in each)
     log_plain = math.log(1.0 / _checked(delta))
     log_refined = math.log(math.e + math.sqrt(squares) / delta)
-    return min(
-        math.fsum(each), drift + math.sqrt(squares * log_plain), drift + math.sqrt(squares * log_refined)
-    )
+    return min(math.fsum(each), drift + math.sqrt(squares * log_plain), drift + math.sqrt(squares * log_refined))
 
 
 def as_counted(epsilons: Sequence[float], *, delta: float, relation: Relation) -> Guarantee:

@@ -194,9 +194,7 @@ def _convolved_epsilon(pure: tuple[tuple[float, int], ...], shift: float, delta:
 
     whole = pld.identity(value_discretization_interval=_LOSS_STEP)
     if shift:
-        whole = whole.compose(
-            pld.from_gaussian_mechanism(1.0 / shift, value_discretization_interval=_LOSS_STEP)
-        )
+        whole = whole.compose(pld.from_gaussian_mechanism(1.0 / shift, value_discretization_interval=_LOSS_STEP))
     for epsilon, times in pure:
         # With two buckets and this parameter the likelihood ratios are exactly e^epsilon and e^-epsilon.
         single = pld.from_randomized_response(

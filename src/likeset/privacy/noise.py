@@ -160,9 +160,7 @@ def released(value: Value, event: Event, noise: Noise) -> Release[Value]:
 
 def _checked_scores(scores: Integers) -> Integers:
     if scores.ndim != 1 or scores.size == 0 or scores.dtype != np.int64:
-        raise InvalidArgument(
-            "scores", f"array of shape {scores.shape}", "must be a vector of 64-bit integers"
-        )
+        raise InvalidArgument("scores", f"array of shape {scores.shape}", "must be a vector of 64-bit integers")
     return scores
 
 

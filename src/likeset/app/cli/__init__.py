@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from likeset.app.cli import audit, demo, ledger
+from likeset.app.cli import account, audit, demo, ledger
 from likeset.app.cli.screen import complain
 from likeset.errors import LikesetError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command(name="demo")(demo.demo)
+app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
 app.add_typer(ledger.ledger)
 

@@ -1,0 +1,168 @@
+"""What the paper's settings cost: its own count beside what is proven, for each view, relation and delta."""
+
+import math
+from dataclasses import dataclass
+
+from likeset.privacy.accounting import guarantee
+from likeset.privacy.claimed import Precondition, as_counted, preconditions
+from likeset.privacy.events import Composition, Event, PaperAuction, Repeated
+from likeset.privacy.guarantee import Basis, Guarantee
+from likeset.privacy.relation import Norm, Quantity, Relation, RowSum, SelectionSum
+from likeset.privacy.schedules import Schedule, auction_epsilon, auction_patience, schedule
+
+__all__ = ["Comparison", "comparisons", "paper_preconditions"]
+
+_DIMENSION, _SIZE, _OWNERS = 140, 500, 5
+_PROMISED, _DELTA = 1.0, 1e-5  # the theorem's epsilon and delta wherever the paper leaves them open
+# The paper's MNIST experiment: 60000 training rows, a quarter of its test rows of two digits, a small seed
+# set.
+_ROWS, _TARGET_ROWS, _SEED_ROWS = 60000, 360, 150
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One line of the comparison.
+
+    Args:
+        what: what is released, and whose rows the proven number protects.
+        observer: who learns it.
+        protected: whose rows.
+        claimed: as the paper counts; ``None`` where it makes no claim.
+        proven: by the accountant as used everywhere.
+        tightest: by the exact worst case, if that was asked for and can be computed.
+    """
+
+    what: str
+    observer: str
+    protected: str
+    claimed: Guarantee | None
+    proven: Guarantee
+    tightest: Guarantee | None
+
+
+def comparisons(*, exact_choices: bool) -> tuple[Comparison, ...]:
+    """Every line; ``exact_choices`` adds the exact worst case and takes some seconds."""
+    lines: list[Comparison] = []
+    experiment = _schedule("experiment")
+    target, later = experiment.target, experiment.summary(2)
+    for delta in (0.01, _DELTA):
+        lines += _lines(
+            "target mean, once (T = 1656, eps = 0.01)",
+            "one row of the target",
+            target.event(_rows(1)),
+            claimed=[target.epsilon] * target.iterations,
+            delta=delta,
+            exact_choices=exact_choices,
+        )
+    counted = [later.epsilon] * (_SIZE * later.iterations)
+    for rows, protected in ((1, "one row of the summary, not of an owner"), (2, "two rows of the summary")):
+        for delta in (1e-4, _DELTA):
+            lines += _lines(
+                "summary mean, 500 rounds (T = 5, eps = 0.0002), seed rows public, auction left out",
+                protected,
+                Repeated(later.event(_selected(rows)), _SIZE),
+                claimed=counted,
+                delta=delta,
+                exact_choices=exact_choices,
+            )
+    lines += _lines(
+        "summary mean, same rounds, every owner asked: all rows chosen so far may differ",
+        "one row of an owner",
+        Composition(tuple(later.event(_selected(number - 1)) for number in range(2, _SIZE + 1))),
+        claimed=counted,
+        delta=_DELTA,
+        exact_choices=False,
+    )
+    first = experiment.summary(1)
+    lines += _lines(
+        "summary mean, first round alone (T = 1656, eps = 0.05), on private seed rows",
+        "one seed row",
+        first.event(_rows(1)),
+        claimed=None,
+        delta=_DELTA,
+        exact_choices=exact_choices,
+    )
+    lines += _promises()
+    return tuple(lines)
+
+
+def paper_preconditions() -> tuple[Precondition, ...]:
+    """What the main theorem asks for, at the parameters of the paper's experiments."""
+    return preconditions(
+        dimension=_DIMENSION,
+        size=_SIZE,
+        delta=1e-4,
+        target_epsilon=_schedule("experiment").target.epsilon,
+        rows=_ROWS,
+        target_rows=_TARGET_ROWS,
+        seed_rows=_SEED_ROWS,
+    )
+
+
+def _promises() -> list[Comparison]:
+    """The schedules of the theorem and of its proof, which promise (epsilon, delta); and the auction."""
+    lines: list[Comparison] = []
+    for name in ("theorem", "proof"):
+        planned = _schedule(name)
+        rounds = tuple(planned.summary(number).event(_selected(1)) for number in range(1, _SIZE + 1))
+        for what, protected, event in (
+            ("target mean", "one row of the target", planned.target.event(_rows(1))),
+            ("summary mean, 500 rounds", "one row of the summary, not of an owner", Composition(rounds)),
+        ):
+            lines += _compared(f"{what}, schedule of the {name}", protected, event, claim=_PROMISED, delta=_DELTA)
+    auction = PaperAuction(
+        epsilon=auction_epsilon(owners=_OWNERS, epsilon=_PROMISED, delta=_DELTA),
+        owners=_OWNERS,
+        rounds=_SIZE,
+        patience=auction_patience(_OWNERS),
+    )
+    least = -math.expm1(-auction.epsilon)
+    what = f"private auction, K = {_OWNERS}: one round has delta >= {least:.4f} at every epsilon"
+    return lines + _compared(what, "one row of an owner", auction, claim=_PROMISED, delta=_DELTA)
+
+
+def _schedule(name: str) -> Schedule:
+    return schedule(name, dimension=_DIMENSION, size=_SIZE, epsilon=_PROMISED, delta=_DELTA)
+
+
+def _rows(rows: int) -> Quantity:
+    return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
+
+
+def _selected(rows: int) -> Quantity:
+    """Rows of the summary: its size is fixed, so whatever changes at an owner replaces rows in it."""
+    return SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
+
+
+def _lines(
+    what: str,
+    protected: str,
+    event: Event,
+    *,
+    claimed: list[float] | None,
+    delta: float,
+    exact_choices: bool,
+) -> list[Comparison]:
+    """One line for each relation, with the paper's way of counting beside it."""
+    lines = []
+    for relation in Relation:
+        counted = None if claimed is None else as_counted(claimed, delta=delta, relation=relation)
+        proven = guarantee(event, relation=relation, delta=delta)
+        tightest = guarantee(event, relation=relation, delta=delta, exact_choices=True) if exact_choices else None
+        lines.append(Comparison(what, "any coalition of owners", protected, counted, proven, tightest))
+    return lines
+
+
+def _compared(what: str, protected: str, event: Event, *, claim: float, delta: float) -> list[Comparison]:
+    """One line for each relation, with what the paper's theorem promises beside it."""
+    return [
+        Comparison(
+            what,
+            "any coalition of owners",
+            protected,
+            Guarantee(claim, delta, relation, Basis.CLAIMED, "the paper's main theorem"),
+            guarantee(event, relation=relation, delta=delta),
+            None,
+        )
+        for relation in Relation
+    ]
