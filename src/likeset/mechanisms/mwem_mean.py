@@ -26,7 +26,7 @@ __all__ = ["MwemMean", "Plan", "State", "grid_mean", "plan", "plan_selection", "
 Vector = NDArray[np.float64]
 
 _TOLERANCE = 1e-6  # by how much a float32 cosine may miss [-1, 1] before it is a mistake rather than rounding
-_SERIES_BELOW = 0.05  # where coth(y) - 1/y would cancel
+_SERIES_BELOW = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +144,21 @@ def run(plan: Plan, features: ArrayLike, noise: Noise, *, start: State | None = 
     tilts = before.tilts.copy()
     means = grid_mean(tilts, plan.dimension)
     at_start = means.copy()
-    # The average is kept as a difference from the start: a coordinate that nobody touched stays exactly the
-    # same.
+    # The average is kept as a difference from the start: a coordinate that nobody touched stays exactly the same.
     drift = np.zeros(plan.dimension)
     steps = plan.size * plan.dimension  # a mean of 1 is a sum of so many grid steps
     predicted = np.rint(means * steps).astype(np.int64)
-    measured = noise.discrete_laplace(plan.dimension / plan.epsilon, plan.iterations)
-    for draw in measured.tolist():
+    draws = noise.discrete_laplace(plan.dimension / plan.epsilon, plan.iterations).tolist()
+    for left, draw in zip(range(plan.iterations, 0, -1), draws, strict=True):
         # Alg. 2, line 5: the coordinate that is predicted worst, chosen noisily.
         chosen = noise.exponential_choice(np.abs(predicted - sums), plan.epsilon / plan.dimension)
         # Alg. 2, line 6: a noisy sum, and a tilt towards it; everything divided by 2q as there.
         seen = (int(sums[chosen]) + draw) / steps
         tilts[chosen] += (seen - means[chosen]) / 2.0
-        means[chosen] = grid_mean(tilts[chosen : chosen + 1], plan.dimension)[0]
-        predicted[chosen] = round(float(means[chosen]) * steps)
-        drift += means - at_start
+        moved = _tilted_mean(float(tilts[chosen]), plan.dimension)
+        drift[chosen] += left * (moved - means[chosen])  # the new value counts in this iteration and all later ones
+        means[chosen] = moved
+        predicted[chosen] = round(moved * steps)
     mean = at_start + drift / plan.iterations
     value = MwemMean(
         mean=math.sqrt(2.0 / plan.dimension) * mean,
@@ -183,25 +183,27 @@ def rounded(features: ArrayLike, noise: Noise) -> Integers:
 
 
 def grid_mean(tilts: Vector, dimension: int) -> Vector:
-    """Mean of the distribution proportional to exp(tilt * s) on the grid {-1, -1 + 1/d, ..., 1}.
+    """Mean of the distribution proportional to exp(tilt * s) on the grid {-1, -1 + 1/d, ..., 1}, for each tilt.
 
-    With n = 2d + 1 points of spacing 1/d and x = tilt/d it is (n/2 coth(n x/2) - 1/2 coth(x/2))/d; both poles
-    at zero cancel, so each coth is replaced by coth(y) - 1/y, which is smooth there and 1 far out.
+    With n = 2d + 1 points of spacing 1/d and x = tilt/d it is (n/2 coth(n x/2) - 1/2 coth(x/2))/d; both poles at
+    zero cancel, so each coth is replaced by coth(y) - 1/y, which is smooth there and 1 far out.
     """
+    return np.array([_tilted_mean(tilt, dimension) for tilt in tilts.tolist()])
+
+
+def _tilted_mean(tilt: float, dimension: int) -> float:
+    # Plain floats: one number changes in each iteration, and a call into numpy would cost more than it computes.
     points = 2 * dimension + 1
-    half = tilts / (2.0 * dimension)
-    mean: Vector = (points * _langevin(points * half) - _langevin(half)) / (2.0 * dimension)
-    return mean
+    half = tilt / (2.0 * dimension)
+    return (points * _langevin(points * half) - _langevin(half)) / (2.0 * dimension)
 
 
-def _langevin(y: Vector) -> Vector:
-    """coth(y) - 1/y, by its series near zero."""
-    near = np.abs(y) < _SERIES_BELOW
-    safe = np.where(near, 1.0, y)
-    square = y * y
-    series = y / 3.0 * (1.0 - square / 15.0 * (1.0 - 2.0 * square / 21.0 * (1.0 - square / 10.0)))
-    far: Vector = np.where(near, series, 1.0 / np.tanh(safe) - 1.0 / safe)
-    return far
+def _langevin(y: float) -> float:
+    """coth(y) - 1/y, by its series near zero, where the two would cancel."""
+    if abs(y) < _SERIES_BELOW:
+        square = y * y
+        return y / 3.0 * (1.0 - square / 15.0 * (1.0 - 2.0 * square / 21.0 * (1.0 - square / 10.0)))
+    return 1.0 / math.tanh(y) - 1.0 / y
 
 
 def _sums(plan: Plan, features: ArrayLike, noise: Noise) -> Integers:
