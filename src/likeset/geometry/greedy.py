@@ -13,7 +13,7 @@ Each pick maximises the marginal gain ``mean_v k(v, x) - q/(q+1) * mean_s k(s, x
 All are deterministic for given inputs; equal gains (up to rounding) go to the smaller index.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -35,9 +35,12 @@ Progress = Callable[[int, int], None]
 _METHODS = ("exact", "block", "stochastic", "features")
 _DEPTH = 2  # active sets within active sets
 _ACTIVE_SHARE = 0.25  # share of the rows in an active set ...
-_TRAILING = 0.1  # ... of which this share are its last rows: when one of them wins, the set is spent
+_TRAILING_SHARE = 0.1  # ... of which this share are its last rows: when one of them wins, the set is spent
 _LARGEST_GROUP = 128  # picks between two scorings of all rows, at most: a wider matrix product gains no more speed
 _FEW_ROWS = 4096  # a set this small is searched whole
+_PLENTY_PER_PICK = 250  # where a pool has twice this many rows for each pick ...
+_PLENTY_SHARE = 0.25  # ... it is narrowed to so many, or to this share ...
+_WATCHED_SHARE = 0.125  # ... once this share of the picks has shown which rows stay low
 _CANDIDATES_PER_PICK = 20  # rows that ``stochastic`` draws for each row of the summary
 _FEWEST_CANDIDATES = 20_000
 _STOCHASTIC_DIMENSION = 256
@@ -194,22 +197,30 @@ class _Candidates:
         number = len(attraction)
         return cls(np.arange(number), attraction, np.zeros(number), np.ones(number, dtype=bool), -np.inf, similarity)
 
-    def best(self, share: float, *, picks_made: int) -> tuple[NDArray[np.int64], Self]:
-        """The positions of the best rows, increasing, and these rows as a set of their own."""
-        scores = self.attraction - self.repulsion / (picks_made + 1)
-        count = int(np.ceil(share * len(scores)))
-        chosen = np.sort(np.argpartition(scores, len(scores) - count)[len(scores) - count :])
-        kept = scores[chosen]
-        trailing = int(_TRAILING * count)
-        subset = type(self)(
-            self.indices[chosen],
-            self.attraction[chosen],
-            self.repulsion[chosen],
-            kept >= np.partition(kept, trailing)[trailing],
-            float(kept.min()),
-            self.similarity.subset(chosen),
+    def subset(self, positions: NDArray[np.int64], *, leading: NDArray[np.bool_], level: float) -> Self:
+        """Some of the rows as a set of their own."""
+        return type(self)(
+            self.indices[positions],
+            self.attraction[positions],
+            self.repulsion[positions],
+            leading,
+            level,
+            self.similarity.subset(positions),
         )
-        return chosen, subset
+
+    def best(self, *, picks_made: int) -> tuple[NDArray[np.int64], Self]:
+        """The active set: positions of the best rows, increasing, and these rows as a set of their own."""
+        scores = self.attraction - self.repulsion / (picks_made + 1)
+        chosen = _largest(scores, int(np.ceil(_ACTIVE_SHARE * len(scores))))
+        kept = scores[chosen]
+        last = int(_TRAILING_SHARE * len(kept))
+        leading = kept >= np.partition(kept, last)[last]
+        return chosen, self.subset(chosen, leading=leading, level=float(kept.min()))
+
+    def take(self, picked: NDArray[np.int64]) -> None:
+        """Strike out rows that were picked and score the others anew."""
+        self.attraction[picked] = -np.inf
+        self.repulsion += self.similarity.sums(picked)
 
     def spent_by(self, picked: int | NDArray[np.int64], picks: "_Picks") -> bool:
         """Whether the newest picks show that rows outside this active set would now compete.
@@ -229,8 +240,29 @@ def _match_exact(pool: Rows, target: Rows, size: int, gamma: float, report: Prog
 def _match_block(pool: Rows, target: Rows, size: int, gamma: float, report: Progress) -> Match:
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
     picks = _Picks(size, report)
-    _pick_in_groups(picks, size, _Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma)), depth=_DEPTH)
+    rows = _Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
+    depth = _DEPTH
+    plenty = max(int(_PLENTY_SHARE * len(pool)), _PLENTY_PER_PICK * size)
+    if plenty <= len(pool) // 2:
+        rows, depth = _narrow(picks, rows, plenty), depth - 1
+    for _ in _groups(picks, size, rows, depth=depth):
+        pass
     return picks.result()
+
+
+def _narrow(picks: _Picks, rows: _Candidates, keep: int) -> _Candidates:
+    """Make the first picks among all rows, and return those rows that scored best on average meanwhile.
+
+    Where rows are plenty, those that keep scoring low are never picked, yet scoring them is most of the work.
+    """
+    standing = np.zeros(len(rows.indices))
+    for _ in _groups(picks, len(picks.indices), rows, depth=_DEPTH):
+        # Scores shrink like one over the number of picks; without that each scoring counts alike.
+        standing += (picks.made + 1) * rows.attraction - rows.repulsion
+        if picks.made >= _WATCHED_SHARE * len(picks.indices):
+            break
+    kept = _largest(standing, keep)
+    return rows.subset(kept, leading=np.ones(keep, dtype=bool), level=-np.inf)
 
 
 def _match_stochastic(
@@ -282,35 +314,32 @@ class _HashedRows:
         return type(self)(self.rows[positions])
 
 
-def _pick_in_groups(picks: _Picks, count: int, rows: _Candidates, *, depth: int) -> NDArray[np.int64]:
-    """Up to ``count`` picks in groups, each among the best rows only; returns the positions picked.
+def _groups(picks: _Picks, last: int, rows: _Candidates, *, depth: int) -> Iterator[NDArray[np.int64]]:
+    """Make picks until ``last`` are made, in groups, each among the best rows only; yields the positions picked.
 
     As picks are made, the scores of the best rows fall, until rows left out of the active set would win. When the
     picks show it (``spent_by``) the group ends and all rows are scored anew. So groups are as long as the data allow,
-    and no setting depends on the data.
+    and no setting depends on the data. An active set is itself searched in groups, ``depth`` times over.
     """
     if depth == 0 or len(rows.indices) <= _FEW_ROWS:
-        return _pick(picks, count, rows)
-    last = picks.made + count
-    positions = []
-    while picks.made < last:
-        active, best_rows = rows.best(_ACTIVE_SHARE, picks_made=picks.made)
-        group = min(_LARGEST_GROUP, last - picks.made)
-        picked = active[_pick_in_groups(picks, group, best_rows, depth=depth - 1)]
-        positions.append(picked)
-        rows.attraction[picked] = -np.inf
-        if picks.made < last:
-            rows.repulsion += rows.similarity.sums(picked)
-        if rows.spent_by(picked, picks):
-            break
-    return np.concatenate(positions)
+        yield _pick(picks, last, rows)
+        return
+    finished = picks.made == last
+    while not finished:
+        active, best_rows = rows.best(picks_made=picks.made)
+        group_end = min(picks.made + _LARGEST_GROUP, last)
+        picked = active[np.concatenate(list(_groups(picks, group_end, best_rows, depth=depth - 1)))]
+        finished = picks.made == last or rows.spent_by(picked, picks)
+        if not finished:
+            rows.take(picked)
+        yield picked
 
 
-def _pick(picks: _Picks, count: int, rows: _Candidates) -> NDArray[np.int64]:
-    """Up to ``count`` picks, each looking at every row; ends with the first pick of a row that is not leading."""
+def _pick(picks: _Picks, last: int, rows: _Candidates) -> NDArray[np.int64]:
+    """Make picks until ``last`` are made or the set is spent, each looking at every row; returns their positions."""
     scores = np.empty(len(rows.indices))
     positions = []
-    for _ in range(count):
+    while picks.made < last:
         np.multiply(rows.repulsion, -1.0 / (picks.made + 1), out=scores)
         scores += rows.attraction
         # Rows that are equal up to rounding count as tied: the result must not depend on how a product was blocked.
@@ -328,6 +357,11 @@ def _pick(picks: _Picks, count: int, rows: _Candidates) -> NDArray[np.int64]:
         if rows.spent_by(best, picks):
             break
     return np.array(positions)
+
+
+def _largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Positions of the ``count`` largest scores, increasing."""
+    return np.sort(np.argpartition(scores, len(scores) - count)[len(scores) - count :])
 
 
 def _silent(_made: int, _wanted: int) -> None:
