@@ -267,6 +267,10 @@ class TestAnswers:
         rows = ledger.reserve(CURATOR, ROWS, request=ask(kind="rows"), rows=1)
         ledger.commit(rows, b"r", release=Release([[42.0]], ROWS))
         assert ledger.entries()[-1].document()["release"] is None
+        ledger.set_limit(TARGET, limit(rows=1))
+        both = ledger.reserve(TARGET, gaussian(), request=ask(1), rows=1)
+        ledger.commit(both, b"b", release=Release(0.5, gaussian()))
+        assert ledger.entries()[-1].document()["release"] is None
 
     def test_a_release_that_is_not_plain_data_is_refused_without_showing_it(self, ledger: Ledger) -> None:
         reservation = ledger.reserve(TARGET, gaussian(), request=ask())
