@@ -3,13 +3,16 @@
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["JsonFlag", "complain", "show_json", "show_table", "stdout"]
+from likeset.errors import InvalidArgument
+
+__all__ = ["JsonFlag", "complain", "make_directory", "show_json", "show_table", "stdout"]
 
 stdout = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
@@ -28,7 +31,9 @@ def show_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
-def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str | None = None) -> None:
+def show_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str | None = None
+) -> None:
     """A table whose first column is words and whose other columns are figures."""
     table = Table(title=title, title_style="bold", caption=caption, caption_style="dim", title_justify="left")
     for place, column in enumerate(columns):
@@ -36,3 +41,11 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     for row in rows:
         table.add_row(*row)
     stdout.print(table)
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory for output, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument("--out", path, f"cannot be used as a directory: {error.strerror}") from error

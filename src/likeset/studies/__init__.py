@@ -1,0 +1,1 @@
+"""Data sets, baselines, experiments and figures. Everything here is a simulation on public data."""

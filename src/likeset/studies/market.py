@@ -1,0 +1,82 @@
+"""A data market to experiment on: owners with different distributions, a small target, and a held-out test set."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.svm import LinearSVC
+
+from likeset.arguments import Rows
+
+__all__ = ["DIGIT_GROUPS", "Market", "digits_market", "svm_accuracy"]
+
+DIGIT_GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
+"""The paper's five owners: each holds the images of two digits."""
+
+_TARGET_MIX = {3: 0.7, 4: 0.3}
+_HELD_OUT = 140  # images of the target's digits that no owner has: half are the target, half the test set
+
+
+@dataclass(frozen=True)
+class Market:
+    """Owners' rows and labels by name, the target (its labels are known to the experimenter only) and test rows."""
+
+    owners: Mapping[str, Rows]
+    labels: Mapping[str, NDArray[np.int64]]
+    target: Rows
+    test: Rows
+    test_labels: NDArray[np.int64]
+
+    @property
+    def pool(self) -> Rows:
+        """All owners' rows, owner after owner: what somebody who may see everything selects from."""
+        return np.concatenate(list(self.owners.values()))
+
+    @property
+    def pool_labels(self) -> NDArray[np.int64]:
+        """The labels of ``pool``."""
+        return np.concatenate(list(self.labels.values()))
+
+
+def digits_market(*, coins: np.random.Generator) -> Market:
+    """Five owners by digit groups and a target of 3s and 4s at 0.7/0.3, from the images bundled with scikit-learn."""
+    images, digits = load_digits(return_X_y=True)
+    rows = (images / 16.0).astype(np.float32)
+    held_out = _draw_mix(digits, _TARGET_MIX, _HELD_OUT, coins)
+    available = np.ones(len(rows), dtype=bool)
+    available[held_out] = False
+    owners, labels = {}, {}
+    for group in DIGIT_GROUPS:
+        name = "digits " + ", ".join(str(digit) for digit in group)
+        chosen = np.flatnonzero(np.isin(digits, group) & available)
+        owners[name], labels[name] = rows[chosen], digits[chosen].astype(np.int64)
+    half = len(held_out) // 2
+    return Market(
+        owners=owners,
+        labels=labels,
+        target=rows[held_out[:half]],
+        test=rows[held_out[half:]],
+        test_labels=digits[held_out[half:]].astype(np.int64),
+    )
+
+
+def svm_accuracy(rows: Rows, labels: NDArray[np.int64], market: Market) -> float:
+    """Share of the test rows that a linear SVM trained on ``rows`` gets right."""
+    if len(np.unique(labels)) == 1:
+        return float((market.test_labels == labels[0]).mean())
+    classifier = LinearSVC(random_state=0, max_iter=20_000).fit(rows, labels)
+    return float(classifier.score(market.test, market.test_labels))
+
+
+def _draw_mix(
+    labels: NDArray[Any], mix: Mapping[int, float], count: int, coins: np.random.Generator
+) -> NDArray[np.int64]:
+    """Rows of the given labels in the given proportions, in random order."""
+    parts: Sequence[NDArray[np.int64]] = [
+        coins.choice(np.flatnonzero(labels == label), size=round(share * count), replace=False)
+        for label, share in mix.items()
+    ]
+    return coins.permutation(np.concatenate(parts))
