@@ -224,7 +224,7 @@ def _mean_plan(relation: Relation) -> gaussian_mean.Plan:
     )
 
 
-def _mean_trial(mechanism: str, observe: Observe, epsilon: float, *, samples: int = 10_000) -> Trial:
+def _mean_trial(mechanism: str, observe: Observe, epsilon: float, *, samples: int = 12_000) -> Trial:
     return Trial(
         mechanism=mechanism,
         pair=_MEAN_PAIR.words,
