@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_world import CURATOR, ROWS, TARGET, gaussian, opened
+from ledger_world import CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
 
 from likeset.errors import InvalidArgument, LedgerError, LedgerTampered, LedgerUnreadable
-from likeset.ledger import Head, Ledger, Request, Verification
+from likeset.ledger import Head, Ledger, Limit, Request, Verification
 from likeset.ledger.chain import Entry
+from likeset.ledger.charges import Charge
 from likeset.privacy.events import Release
 
 ENTRIES = 7
@@ -163,6 +164,25 @@ def test_only_a_head_kept_elsewhere_shows_that_everything_was_written_anew(origi
     copy = changed(original, forge)
     assert verified(copy).ok
     assert not verified(copy, head_of(original)).ok
+
+
+@pytest.mark.parametrize("later", [None, limit(5.0)])
+def test_a_charge_beyond_the_limit_is_found(tmp_path: Path, later: Limit | None) -> None:
+    """Written by a program that does not check: the chain holds, the sum does not; a later raise hides nothing."""
+    with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        charge = Charge(((TARGET, laplace(1.5)),), 0)
+        with ledger._log.writing() as (_, append):
+            append("reserve", Request("run", 0, "mean").key, {"charge": charge.to_json(), "fingerprint": ""})
+        if later is not None:
+            ledger.set_limit(TARGET, later)
+        assert [problem.number for problem in ledger.verify().problems] == [4]
+
+
+def test_a_limit_that_was_lowered_below_what_was_spent_is_no_problem(tmp_path: Path) -> None:
+    with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        ledger.reserve(TARGET, laplace(0.5), request=Request("run", 0, "mean"))
+        ledger.set_limit(TARGET, limit(0.1))
+        assert ledger.verify().ok
 
 
 def test_a_head_from_the_past_still_holds_after_more_entries(original: Path) -> None:

@@ -226,6 +226,16 @@ class TestAnswers:
         assert second.attempt == 2
         assert ledger.accounts()[0].epsilon == 0.5
 
+    def test_a_mechanism_that_fails_leaves_the_charge(self, ledger: Ledger) -> None:
+        def fail() -> tuple[bytes, None]:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            ledger.answer(TARGET, laplace(0.25), fail, request=ask())
+        assert ledger.accounts()[0].charges == 1
+        with pytest.raises(errors.UnfinishedRequest):
+            ledger.answer(TARGET, laplace(0.25), fail, request=ask())
+
     def test_two_attempts_that_both_finish_send_the_same_bytes(self, ledger: Ledger) -> None:
         slow = ledger.reserve(TARGET, laplace(0.25), request=ask())
         fast = ledger.reserve(TARGET, laplace(0.25), request=ask(), retry=True)

@@ -79,6 +79,15 @@ class Tally:
         self._rows += charge.rows
         self._charges += 1
 
+    def within_limit(self) -> bool:
+        """Whether what was counted so far is what the limit allows."""
+        if self._rows > self._limit.rows:
+            return False
+        if self._limit.epsilon is None or self._filter is None:
+            return True
+        accepted = self._unproven <= set(self._limit.accept_unproven)
+        return accepted and self._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING)
+
     def check(self, charge: Charge) -> None:
         """Raise if the limit does not allow the charge; nothing is counted.
 
@@ -98,7 +107,7 @@ class Tally:
                     raise UnprovenPart(name, f"{reason} (account: {self._view})")
         after = self.copy()
         after.add(charge)
-        if after._filter is not None and after._filter.epsilon > self._limit.epsilon * (1 + _ROUNDING):
+        if after._filter is not None and not after._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING):
             alone = Tally(self._view, self._limit)
             alone.add(charge)
             raise BudgetExceeded(

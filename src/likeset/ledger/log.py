@@ -115,18 +115,16 @@ class Log:
 
     def verify(self, head: Head | None) -> Verification:
         """Check the file, every entry, every link and every sum, and that a head kept elsewhere is in it."""
-        books = Books(checking=True)
         seen: dict[int, bytes] = {START.number: START.hash}
         problems: list[Problem] = []
+        books = Books()
         try:
             with self._store.reading() as connection:
                 problems += _check_file(connection)
-                for item in check(connection.execute(f"{_SELECT} ORDER BY number")):
-                    problem = item if isinstance(item, Problem) else books.apply(item)
-                    if problem is not None:
-                        problems.append(problem)
-                    if isinstance(item, Entry):
-                        seen[item.number] = item.hash
+                books, found = self._walk(connection, Books(), seen)
+                if not books.surely_within_limits():
+                    books, found = self._walk(connection, Books(checking=True), seen)
+                problems += found
         except LedgerUnreadable as error:
             problems.append(Problem(0, str(error)))
         if head is not None and seen.get(head.number) != head.hash:
@@ -140,6 +138,19 @@ class Log:
     def close(self) -> None:
         """Let go of the file."""
         self._store.close()
+
+    def _walk(
+        self, connection: sqlite3.Connection, books: Books, seen: dict[int, bytes]
+    ) -> tuple[Books, list[Problem]]:
+        """Fold all entries into books; notes the hash of each, and what does not hold."""
+        problems = []
+        for item in check(connection.execute(f"{_SELECT} ORDER BY number")):
+            problem = item if isinstance(item, Problem) else books.apply(item)
+            if problem is not None:
+                problems.append(problem)
+            if isinstance(item, Entry):
+                seen[item.number] = item.hash
+        return books, problems
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
         """Fold in what other processes wrote since the last look, checking every link on the way."""
