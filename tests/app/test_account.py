@@ -61,8 +61,8 @@ def test_every_row_has_the_five_fields(paper_rows: list[dict[str, Any]]) -> None
         ("target mean, once", "one row of the target", 1e-5, 2.119, 5.55),
         ("summary mean, 500 rounds (T", "one row of the summary", 1e-4, 0.0430, 0.076),
         ("summary mean, 500 rounds (T", "one row of the summary", 1e-5, 0.0481, 0.096),
-        ("summary mean, 500 rounds (T", "two rows of the summary", 1e-4, 0.0430, 0.166),
-        ("summary mean, 500 rounds (T", "two rows of the summary", 1e-5, 0.0481, 0.203),
+        ("summary mean, 500 rounds (T", "one row of an owner", 1e-4, 0.0430, 0.166),
+        ("summary mean, 500 rounds (T", "one row of an owner", 1e-5, 0.0481, 0.203),
     ],
 )
 def test_the_papers_totals_stand_beside_what_is_proven(
@@ -74,14 +74,11 @@ def test_the_papers_totals_stand_beside_what_is_proven(
     assert row["basis"] == "proven"
 
 
-def test_a_summary_of_fixed_size_has_rows_replaced_under_either_relation(
-    paper_rows: list[dict[str, Any]],
-) -> None:
-    prices = {
-        _found(paper_rows, "summary mean, 500 rounds (T", "one row of the summary", 1e-4, relation)["proven"]
-        for relation in ("replace-one", "add-or-remove")
-    }
-    assert len(prices) == 1
+def test_a_row_added_at_an_owner_replaces_a_row_of_the_summary(paper_rows: list[dict[str, Any]]) -> None:
+    """Sensitivity 2 either way: a row of an owner added or removed costs what a replaced row of the summary costs."""
+    what = "summary mean, 500 rounds (T"
+    added = _found(paper_rows, what, "one row of an owner", 1e-4, "add-or-remove")
+    assert added["proven"] == _found(paper_rows, what, "one row of the summary", 1e-4, "replace-one")["proven"]
 
 
 def test_the_auction_has_a_claim_and_no_proof(paper_rows: list[dict[str, Any]]) -> None:
@@ -100,7 +97,7 @@ def test_the_table_shows_the_same(paper_rows: list[dict[str, Any]]) -> None:
     assert "1.401" in shown
     assert "3.307" in shown
     assert "Preconditions" in shown
-    assert len(paper_rows) > 20
+    assert len(paper_rows) >= 20
 
 
 def test_releases_from_a_file_are_priced_under_both_relations(tmp_path: Path) -> None:

@@ -51,12 +51,15 @@ def test_a_share_moves_by_at_most_one_under_either_relation() -> None:
     assert {InRange(lower=0.0, upper=1.0).sensitivity(relation) for relation in Relation} == {1.0}
 
 
-def test_a_selection_of_fixed_size_can_only_have_rows_replaced() -> None:
-    """Best 2 of {0, -1} and of {0, -1, 1}: one row was added, and 1 took the place of -1, a distance of 2."""
+def test_a_selection_of_fixed_size_has_rows_replaced_and_twice_as_many_if_one_is_replaced() -> None:
+    """Best 2 of {0, -1} and of {0, -1, 1}: one row was added, and 1 took the place of -1, a distance of 2.
+
+    Replacing a row is removing it and adding another: two steps of 2.
+    """
     quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1)
     best = [sum(sorted(rows, reverse=True)[:2]) for rows in ([0.0, -1.0], [0.0, -1.0, 1.0])]
-    assert abs(best[0] - best[1]) == 2.0
-    assert {quantity.sensitivity(relation) for relation in Relation} == {2.0}
+    assert abs(best[0] - best[1]) == quantity.sensitivity(Relation.ADD_OR_REMOVE) == 2.0
+    assert quantity.sensitivity(Relation.REPLACE_ONE) == 4.0
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (float("-inf"), 1.0), (0.0, float("nan"))])

@@ -72,7 +72,7 @@ def unit_rows(rows: int) -> RowSum:
 
 
 def selected_unit_rows(rows: int) -> SelectionSum:
-    """A sum of a fixed number of selected rows, of which ``rows`` can differ between neighbours."""
+    """A sum of selected rows, of which ``rows`` give way to others when one unit is added or removed."""
     return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows)
 
 

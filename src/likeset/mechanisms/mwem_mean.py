@@ -111,7 +111,7 @@ def plan(*, size: int, dimension: int, epsilon: float, iterations: int, rows: in
 def plan_selection(
     *, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation
 ) -> Plan:
-    """Plan a mean over rows selected from protected ones; ``rows`` of them can differ between neighbours."""
+    """Plan a mean over selected rows, of which ``rows`` give way to others when one unit is added or removed."""
     quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
     return Plan(size, dimension, epsilon, iterations, quantity, relation)
 

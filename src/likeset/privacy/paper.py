@@ -55,24 +55,19 @@ def comparisons(*, exact_choices: bool) -> tuple[Comparison, ...]:
             exact_choices=exact_choices,
         )
     counted = [later.epsilon] * (_SIZE * later.iterations)
-    for rows, protected in ((1, "one row of the summary, not of an owner"), (2, "two rows of the summary")):
-        for delta in (1e-4, _DELTA):
+    for delta in (1e-4, _DELTA):
+        for what, protected, quantity in (
+            ("seed rows public", "one row of the summary, not of an owner", _rows(1)),
+            ("seed rows public, every owner asked instead of the auction", "one row of an owner", _selected(1)),
+        ):
             lines += _lines(
-                "summary mean, 500 rounds (T = 5, eps = 0.0002), seed rows public, auction left out",
+                f"summary mean, 500 rounds (T = 5, eps = 0.0002), {what}",
                 protected,
-                Repeated(later.event(_selected(rows)), _SIZE),
+                Repeated(later.event(quantity), _SIZE),
                 claimed=counted,
                 delta=delta,
                 exact_choices=exact_choices,
             )
-    lines += _lines(
-        "summary mean, same rounds, every owner asked: all rows chosen so far may differ",
-        "one row of an owner",
-        Composition(tuple(later.event(_selected(number - 1)) for number in range(2, _SIZE + 1))),
-        claimed=counted,
-        delta=_DELTA,
-        exact_choices=False,
-    )
     first = experiment.summary(1)
     lines += _lines(
         "summary mean, first round alone (T = 1656, eps = 0.05), on private seed rows",
@@ -107,7 +102,7 @@ def _promises() -> list[Comparison]:
         rounds = tuple(planned.summary(number).event(_selected(1)) for number in range(1, _SIZE + 1))
         for what, protected, event in (
             ("target mean", "one row of the target", planned.target.event(_rows(1))),
-            ("summary mean, 500 rounds", "one row of the summary, not of an owner", Composition(rounds)),
+            ("summary mean, 500 rounds, every owner asked", "one row of an owner", Composition(rounds)),
         ):
             lines += _compared(f"{what}, schedule of the {name}", protected, event, claim=_PROMISED, delta=_DELTA)
     auction = PaperAuction(
@@ -117,8 +112,14 @@ def _promises() -> list[Comparison]:
         patience=auction_patience(_OWNERS),
     )
     least = -math.expm1(-auction.epsilon)
-    what = f"private auction, K = {_OWNERS}: one round has delta >= {least:.4f} at every epsilon"
-    return lines + _compared(what, "one row of an owner", auction, claim=_PROMISED, delta=_DELTA)
+    alone = f"private auction, K = {_OWNERS}: one round has delta >= {least:.4f} at every epsilon"
+    later = _schedule("experiment").summary(2).event(_selected(1))
+    for what, event in (
+        (alone, auction),
+        ("summary mean and private auction together", Composition((Repeated(later, _SIZE), auction))),
+    ):
+        lines += _compared(what, "one row of an owner", event, claim=_PROMISED, delta=_DELTA)
+    return lines
 
 
 def _schedule(name: str) -> Schedule:
@@ -130,7 +131,7 @@ def _rows(rows: int) -> Quantity:
 
 
 def _selected(rows: int) -> Quantity:
-    """Rows of the summary: its size is fixed, so whatever changes at an owner replaces rows in it."""
+    """Rows of the summary, when a row of an owner is what changes."""
     return SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
 
 

@@ -72,14 +72,15 @@ class RowSum:
 class SelectionSum:
     """A sum over a fixed number of rows that were *selected* from the protected ones.
 
-    Adding a row to what is selected from does not add a row to the selection: it puts other rows in the place
-        of
-    some. So a change here is a replacement under either relation.
+    Adding a row to what is selected from does not add a row to the selection: it puts other rows in the place of
+    some. And replacing one is removing it and adding another, so it can change twice as many.
 
     Args:
         norm: the norm in which a contribution is bounded.
         radius: the bound.
-        rows: how many of the selected rows can differ between neighbours; proven by whoever selects.
+        rows: how many of the selected rows give way to others, at most, when one unit is added or removed; proven
+            for the way of selecting (docs/proofs/summary-stream.md: 1 if every owner is asked in every round and rows
+            that were sent are kept).
     """
 
     norm: Norm
@@ -90,13 +91,12 @@ class SelectionSum:
         RowSum(norm=self.norm, radius=self.radius, rows=self.rows)
 
     def sensitivity(self, relation: Relation) -> float:
-        """The largest distance between the sums of two neighbours.
-
-        A diameter for each row that can differ.
-        """
-        if not isinstance(relation, Relation):
-            raise InvalidArgument("relation", repr(relation), "must be a Relation")
-        return 2.0 * self.rows * self.radius
+        """The largest distance between the sums of two neighbours: a diameter for each row that gives way."""
+        match relation:
+            case Relation.ADD_OR_REMOVE:
+                return 2.0 * self.rows * self.radius
+            case Relation.REPLACE_ONE:
+                return 4.0 * self.rows * self.radius
 
 
 @dataclass(frozen=True, slots=True)
