@@ -35,8 +35,8 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(cli.app, ["ledger", *map(str, arguments)], env={"COLUMNS": "200"})
+def run(*arguments: object, code: int = 0, width: int = 200) -> Result:
+    result = CliRunner().invoke(cli.app, ["ledger", *map(str, arguments)], env={"COLUMNS": str(width)})
     assert result.exit_code == code, result.output
     return result
 
@@ -62,6 +62,15 @@ def test_show_has_a_bar_and_the_figures_of_every_account(path: Path) -> None:
     assert "none: paper-auction" in shown
     assert "unanswered" in shown
     assert "rows [red]shown[/]" in shown  # never interpreted
+
+
+def test_show_cuts_nothing_off_on_a_narrow_screen(path: Path) -> None:
+    shown = run("show", path, width=80).stdout
+    assert max(len(line) for line in shown.splitlines() if "│" in line) <= 80
+    assert "█" * 8 in shown
+    assert "40 / 40" in shown
+    assert "counted" in shown
+    assert "paper-" in shown
 
 
 def test_show_as_json_has_the_same_figures(path: Path) -> None:

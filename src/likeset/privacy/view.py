@@ -51,9 +51,7 @@ class View:
         if self.coalition and self.observer != "owners":
             raise InvalidArgument("coalition", f"{len(self.coalition)} names", "only owners form coalitions")
         if self.coalition != tuple(sorted(set(self.coalition))):
-            raise InvalidArgument(
-                "coalition", f"{len(self.coalition)} names", "must be sorted, each name once"
-            )
+            raise InvalidArgument("coalition", f"{len(self.coalition)} names", "must be sorted, each name once")
 
     @classmethod
     def owners(cls, protected: str, *, among: Iterable[str] = ()) -> Self:
@@ -96,6 +94,4 @@ class View:
             return f"{self.observer} sees {self.protected}"
         if not self.coalition:
             return f"any owners see {self.protected}"
-        return (
-            f"{' + '.join(self.coalition)} {'sees' if len(self.coalition) == 1 else 'see'} {self.protected}"
-        )
+        return f"{' + '.join(self.coalition)} {'sees' if len(self.coalition) == 1 else 'see'} {self.protected}"

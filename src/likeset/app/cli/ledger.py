@@ -23,7 +23,8 @@ ledger = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-_BAR = 24
+_BAR, _SHORT_BAR = 24, 8
+_WIDE = 104  # columns that the table needs with full bars and a basis of a few words
 _LATE, _NEARLY_LATE = 0.9, 0.7
 _SIZES = ("sigma", "scale", "rate", "epsilon")
 
@@ -136,9 +137,9 @@ def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
     table = Table(title="Accounts", title_style="bold", title_justify="left")
     table.add_column("who sees what", overflow="fold")
     table.add_column("budget")
-    table.add_column("spent", min_width=_BAR)
+    table.add_column("spent", no_wrap=True)
     table.add_column("of limit", justify="right")
-    table.add_column("basis")
+    table.add_column("basis", overflow="fold")
     for account in accounts:
         name, limit = str(account.view), account.limit
         basis = str(account.basis)
@@ -159,9 +160,10 @@ def _bar(spent: float, limit: float) -> Text:
     share = min(1.0, spent / limit) if limit else float(spent > 0)
     color = "red" if share >= _LATE else "yellow" if share >= _NEARLY_LATE else "green"
     full, empty = ("█", "░") if stdout.encoding.lower().startswith("utf") else ("#", ".")
+    whole = _BAR if stdout.width >= _WIDE else _SHORT_BAR
     # Something spent is never drawn as nothing, and something left never as everything.
-    length = round(share * _BAR) if share in (0.0, 1.0) else min(_BAR - 1, max(1, round(share * _BAR)))
-    return Text.assemble((full * length, color), (empty * (_BAR - length), "dim"))
+    length = round(share * whole) if share in (0.0, 1.0) else min(whole - 1, max(1, round(share * whole)))
+    return Text.assemble((full * length, color), (empty * (whole - length), "dim"))
 
 
 def _history_table(history: list[dict[str, Any]], *, hidden: int) -> Table:
