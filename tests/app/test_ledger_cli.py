@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.ledger import Ledger, Limit, Request
+from likeset.ledger import Ledger, Limit, Request, journal_path
 from likeset.privacy.events import Gaussian, PaperAuction, Unbounded
 from likeset.privacy.relation import Norm, Relation, RowSum
 from likeset.privacy.view import View
@@ -106,6 +106,16 @@ def test_verify_holds_and_prints_the_head(path: Path) -> None:
     assert verified["ok"]
     assert verified["problems"] == []
     assert verified["head"] in run("verify", path, "--head", verified["head"]).stdout
+
+
+def test_verify_compares_messages_on_demand(path: Path) -> None:
+    run("verify", path, "--messages")
+    journal = sqlite3.connect(journal_path(path))
+    journal.execute("DELETE FROM messages")
+    journal.commit()
+    journal.close()
+    run("verify", path)
+    assert len(document("verify", path, "--messages", code=1)["problems"]) == 2
 
 
 def test_verify_finds_an_altered_entry(path: Path) -> None:

@@ -303,6 +303,28 @@ class TestJournal:
             first = ledger.messages()[0]
             assert first.digest == digests[0]
 
+    def test_stored_messages_are_compared_with_what_was_recorded(self, path: Path) -> None:
+        with opened(Ledger(path)) as ledger:
+            for run in ("one", "two", "three"):
+                ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=Request(run, 0, "mean"))
+            ledger.reserve(TARGET, gaussian(), request=Request("open", 0, "mean"))
+            ledger.purge(run="one")
+        with Ledger(path, read_only=True) as ledger:
+            assert ledger.verify(messages=True).ok
+            assert [message.run for message in ledger.messages()] == ["two", "three"]
+        journal = sqlite3.connect(journal_path(path))
+        journal.execute("UPDATE messages SET message = x'00' WHERE run = 'two'")
+        journal.execute("DELETE FROM messages WHERE run = 'three'")
+        journal.commit()
+        journal.close()
+        with Ledger(path, read_only=True) as ledger:
+            assert ledger.verify().ok
+            said = [problem.what for problem in ledger.verify(messages=True).problems]
+        assert said == [
+            "its stored message is not the one that was recorded",
+            "its message is missing, and no purge of it is on record",
+        ]
+
     def test_a_journal_keeps_one_message_per_reservation(self, tmp_path: Path) -> None:
         with Journal(tmp_path / "journal", ledger="x") as journal:
             kept = journal.keep(4, run="run", at="t", message=b"m", release=None)

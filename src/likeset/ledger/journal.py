@@ -79,17 +79,18 @@ class Journal:
     Args:
         path: the file; created with mode 0600.
         ledger: the ledger's identity: messages of one ledger are never mistaken for another's.
+        read_only: look at an existing journal without changing it.
         patience: seconds to wait for another process's lock.
     """
 
-    def __init__(self, path: Path, *, ledger: str, patience: float = 30.0) -> None:
+    def __init__(self, path: Path, *, ledger: str, read_only: bool = False, patience: float = 30.0) -> None:
         _refuse_if_others_may_read(path)
 
         def fill(connection: sqlite3.Connection) -> None:
             about = [("ledger", ledger.encode()), ("key", secrets.token_bytes(_SALT_BYTES))]
             connection.executemany("INSERT INTO about VALUES (?, ?)", about)
 
-        self._store = Store(path, layout=_LAYOUT, patience=patience, fill=fill)
+        self._store = Store(path, layout=_LAYOUT, read_only=read_only, patience=patience, fill=fill)
         try:
             with self._store.reading() as connection:
                 about = dict(connection.execute("SELECT name, value FROM about"))

@@ -22,7 +22,7 @@ from likeset.errors import (
 )
 from likeset.ledger.accounts import Account
 from likeset.ledger.books import Answer, Known
-from likeset.ledger.chain import Entry, Head, canonical
+from likeset.ledger.chain import Entry, Head, Problem, canonical
 from likeset.ledger.charges import Charge, Limit
 from likeset.ledger.journal import Journal, Message, journal_path
 from likeset.ledger.log import Append, Log, Verification
@@ -232,14 +232,22 @@ class Ledger:
             append("purge", "", {"run": run, "before": until})
         return journal.purge(run=run, before=until)
 
-    def verify(self, *, head: Head | str | None = None) -> Verification:
+    def verify(self, *, head: Head | str | None = None, messages: bool = False) -> Verification:
         """Check every entry, link and sum; with a head kept elsewhere, also that history still contains it.
 
         Finds entries that were altered, removed or reordered, and what does not add up. Only a head that was
         kept elsewhere shows that the end was cut off, an old copy was put back, or everything from some entry
         on was written anew.
+
+        Args:
+            head: what ``head`` returned at some earlier time, or its text.
+            messages: also check that the stored messages are those that were recorded, and that a purge is on
+                record for each that is missing.
         """
-        return self._log.verify(Head.parse(head) if isinstance(head, str) else head)
+        verification = self._log.verify(Head.parse(head) if isinstance(head, str) else head)
+        if messages and verification.ok:
+            verification = Verification(verification.head, self._wrong_messages())
+        return verification
 
     def close(self) -> None:
         """Let go of the files."""
@@ -277,15 +285,33 @@ class Ledger:
             raise LedgerTampered(f"{request}: the stored answer is not the one that was recorded")
         return stored
 
+    def _wrong_messages(self) -> tuple[Problem, ...]:
+        stored = {message.number: message for message in self.messages()}
+        entries = [(entry, entry.document()) for entry in self.entries()]
+        reserved = {entry.number: document["at"] for entry, document in entries if entry.kind == "reserve"}
+        purges = [document for entry, document in entries if entry.kind == "purge"]
+        problems = []
+        for entry, document in entries:
+            if entry.kind != "commit":
+                continue
+            run, number = json.loads(entry.key)[0], document["reservation"]
+            explained = any(
+                purge["run"] in (None, run) and (purge["before"] is None or purge["before"] > reserved[number])
+                for purge in purges
+            )
+            if number not in stored and not explained:
+                problems.append(Problem(entry.number, "its message is missing, and no purge of it is on record"))
+            elif number in stored and stored[number].digest != document["digest"]:
+                problems.append(Problem(entry.number, "its stored message is not the one that was recorded"))
+        return tuple(problems)
+
     def _messages(self) -> Journal:
-        if self._read_only:
-            raise InvalidArgument("read_only", True, "the ledger was opened for reading only")
         with self._opening_journal:
             if self._journal is None:
                 with self._log.reading() as books:
                     identity = books.identity
-                path = journal_path(self.path)
-                self._journal = Journal(path, ledger=identity, patience=self._patience)
+                path, read_only, patience = journal_path(self.path), self._read_only, self._patience
+                self._journal = Journal(path, ledger=identity, read_only=read_only, patience=patience)
             return self._journal
 
     def _now(self) -> str:

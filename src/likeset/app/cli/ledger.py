@@ -74,6 +74,9 @@ def verify(
     head: Annotated[
         str | None, typer.Option(help="A head kept elsewhere, NUMBER:HASH; shows roll-back and rewriting.")
     ] = None,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Also compare the stored messages with what was recorded of them.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Check every entry, link and sum. Exit code 1 if anything was altered, removed, reordered or overspent.
@@ -86,7 +89,7 @@ def verify(
     from likeset.ledger import Ledger
 
     with Ledger(path, read_only=True) as opened:
-        verification = opened.verify(head=head)
+        verification = opened.verify(head=head, messages=messages)
     if as_json:
         problems = [{"entry": problem.number, "what": problem.what} for problem in verification.problems]
         show_json({"ok": verification.ok, "head": str(verification.head), "problems": problems})
