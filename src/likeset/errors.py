@@ -8,6 +8,11 @@
     ├── UnknownEvent                          a record of a release that the accountant does not know; refused
     ├── UnprovenPart                          a part without a proof that was not accepted by name
     ├── EntropyMissing                        the secure generator gave nothing; no noise was drawn
+    ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
+    │   ├── BadMessage                        bytes that are no message of the set, or break its form
+    │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
+    │   ├── QuorumMissed                      fewer owners took part than the terms ask for
+    │   └── RunCancelled                      stopped before the end; can be resumed
     └── LedgerError                           the ledger cannot do what was asked; nothing was charged
         ├── LedgerUnreadable                  the file is no ledger, is damaged, or has a newer format
         ├── LedgerTampered                    entries were altered, removed or reordered
@@ -23,10 +28,12 @@ never the content of a data row: messages end up in logs.
 """
 
 __all__ = [
+    "BadMessage",
     "BudgetExceeded",
     "ChargeRefused",
     "DifferentRequest",
     "EntropyMissing",
+    "IllegalMessage",
     "InvalidArgument",
     "LedgerError",
     "LedgerTampered",
@@ -34,6 +41,9 @@ __all__ = [
     "LedgerUnreadable",
     "LikesetError",
     "MessagePurged",
+    "ProtocolError",
+    "QuorumMissed",
+    "RunCancelled",
     "UnfinishedRequest",
     "UnknownEvent",
     "UnprovenPart",
@@ -152,10 +162,31 @@ class UnprovenPart(LikesetError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return (
-            f"{self.part} is not proven private: {self.reason}; to run it anyway, name it in accept_unproven"
-        )
+        return f"{self.part} is not proven private: {self.reason}; to run it anyway, name it in accept_unproven"
 
 
 class EntropyMissing(LikesetError):
     """The secure generator of the system gave nothing, so no noise was drawn and nothing was released."""
+
+
+class ProtocolError(LikesetError):
+    """A party got something that the terms do not foresee; its state is as before."""
+
+
+class BadMessage(ProtocolError, ValueError):
+    """Bytes that are not exactly one message of the closed set."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"not a message: {reason}")
+
+
+class IllegalMessage(ProtocolError):
+    """A well-formed message that may not come now, from that sender, or with that content."""
+
+
+class QuorumMissed(ProtocolError):
+    """Fewer owners took part than the terms ask for; there is no summary."""
+
+
+class RunCancelled(ProtocolError):
+    """The run was stopped before its end; what was drawn is stored and will be sent again, never drawn anew."""

@@ -40,14 +40,16 @@ class FourierFeatures:
         kind: ``paper`` is Algorithm 1, ``sqrt(2/d) cos(w.x + b)`` with independent frequencies: the squared norm of a
             vector is 1 only on average and can reach 2. ``paired`` has cosine and sine of ``dimension / 2`` frequencies
             that are orthogonal in groups of ``columns``: every vector has norm exactly 1, the kernel of a row
-            with itself is exact, and the error is smaller at equal dimension.
+            with itself is exact, and the error is smaller at equal dimension. ``phased`` is ``paired`` with a
+            phase for each pair, which inner products do not feel: to somebody without the seed, the joint law of the
+            vectors depends on distances between rows alone (without phases, the norms of rows would show).
     """
 
     columns: int
     dimension: int
     gamma: float
     seed: int
-    kind: Literal["paper", "paired"] = "paired"
+    kind: Literal["paper", "paired", "phased"] = "paired"
     _frequencies: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     _phases: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
@@ -56,8 +58,8 @@ class FourierFeatures:
         arguments.count("dimension", self.dimension)
         arguments.positive("gamma", self.gamma)
         arguments.count("seed", self.seed, least=0, most=MAX_SEED, most_is="a 256-bit number")
-        arguments.one_of("kind", self.kind, ("paper", "paired"))
-        if self.kind == "paired" and self.dimension % 2:
+        arguments.one_of("kind", self.kind, ("paper", "paired", "phased"))
+        if self.kind != "paper" and self.dimension % 2:
             raise InvalidArgument("dimension", self.dimension, "must be even for paired features")
         frequencies, phases = self._draw()
         object.__setattr__(self, "_frequencies", np.ascontiguousarray(frequencies.T, dtype=np.float32))
@@ -121,8 +123,9 @@ class FourierFeatures:
     def _wave(self, angles: NDArray[np.float32], waves: NDArray[np.float32], *, out: NDArray[np.float32]) -> None:
         """Cosines (and sines) of the angles, scaled; ``waves`` is scratch space that keeps the slow part contiguous."""
         scale = np.float32(np.sqrt(2.0 / self.dimension))
-        if self.kind == "paper":
+        if self.kind != "paired":
             angles += self._phases
+        if self.kind == "paper":
             np.multiply(np.cos(angles, out=waves), scale, out=out)
             return
         pairs = self.dimension // 2
@@ -130,14 +133,17 @@ class FourierFeatures:
         np.multiply(np.sin(angles, out=waves), scale, out=out[:, pairs:])
 
     def _draw(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Frequencies from N(0, 2 gamma I), one a row, and phases from [0, 2 pi) (zero for pairs)."""
+        """Frequencies from N(0, 2 gamma I), one a row, and phases from [0, 2 pi) (zero for ``paired``)."""
         width = np.sqrt(2.0 * self.gamma)
         if self.kind == "paper":
             normals = Stream("features/paper/frequencies", self.seed).normals(0, self.dimension * self.columns)
             phases = 2.0 * np.pi * Stream("features/paper/phases", self.seed).uniforms(0, self.dimension)
             return width * normals.reshape(self.dimension, self.columns), phases
         pairs = self.dimension // 2
-        return width * _orthogonal_normals(pairs, self.columns, seed=self.seed), np.zeros(pairs)
+        phases = np.zeros(pairs)
+        if self.kind == "phased":
+            phases = 2.0 * np.pi * Stream("features/phased/phases", self.seed).uniforms(0, pairs)
+        return width * _orthogonal_normals(pairs, self.columns, seed=self.seed), phases
 
 
 def _orthogonal_normals(number: int, columns: int, *, seed: int) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from likeset.geometry import tilt
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.kernels import KernelColumns, PoolKernel
 
-__all__ = ["Match", "Method", "Progress", "match", "uniform"]
+__all__ = ["Match", "Method", "Progress", "match", "match_hashed", "uniform"]
 
 Method = Literal["exact", "block", "stochastic", "features"]
 Progress = Callable[[int, int], None]
@@ -97,13 +97,25 @@ def match(
     report = progress or _silent
     if method == "features":
         hashed = features or FourierFeatures(rows.shape[1], _PAPER_DIMENSION, gamma, seed=0, kind="paper")
-        return _match_features(rows, wanted, size, hashed, report)
+        return match_hashed(hashed(rows), hashed(wanted), size, progress=report)
     if method == "stochastic":
         hashed = features or FourierFeatures(rows.shape[1], _STOCHASTIC_DIMENSION, gamma, seed=0)
         return _match_stochastic(rows, wanted, size, gamma, hashed, coins, report)
     if method == "exact":
         return _match_exact(rows, wanted, size, gamma, report)
     return _match_block(rows, wanted, size, gamma, report)
+
+
+def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: Progress | None = None) -> Match:
+    """Select rows by the inner products of their feature vectors, for somebody who sees nothing else of them."""
+    rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
+    arguments.same_columns("pool", rows, "target", wanted)
+    arguments.count("size", size, most=len(rows), most_is="the number of rows in the pool")
+    hashed = _HashedRows(rows.astype(np.float32, copy=False))
+    attraction = hashed.rows @ wanted.mean(axis=0, dtype=np.float64).astype(np.float32)
+    picks = _Picks(size, progress or _silent)
+    _pick(picks, size, _Candidates.all_of(attraction.astype(np.float64), hashed))
+    return picks.result()
 
 
 def uniform(owner_sizes: Sequence[int], size: int, *, coins: np.random.Generator) -> list[NDArray[np.int64]]:
@@ -288,14 +300,6 @@ def _match_stochastic(
     candidates = np.sort(tilt.draw(scores, np.arange(len(pool)), count, key=key).row_numbers)
     chosen = _match_block(pool[candidates], target, size, gamma, report)
     return Match(indices=candidates[chosen.indices], gains=chosen.gains, objectives=chosen.objectives)
-
-
-def _match_features(pool: Rows, target: Rows, size: int, features: FourierFeatures, report: Progress) -> Match:
-    hashed = _HashedRows(features(pool))
-    attraction = hashed.rows @ features.mean(target).astype(np.float32)
-    picks = _Picks(size, report)
-    _pick(picks, size, _Candidates.all_of(attraction.astype(np.float64), hashed))
-    return picks.result()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""The consumer's side: its target, the one release of it, and the summary that comes back."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from likeset import arguments
+from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.geometry.features import FourierFeatures
+from likeset.ledger import Ledger, Request
+from likeset.mechanisms import gaussian_mean, mwem_mean
+from likeset.privacy.events import Event, Release, Simulated
+from likeset.privacy.noise import Noise
+from likeset.privacy.view import View
+from likeset.protocol.messages import Message, Summary, Target, Vector
+from likeset.protocol.party import CURATOR, Party
+from likeset.protocol.plans import target_plan
+from likeset.protocol.terms import Terms
+
+__all__ = ["Consumer"]
+
+
+class Consumer(Party):
+    """Holds the target; releases its mean once, charged to its own ledger; receives the summary.
+
+    Args:
+        terms: of the run.
+        target: rows to match.
+        ledger: where what owners may learn about the target is budgeted.
+        noise: where the noise of the release comes from.
+        hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        *,
+        target: ArrayLike,
+        ledger: Ledger,
+        noise: Noise,
+        hashes: FourierFeatures | None = None,
+    ) -> None:
+        super().__init__(terms, terms.consumer)
+        rows = arguments.matrix("target", target)
+        if rows.shape != (terms.target_size, terms.kernel.columns):
+            wanted = (terms.target_size, terms.kernel.columns)
+            raise InvalidArgument(
+                "target", f"array of shape {rows.shape}", f"must have shape {wanted}, as in the terms"
+            )
+        if (terms.hashing is None) != (hashes is None):
+            raise IllegalMessage("hashes are agreed on in the terms, and need the map that goes with them")
+        self._rows = rows.astype(np.float32)
+        self._ledger = ledger
+        self._noise = noise
+        self._hashes = hashes
+        self.summary: Summary | None = None
+
+    def start(self) -> tuple[Message, ...]:
+        """The target and its release, for the curator; asked again, the same bytes and no second draw."""
+        rows = self._rows if self._hashes is None else self._hashes(self._rows)
+        return (self._message(CURATOR, 0, Target(rows=rows, release=self._release())),)
+
+    def _release(self) -> Vector:
+        plan = target_plan(self.terms)
+        if plan is None:
+            return np.empty(0)
+        event: Event = plan.event if self._noise.private else Simulated(plan.event)
+
+        def run() -> tuple[bytes, Release[Vector]]:
+            features = self.terms.kernel.features()(self._rows)
+            if isinstance(plan, gaussian_mean.Plan):
+                drawn = gaussian_mean.run(plan, features, self._noise)
+            else:
+                made = mwem_mean.run(plan, features, self._noise)
+                drawn = Release(made.value.mean, made.event)
+            return drawn.value.astype("<f8").tobytes(), drawn
+
+        request = Request(self.terms.run, 0, f"{self.name}/target-release", content=self._digest.encode())
+        data = self._ledger.answer(View.owners(self.name), event, run, request=request)
+        return np.frombuffer(data, dtype="<f8")
+
+    def _handle(self, message: Message) -> Sequence[Message]:
+        body = message.body
+        if not isinstance(body, Summary) or message.sender != CURATOR:
+            raise IllegalMessage(f"{self._named(message)}: the consumer expects nothing but the curator's summary")
+        lengths = {len(part) for part in (body.rows, body.owners, body.handles, body.weights, body.gains)}
+        if len(lengths) != 1 or len(body.rows) > self.terms.size or len(body.labels) not in (0, len(body.rows)):
+            raise IllegalMessage(f"{self._named(message)}: its parts do not fit together")
+        self.summary = body
+        return ()

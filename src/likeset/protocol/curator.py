@@ -1,0 +1,202 @@
+"""The curator's side, as far as both protocols share it: whom it waits for, whom it no longer believes, what it saw."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import IllegalMessage, QuorumMissed
+from likeset.ledger import Ledger
+from likeset.privacy.noise import Noise
+from likeset.protocol.messages import Labels, Message, Offer, Summary, Target
+from likeset.protocol.party import CURATOR, Party
+from likeset.protocol.plans import target_plan
+from likeset.protocol.selection import Selected, Selection
+from likeset.protocol.terms import Terms
+
+__all__ = ["Curator", "Flag", "Held"]
+
+_HASH_NORM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An owner whose message was not used, and why; says nothing about its rows."""
+
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Rows that the curator holds from one owner."""
+
+    owner: int
+    offer: Offer
+
+
+class Curator(Party):
+    """Trusted, coordinates, sees as few rows as the terms say.
+
+    Args:
+        terms: of the run.
+        selection: how to select; never leaves the curator.
+        ledger: where auctions and summary releases are charged.
+        noise: where their noise comes from.
+
+    Attributes:
+        flags: owners whose messages were not used, and why.
+        absent: owners who did not take part.
+        rows_seen: how many rows of owners came in, used or not.
+        late: messages that came after their step and were discarded.
+    """
+
+    def __init__(self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise) -> None:
+        super().__init__(terms, CURATOR)
+        self._selection = selection
+        self._ledger = ledger
+        self._noise = noise
+        self._target: Rows | None = None
+        self._waiting: set[str] = set()
+        self.flags: list[Flag] = []
+        self.absent: set[str] = set()
+        self.rows_seen = 0
+        self.late = 0
+        self.finished = False
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose answer the current step still waits for."""
+        return frozenset(self._waiting)
+
+    def give_up(self, owner: str) -> tuple[Message, ...]:
+        """Wait for this owner no longer: it abstains from the current step; a late answer is discarded."""
+        if owner not in self._waiting:
+            return ()
+        self._waiting.discard(owner)
+        self._abstain(owner)
+        return tuple(self._step()) if not self._waiting else ()
+
+    def _abstain(self, owner: str) -> None:
+        """What it means for the run that an owner did not answer a step."""
+        self.absent.add(owner)
+
+    def _step(self) -> Sequence[Message]:
+        """All answers of the current step are in: what comes next."""
+        raise NotImplementedError
+
+    def _handle(self, message: Message) -> Sequence[Message]:
+        if isinstance(message.body, Target):
+            return self._take_target(message, message.body)
+        if message.sender not in self.terms.owners:
+            raise IllegalMessage(f"{self._named(message)}: its sender is not among the owners")
+        if message.sender not in self._waiting and message.sender in self.absent | {flag.owner for flag in self.flags}:
+            self.late += 1
+            return ()
+        if message.sender not in self._waiting:
+            raise IllegalMessage(f"{self._named(message)}: nothing is expected from its sender now")
+        self._take(message)
+        self._waiting.discard(message.sender)
+        return self._step() if not self._waiting else ()
+
+    def _take(self, message: Message) -> None:
+        """One owner's answer to the current step; a bad one is flagged, a message out of turn raises."""
+        raise NotImplementedError
+
+    def _begin(self, target: Target) -> Sequence[Message]:
+        """The target is there: the first messages to owners."""
+        raise NotImplementedError
+
+    def _take_target(self, message: Message, target: Target) -> Sequence[Message]:
+        if message.sender != self.terms.consumer or self._target is not None:
+            raise IllegalMessage(f"{self._named(message)}: the target comes once, from the consumer")
+        width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
+        plan = target_plan(self.terms)
+        if target.rows.shape != (self.terms.target_size, width) or not np.isfinite(target.rows).all():
+            raise IllegalMessage(f"{self._named(message)}: the target does not have the shape of the terms")
+        if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
+            raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
+        self._target = target.rows
+        return self._begin(target)
+
+    def _flag(self, owner: str, reason: str) -> None:
+        if all(flag.owner != owner for flag in self.flags):
+            self.flags.append(Flag(owner, reason))
+
+    def _fault(self, offer: Offer, *, most: int) -> str | None:
+        """What is wrong with rows that came in, in words that say nothing about them; None if nothing is."""
+        width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
+        if len(offer.rows) > most:
+            return f"sent {len(offer.rows)} rows where at most {most} were asked for"
+        if offer.rows.shape[1] != width:
+            return f"sent rows with {offer.rows.shape[1]} columns instead of {width}"
+        if len(offer.handles) != len(offer.rows) or len(np.unique(offer.handles)) != len(offer.handles):
+            return "sent handles that do not name its rows one by one"
+        if len(offer.labels) not in (0, len(offer.rows)):
+            return f"sent {len(offer.labels)} labels for {len(offer.rows)} rows"
+        if not np.isfinite(offer.rows).all():
+            return "sent rows that are not finite numbers"
+        if self.terms.hashing and len(offer.rows):
+            norms = np.linalg.norm(offer.rows, axis=1)
+            if float(np.abs(norms - 1.0).max()) > _HASH_NORM_TOLERANCE:
+                return "sent hashes that are not of length 1"
+        return None
+
+    def _drop_odd_labels(self, held: list[Held]) -> list[Held]:
+        """Without owners whose labels are of another kind than those of the first owner who has any."""
+        kinds = {one.owner: _label_kind(one.offer.labels) for one in held if len(one.offer.rows)}
+        expected = next(iter(kinds.values()), "")
+        for place, kind in kinds.items():
+            if kind != expected:
+                self._flag(self.terms.owners[place], "sent labels of another kind than the other owners")
+        return [one for one in held if kinds.get(one.owner, expected) == expected]
+
+    def _check_quorum(self, taking_part: int) -> None:
+        if taking_part < self.terms.quorum:
+            raise QuorumMissed(
+                f"{taking_part} of {len(self.terms.owners)} owners took part; the terms ask for {self.terms.quorum}"
+            )
+
+    def _summary(self, held: list[Held], selected: Selected) -> Message:
+        """What the consumer gets."""
+        rows, labels, owners, handles = _joined(held)
+        chosen = selected.indices
+        places = {name: place for place, name in enumerate(self.terms.owners)}
+        summary = Summary(
+            rows=rows[chosen],
+            labels=labels[chosen] if len(labels) else labels,
+            owners=owners[chosen],
+            handles=handles[chosen],
+            weights=selected.weights,
+            gains=selected.gains,
+            squared_mmds=selected.squared_mmds,
+            rows_seen=self.rows_seen,
+            absent=np.array(sorted(places[name] for name in self.absent), dtype=np.int64),
+            flagged=np.array([places[flag.owner] for flag in self.flags], dtype=np.int64),
+            reasons=np.array([flag.reason for flag in self.flags], dtype=np.str_),
+        )
+        self.finished = True
+        return self._message(self.terms.consumer, 0, summary)
+
+
+def _joined(held: list[Held]) -> tuple[Rows, Labels, NDArray[np.int64], NDArray[np.uint64]]:
+    rows = np.concatenate([one.offer.rows for one in held])
+    labels = np.concatenate([one.offer.labels for one in held])
+    owners = np.repeat([one.owner for one in held], [len(one.offer.rows) for one in held]).astype(np.int64)
+    handles = np.concatenate([one.offer.handles for one in held])
+    return rows, labels, owners, handles
+
+
+def _label_kind(labels: Labels) -> str:
+    """Numbers go together, text goes with text, and nothing with nothing."""
+    if not len(labels):
+        return "none"
+    return "text" if labels.dtype.kind == "U" else "numbers"
+
+
+def is_number(value: float) -> bool:
+    """Whether a bid or a misfit can be compared with others."""
+    return math.isfinite(value)

@@ -1,0 +1,315 @@
+"""The closed set of messages between parties, and their bytes.
+
+A message is an envelope (run, digest of the terms, sender, receiver, round) around one body. The encoding is
+versioned and bounded: a JSON head of declared length, then the arrays as they lie in memory. Nothing is imported by
+name and nothing is executed; bytes that do not decode to exactly one message of the set are refused.
+"""
+
+import json
+import re
+import struct
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.errors import BadMessage
+from likeset.privacy.view import checked_name
+
+__all__ = [
+    "MOST_BYTES",
+    "Asked",
+    "Bid",
+    "Body",
+    "Message",
+    "Misfit",
+    "Offer",
+    "Summary",
+    "SummaryRelease",
+    "Target",
+    "TargetRelease",
+    "decode",
+    "encode",
+]
+
+MOST_BYTES = 1 << 30
+"""No message is larger, whatever the terms say."""
+
+_MAGIC = b"LKST"
+_VERSION = 1
+_PREFIX = struct.Struct("<4sBI")
+_MOST_HEAD = 1 << 20
+_DTYPE = re.compile(r"<f4|<f8|<i8|<u8|\|u1|\|b1|<U[1-9][0-9]{0,3}")
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float32]
+Labels = NDArray[Any]
+Handles = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Consumer to curator: the target and the one release of its mean.
+
+    Attributes:
+        rows: the target's rows or, where the curator may see hashes only, their hashes.
+        release: the released mean of the target's features; empty where offers are uniform.
+    """
+
+    kind: ClassVar[str] = "target"
+    rows: Matrix
+    release: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRelease:
+    """Curator to every owner: the released mean of the target's features, or nothing; a call for offers or bids."""
+
+    kind: ClassVar[str] = "target-release"
+    release: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Misfit:
+    """Owner to curator: how far the owner's tilted mean stayed from the release."""
+
+    kind: ClassVar[str] = "misfit"
+    misfit: float
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Curator to one owner: whether its rows are wanted; as long for a no as for a yes."""
+
+    kind: ClassVar[str] = "asked"
+    asked: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """Owner to curator, sealed from everybody else: rows (or their hashes), their labels and opaque handles.
+
+    Attributes:
+        rows: one row each.
+        labels: one label each, or none at all.
+        handles: numbers by which the owner, and nobody else, finds the row again.
+    """
+
+    kind: ClassVar[str] = "offer"
+    rows: Matrix
+    labels: Labels
+    handles: Handles
+
+
+@dataclass(frozen=True, eq=False)
+class SummaryRelease:
+    """Curator to every owner, once a round: what changed in the released mean of the summary so far.
+
+    Attributes:
+        coordinates: those that changed; empty where nothing about the summary is released.
+        values: their new values.
+    """
+
+    kind: ClassVar[str] = "summary-release"
+    coordinates: NDArray[np.int64]
+    values: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Bid:
+    """Owner to curator: the gain of its best remaining row, and that row's handle; not a number if none is left."""
+
+    kind: ClassVar[str] = "bid"
+    gain: float
+    handle: int
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Curator to consumer: the rows selected, in order of selection.
+
+    Attributes:
+        rows: one row each, or its hash.
+        labels: one label each, or none at all.
+        owners: for each row its owner's place in the terms.
+        handles: by which the owner finds the row again.
+        weights: non-negative, summing to 1.
+        gains: marginal gain of each pick when it was made.
+        squared_mmds: squared MMD to the target after each pick.
+        rows_seen: how many rows of owners the curator saw.
+        absent: places of owners who did not take part.
+        flagged: places of owners whose messages were not used.
+        reasons: for each of those, why.
+    """
+
+    kind: ClassVar[str] = "summary"
+    rows: Matrix
+    labels: Labels
+    owners: NDArray[np.int64]
+    handles: Handles
+    weights: Vector
+    gains: Vector
+    squared_mmds: Vector
+    rows_seen: int
+    absent: NDArray[np.int64]
+    flagged: NDArray[np.int64]
+    reasons: Labels
+
+
+Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Summary
+_BODIES: dict[str, type[Any]] = {
+    body.kind: body for body in (Target, TargetRelease, Misfit, Asked, Offer, SummaryRelease, Bid, Summary)
+}
+_DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1}
+_DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8"}
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """One message: an envelope and a body."""
+
+    run: str
+    terms: str
+    sender: str
+    receiver: str
+    round: int
+    body: Body
+
+
+def encode(message: Message) -> bytes:
+    """The bytes of a message; equal messages give equal bytes."""
+    scalars: dict[str, Any] = {}
+    arrays: list[tuple[str, NDArray[Any]]] = []
+    for field in fields(message.body):
+        value = getattr(message.body, field.name)
+        if field.type in _DIMENSIONS:
+            arrays.append((field.name, _checked_array(field.name, value, field.type)))
+        else:
+            scalars[field.name] = _plain_scalar(field, value)
+    head = {
+        "kind": message.body.kind,
+        "run": message.run,
+        "terms": message.terms,
+        "sender": message.sender,
+        "receiver": message.receiver,
+        "round": message.round,
+        "scalars": scalars,
+        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays],
+    }
+    text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(text)), text, *(array.tobytes() for _, array in arrays)]
+    data = b"".join(parts)
+    if len(data) > MOST_BYTES or len(text) > _MOST_HEAD:
+        raise BadMessage(f"a {message.body.kind} message of {len(data)} bytes is too large")
+    return data
+
+
+def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
+    """The message that ``encode`` wrote.
+
+    Raises:
+        BadMessage: for anything else: too long, truncated, of another version, with a field too many or too few.
+    """
+    if len(data) > min(most_bytes, MOST_BYTES):
+        raise BadMessage(f"{len(data)} bytes are more than the {most_bytes} that may come")
+    if len(data) < _PREFIX.size:
+        raise BadMessage("shorter than any message")
+    magic, version, length = _PREFIX.unpack_from(data)
+    if magic != _MAGIC or version != _VERSION:
+        raise BadMessage(f"not a message of version {_VERSION}")
+    if length > _MOST_HEAD or _PREFIX.size + length > len(data):
+        raise BadMessage("its head is truncated or too long")
+    try:
+        head = json.loads(data[_PREFIX.size : _PREFIX.size + length], parse_constant=_refuse_constant)
+        return _built(head, data, _PREFIX.size + length)
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+        # The original may quote what was sent.
+        raise BadMessage(f"its head does not describe a message ({type(error).__name__})") from None
+
+
+def _built(head: Any, data: bytes, start: int) -> Message:
+    wanted = {"kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays"}
+    if not isinstance(head, dict) or set(head) != wanted or head["kind"] not in _BODIES:
+        raise BadMessage("its head has other fields than a message")
+    if type(head["round"]) is not int or head["round"] < 0:
+        raise BadMessage("its round is not a number")
+    for name in ("run", "sender", "receiver", "terms"):
+        checked_name(name, head[name])
+    kind = _BODIES[head["kind"]]
+    declared = {field.name: field for field in fields(kind)}
+    values: dict[str, Any] = {}
+    for name, dtype, shape in head["arrays"]:
+        array, start = _array(data, start, dtype, shape)
+        values[name] = _checked_array(name, array, declared[name].type)
+    if start != len(data):
+        raise BadMessage("it has bytes that belong to nothing")
+    for name, value in head["scalars"].items():
+        values[name] = _scalar(declared[name], value)
+    if set(values) != set(declared) or len(head["arrays"]) + len(head["scalars"]) != len(declared):
+        raise BadMessage(f"a {kind.kind} message has other fields")
+    return Message(
+        run=head["run"],
+        terms=head["terms"],
+        sender=head["sender"],
+        receiver=head["receiver"],
+        round=head["round"],
+        body=kind(**values),
+    )
+
+
+def _array(data: bytes, start: int, dtype: Any, shape: Any) -> tuple[NDArray[Any], int]:
+    if not isinstance(dtype, str) or _DTYPE.fullmatch(dtype) is None:
+        raise BadMessage("an array is of a type that is not allowed")
+    if not isinstance(shape, list) or not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
+        raise BadMessage("an array has no shape")
+    item = np.dtype(dtype)
+    count = 1
+    for side in shape:
+        count *= side
+    end = start + count * item.itemsize
+    if end > len(data):
+        raise BadMessage("an array is truncated")
+    return np.frombuffer(data, dtype=item, count=count, offset=start).reshape(shape), end
+
+
+def _checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
+    array = np.asarray(value)
+    if array.ndim != _DIMENSIONS[declared]:
+        raise BadMessage(f"{name} has {array.ndim} dimensions")
+    if declared in _DTYPES:
+        if array.dtype.kind != np.dtype(_DTYPES[declared]).kind:
+            raise BadMessage(f"{name} holds {array.dtype}")
+        return np.ascontiguousarray(array, dtype=_DTYPES[declared])
+    if array.dtype.kind in "iu":
+        array = array.astype("<i8")
+    elif array.dtype.kind == "f":
+        array = array.astype("<f8")
+    elif array.dtype.kind == "U" and array.dtype.itemsize == 0:
+        array = array.astype("<U1")
+    if _DTYPE.fullmatch(array.dtype.str) is None:
+        raise BadMessage(f"{name} holds {array.dtype}")
+    return np.ascontiguousarray(array)
+
+
+def _plain_scalar(field: Any, value: Any) -> Any:
+    # A number travels as its bits: it comes back as it was sent, and every answer has the same length.
+    if field.type is float:
+        return struct.pack("<d", float(value)).hex()
+    if field.type is bool:
+        return int(bool(value))
+    return f"{int(value):016x}"
+
+
+def _scalar(field: Any, value: Any) -> Any:
+    if field.type is bool:
+        if type(value) is not int or value not in (0, 1):
+            raise BadMessage(f"{field.name} is neither yes nor no")
+        return bool(value)
+    if not isinstance(value, str) or re.fullmatch(r"[0-9a-f]{16}", value) is None:
+        raise BadMessage(f"{field.name} is no number")
+    return struct.unpack("<d", bytes.fromhex(value))[0] if field.type is float else int(value, 16)
+
+
+def _refuse_constant(_name: str) -> Any:
+    raise BadMessage("its head holds something that is not a number")

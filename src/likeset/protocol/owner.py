@@ -1,0 +1,103 @@
+"""An owner's side: its rows behind a port, its keys, its handles."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import IllegalMessage
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.tilt import Draw
+from likeset.protocol.messages import Offer
+from likeset.protocol.party import Party
+from likeset.protocol.terms import Terms
+
+__all__ = ["Owner", "Records", "RowScore", "Scan"]
+
+RowScore = Callable[[Rows, int], NDArray[np.float64]]
+"""Log-weights of a block of rows, given the number of its first row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Rows as they may leave: what the selection sees of them, and their labels (none at all if there are none)."""
+
+    rows: Rows
+    labels: NDArray[Any]
+
+
+class Scan(Protocol):
+    """How an owner reaches its rows, wherever they lie: in memory, in files, on a cluster."""
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+
+    def sample(self, count: int, *, key: int) -> Draw:
+        """Numbers of uniformly drawn rows, all of them if there are fewer; the same for the same key."""
+
+    def top(self, score: RowScore, count: int, *, key: int) -> Draw:
+        """Numbers of rows drawn by their weights in one pass; the same for the same key."""
+
+    def fetch(self, row_numbers: NDArray[np.int64]) -> Records:
+        """The rows of these numbers, in this order."""
+
+    def blocks(self) -> Iterator[tuple[int, Rows]]:
+        """All rows, block by block, with the number of each block's first row."""
+
+
+class Owner(Party):
+    """What owners of both protocols share.
+
+    Args:
+        terms: of the run.
+        name: the owner's name in the terms.
+        scan: its rows.
+        key: secret and kept: decides which rows are drawn and how they are named toward others.
+        hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
+    """
+
+    def __init__(self, terms: Terms, name: str, *, scan: Scan, key: int, hashes: FourierFeatures | None = None) -> None:
+        if name not in terms.owners:
+            raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
+        if (terms.hashing is None) != (hashes is None):
+            raise IllegalMessage("hashes are agreed on in the terms, and need the map that goes with them")
+        super().__init__(terms, name)
+        self._scan = scan
+        self._key = key
+        self._hashes = hashes
+        self._rows_by_handle: dict[int, int] = {}
+
+    def row_of(self, handle: int) -> int:
+        """The number of the row that was sent under this handle; only its owner can tell."""
+        if handle not in self._rows_by_handle:
+            raise IllegalMessage(f"{self.name} sent no row under that handle")
+        return self._rows_by_handle[handle]
+
+    def _derived_key(self, purpose: str) -> int:
+        """A key for one purpose in this run: draws of different runs are independent."""
+        text = f"likeset/owner/{self.terms.run}/{purpose}/".encode() + self._key.to_bytes(32, "big")
+        return int.from_bytes(hashlib.sha256(text).digest(), "big")
+
+    def _handles(self, row_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Opaque names of rows in this run, a keyed digest of the row's number; remembered for ``row_of``."""
+        secret = self._derived_key("handles").to_bytes(32, "big")
+        handles = np.empty(len(row_numbers), dtype=np.uint64)
+        for place, number in enumerate(row_numbers):
+            digest = hashlib.blake2b(int(number).to_bytes(8, "big"), key=secret, digest_size=8).digest()
+            handles[place] = int.from_bytes(digest, "big")
+            self._rows_by_handle[int(handles[place])] = int(number)
+        return handles
+
+    def _offer(self, row_numbers: NDArray[np.int64]) -> Offer:
+        """Rows as they leave, in an order that tells nothing about how they were found."""
+        handles = self._handles(row_numbers)
+        order = np.argsort(handles, kind="stable")
+        numbers, handles = row_numbers[order], handles[order]
+        records = self._scan.fetch(numbers)
+        rows = np.asarray(records.rows, dtype=np.float32)
+        return Offer(rows=rows if self._hashes is None else self._hashes(rows), labels=records.labels, handles=handles)

@@ -1,0 +1,252 @@
+"""``sealed``, our default: owners hear one release and nothing else; the curator selects exactly.
+
+An owner hears the release of the target (or nothing at all, with uniform offers), tilts its own rows toward it, and
+sends a fixed number of them to the curator alone. With everyone asked, nothing that an owner hears depends on any other
+owner's rows: the transcripts are identical, not merely close. With very many owners a single threshold auction on
+how well each could match decides who is asked.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import IllegalMessage
+from likeset.geometry import tilt
+from likeset.geometry.features import FourierFeatures
+from likeset.ledger import Ledger, Request
+from likeset.mechanisms import auction, gaussian_mean
+from likeset.privacy.events import Event, Release, Simulated, Unbounded
+from likeset.privacy.noise import Noise
+from likeset.privacy.view import View
+from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
+from likeset.protocol.owner import Owner, Scan
+from likeset.protocol.party import CURATOR
+from likeset.protocol.plans import auction_plan, target_plan
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import Terms
+
+__all__ = ["SealedCurator", "SealedOwner"]
+
+_FIT_ROWS = 20_000
+"""Rows on which an owner fits its tilt: enough for a mean and one parameter."""
+
+_RELEASE, _ANSWER = 1, 2  # rounds
+
+
+class SealedOwner(Owner):
+    """Offers rows that look like the target, as far as the release tells.
+
+    Args:
+        terms: of the run.
+        name: the owner's name in the terms.
+        scan: its rows.
+        key: its private sampling key.
+        ledger: its own, where rows disclosed are budgeted.
+        hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        name: str,
+        *,
+        scan: Scan,
+        key: int,
+        ledger: Ledger,
+        hashes: FourierFeatures | None = None,
+    ) -> None:
+        super().__init__(terms, name, scan=scan, key=key, hashes=hashes)
+        self._ledger = ledger
+        self._release: Vector | None = None
+        self._tilt: tilt.Tilt | None = None
+
+    def _handle(self, message: Message) -> Sequence[Message]:
+        if message.sender != CURATOR:
+            raise IllegalMessage(f"{self._named(message)}: an owner hears the curator only")
+        body = message.body
+        if isinstance(body, TargetRelease) and message.round == _RELEASE and self._release is None:
+            return self._hear(message, body.release)
+        if isinstance(body, Asked) and message.round == _ANSWER and self._release is not None and self._auctioned:
+            return (self._sealed_offer(message),) if body.asked else ()
+        raise IllegalMessage(f"{self._named(message)}: may not come now")
+
+    @property
+    def _auctioned(self) -> bool:
+        return self.terms.auction != "everyone"
+
+    def _hear(self, message: Message, release: Vector) -> Sequence[Message]:
+        plan = target_plan(self.terms)
+        if release.shape != (plan.dimension if plan else 0,) or not np.isfinite(release).all():
+            raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
+        fitted = self._fit(release) if plan else None
+        if self._auctioned:
+            reply = self._message(CURATOR, _RELEASE, Misfit(misfit=self._misfit(release, fitted)))
+        else:
+            self._tilt = fitted
+            reply = self._sealed_offer(message)
+        self._release, self._tilt = release, fitted
+        return (reply,)
+
+    def _fit(self, release: Vector) -> tilt.Tilt:
+        """The tilt, on a subsample; its noise correction comes from the terms."""
+        plan = target_plan(self.terms)
+        if not isinstance(plan, gaussian_mean.Plan):
+            raise IllegalMessage("the terms announce no release to tilt toward")
+        wanted = min(self._tilted_rows, self._scan.row_count)
+        return tilt.fit(
+            self._sampled_features(),
+            release,
+            noise_energy=plan.dimension * plan.standard_deviation**2,
+            wanted=max(1, wanted),
+            population=self._scan.row_count,
+        )
+
+    def _sampled_features(self) -> NDArray[np.float32]:
+        numbers = np.sort(self._scan.sample(_FIT_ROWS, key=self._derived_key("fit")).row_numbers)
+        return self.terms.kernel.features()(self._scan.fetch(numbers).rows)
+
+    def _misfit(self, release: Vector, fitted: tilt.Tilt | None) -> float:
+        """Squared distance of the tilted mean from the release: of the release and the owner's own rows only."""
+        if fitted is None:
+            return 0.0
+        features = self._sampled_features()
+        weights = np.exp(fitted.score(features) - fitted.score(features).max())
+        mean = weights @ features.astype(np.float64) / weights.sum()
+        return float(((mean - release) ** 2).sum())
+
+    @property
+    def _uniform_rows(self) -> int:
+        return round(self.terms.uniform_share * self.terms.rows_per_owner)
+
+    @property
+    def _tilted_rows(self) -> int:
+        return self.terms.rows_per_owner - self._uniform_rows
+
+    def _draw(self) -> NDArray[np.int64]:
+        """Row numbers of the offer: the uniform part, and in one pass over all rows the tilted part."""
+        count = self.terms.rows_per_owner
+        fitted = self._tilt
+        if fitted is None or fitted.beta == 0.0 or self._scan.row_count <= count:
+            return self._scan.sample(count, key=self._derived_key("offer")).row_numbers
+        features = self.terms.kernel.features()
+
+        def score(rows: Rows, first_row: int) -> NDArray[np.float64]:
+            scores = np.empty(len(rows))
+            for place, hashed in features.blocks(rows, first_row=first_row):
+                scores[place] = fitted.score(hashed)
+            return scores
+
+        hedge = self._scan.sample(self._uniform_rows, key=self._derived_key("hedge")).row_numbers
+        tilted = self._scan.top(score, count, key=self._derived_key("offer")).row_numbers
+        others = tilted[~np.isin(tilted, hedge)]
+        return np.concatenate([hedge, others])[:count]
+
+    def _sealed_offer(self, message: Message) -> Message:
+        """The offer, charged before it is made and kept so that it can be sent again."""
+
+        def run() -> tuple[bytes, None]:
+            offer = self._offer(self._draw())
+            return encode(self._message(CURATOR, message.round, offer)), None
+
+        data = self._ledger.answer(
+            View.curator(self.name),
+            Unbounded("rows are seen by the curator"),
+            run,
+            request=Request(self.terms.run, message.round, f"{self.name}/offer", content=encode(message)),
+            rows=self.terms.rows_per_owner,
+        )
+        reply = decode(data)
+        if isinstance(reply.body, Offer) and not self._rows_by_handle and len(reply.body.handles):
+            self._handles(self._draw())  # sent before a restart: the same draw says which rows they were
+        return reply
+
+
+class SealedCurator(Curator):
+    """Passes the release on, takes one offer from each owner asked, and selects exactly."""
+
+    def __init__(self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise) -> None:
+        super().__init__(terms, selection=selection, ledger=ledger, noise=noise)
+        self._misfits: dict[str, float] = {}
+        self._held: dict[str, Offer] = {}
+        self._asking = terms.auction != "everyone"
+
+    def _begin(self, target: Target) -> Sequence[Message]:
+        self._waiting = set(self.terms.owners)
+        call = TargetRelease(release=target.release)
+        return [self._message(owner, _RELEASE, call) for owner in self.terms.owners]
+
+    def _take(self, message: Message) -> None:
+        body = message.body
+        if self._asking and isinstance(body, Misfit) and message.round == _RELEASE:
+            if is_number(body.misfit):
+                self._misfits[message.sender] = body.misfit
+            else:
+                self._flag(message.sender, "sent a misfit that is not a number")
+            return
+        expected = _RELEASE if self.terms.auction == "everyone" else _ANSWER
+        if self._asking or not isinstance(body, Offer) or message.round != expected:
+            raise IllegalMessage(f"{self._named(message)}: may not come now")
+        self.rows_seen += len(body.rows)
+        fault = self._fault(body, most=self.terms.rows_per_owner)
+        if fault:
+            self._flag(message.sender, fault)
+        else:
+            self._held[message.sender] = body
+
+    def _step(self) -> Sequence[Message]:
+        if self._asking:
+            return self._ask()
+        return [self._select()]
+
+    def _ask(self) -> Sequence[Message]:
+        """One auction, drawn once; everybody gets an answer of the same length."""
+        asked = self._draw_auction()
+        self._asking = False
+        present = [owner in self._misfits for owner in self.terms.owners]
+        self._waiting = {
+            owner for owner, yes, here in zip(self.terms.owners, asked, present, strict=True) if yes and here
+        }
+        messages = [
+            self._message(owner, _ANSWER, Asked(asked=bool(yes)))
+            for owner, yes in zip(self.terms.owners, asked, strict=True)
+        ]
+        return messages if self._waiting else [*messages, self._select()]
+
+    def _draw_auction(self) -> NDArray[np.bool_]:
+        plan = auction_plan(self.terms)
+        event: Event = plan.event if self._noise.private else Simulated(plan.event)
+        bids = auction.Bids(
+            values=tuple(-self._misfits[name] if name in self._misfits else None for name in self.terms.owners),
+            waited=(1,) * len(self.terms.owners),
+        )
+
+        def run() -> tuple[bytes, Release[NDArray[np.bool_]]]:
+            drawn = auction.run(plan, bids, self._noise)
+            return np.packbits(drawn.value).tobytes(), drawn
+
+        first, *others = (View.owners(owner) for owner in self.terms.owners)
+        data = self._ledger.answer(
+            first,
+            event,
+            run,
+            request=Request(self.terms.run, _ANSWER, "curator/auction", content=self._digest.encode()),
+            also=[(view, event) for view in others],
+        )
+        return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=len(self.terms.owners)).astype(bool)
+
+    def _select(self) -> Message:
+        if self._target is None:
+            raise IllegalMessage("there is no target to select for")
+        taking_part = len(self._held) if self.terms.auction == "everyone" else len(self._misfits)
+        self._check_quorum(taking_part)
+        places = {name: place for place, name in enumerate(self.terms.owners)}
+        held = [Held(places[name], self._held[name]) for name in self.terms.owners if name in self._held]
+        held = self._drop_odd_labels([one for one in held if len(one.offer.rows)])
+        if not held:
+            self._check_quorum(0)
+        pool = np.concatenate([one.offer.rows for one in held])
+        select = self._selection.select_hashed if self.terms.hashing else self._selection.select
+        return self._summary(held, select(pool, self._target, self.terms.size))

@@ -1,0 +1,69 @@
+"""How the curator selects: exactly, on what it was sent, with a kernel that never leaves it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.geometry.greedy import Progress, match, match_hashed
+from likeset.geometry.kernels import kernel_means, median_gamma
+from likeset.geometry.weights import weights
+
+__all__ = ["Selected", "Selection"]
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """Rows selected from a pool, in order of selection, with what each pick was worth."""
+
+    indices: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    gains: NDArray[np.float64]
+    squared_mmds: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The kernel of the selection and what to do with it.
+
+    Attributes:
+        gamma: the kernel's width; by the median of the target's squared distances if not given. It may depend on the
+            target because no owner ever hears it.
+        scale: gamma times that median, where gamma is not given.
+        weighted: whether to weigh the selected rows so that they match better still.
+    """
+
+    gamma: float | None = None
+    scale: float = 1.0
+    weighted: bool = False
+
+    def kernel_width(self, target: Rows) -> float:
+        """The gamma used for this target."""
+        if self.gamma is not None:
+            return self.gamma
+        return median_gamma(target, scale=self.scale, coins=np.random.default_rng(0))
+
+    def select(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
+        """Greedy on the exact kernel; fewer rows than wanted where the pool has fewer."""
+        gamma = self.kernel_width(target)
+        found = match(pool, target, min(size, len(pool)), gamma=gamma, progress=progress)
+        within_target = float(kernel_means(target.astype(np.float64), target, gamma=gamma).mean())
+        equal = np.full(len(found), 1.0 / len(found))
+        return Selected(
+            indices=found.indices,
+            weights=weights(pool[found.indices], target, gamma=gamma) if self.weighted else equal,
+            gains=found.gains,
+            squared_mmds=np.maximum(0.0, within_target - found.objectives),
+        )
+
+    def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
+        """Greedy on inner products of hashes."""
+        found = match_hashed(pool, target, min(size, len(pool)), progress=progress)
+        mean = target.mean(axis=0, dtype=np.float64)
+        return Selected(
+            indices=found.indices,
+            weights=np.full(len(found), 1.0 / len(found)),
+            gains=found.gains,
+            squared_mmds=np.maximum(0.0, float(mean @ mean) - found.objectives),
+        )

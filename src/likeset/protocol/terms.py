@@ -1,0 +1,259 @@
+"""What all parties agree on before anything happens, by its digest.
+
+Everything an owner hears may depend only on these terms, on the releases that they announce, and on its own rows. So
+whatever could otherwise carry something about others' rows (how many rows are asked for, the kernel of the release, the
+scaling, how many rounds) is fixed here, from public facts.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, Self
+
+from likeset import arguments
+from likeset.errors import InvalidArgument, UnprovenPart
+from likeset.geometry.features import FourierFeatures
+from likeset.mechanisms.auction import PAPER_AUCTION
+from likeset.privacy.guarantee import checked_delta
+from likeset.privacy.relation import Relation
+from likeset.privacy.schedules import NAMES as SCHEDULES
+from likeset.privacy.view import checked_name
+
+__all__ = ["SUMMARY_RELEASE", "THRESHOLD_ROUNDS", "Budget", "Hashing", "Kernel", "Terms"]
+
+SUMMARY_RELEASE = "summary-release"
+"""The name under which a repeated release about the summary must be accepted: no constant sensitivity is proven."""
+
+THRESHOLD_ROUNDS = "threshold-with-summary-release"
+"""The name under which a repeated threshold auction together with a summary release must be accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one view may cost in this run."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        arguments.positive("epsilon", self.epsilon, zero=True)
+        checked_delta(self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The feature map of the releases: owners see it, so it comes from public facts.
+
+    Attributes:
+        columns: number of columns of a row.
+        dimension: length of a feature vector.
+        gamma: width of the kernel; wider than the one used for selection.
+        seed: selects the frequencies; public.
+        kind: ``paired``, or ``paper`` for the paper's mean release.
+    """
+
+    columns: int
+    dimension: int
+    gamma: float
+    seed: int
+    kind: Literal["paired", "paper"] = "paired"
+
+    def features(self) -> FourierFeatures:
+        """The map itself."""
+        return FourierFeatures(self.columns, self.dimension, self.gamma, self.seed, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Hashing:
+    """For a curator who may see hashes only: what is public about a feature map whose seed it must not know.
+
+    Attributes:
+        dimension: length of a hash.
+        gamma: width of its kernel, which is then the kernel of the selection.
+        commitment: to the secret seed (``likeset.protocol.hashing.commitment``), so that owners who were given
+            different seeds notice.
+    """
+
+    dimension: int
+    gamma: float
+    commitment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The terms of one run.
+
+    Attributes:
+        run: name of the run; a (run, round, kind) is answered once.
+        consumer: who wants the summary.
+        purpose: what for, in words.
+        expires: until when the terms may be used, ISO 8601; parties' engines compare it with their clocks.
+        owners: who is invited, in the public order that breaks ties.
+        quorum: how many owners must take part.
+        schema_digest: of the schema that declares the columns; empty for bare arrays.
+        columns: names of the columns that leave an owner; empty for bare arrays.
+        kernel: feature map of the releases.
+        hashing: set where the curator may see hashes only.
+        protocol: ``sealed`` or ``interactive``.
+        size: rows of the summary (the paper's p).
+        target_size: rows of the target (m): public.
+        offer_factor: about how many rows are offered, in all, for each row of the summary.
+        offers: ``tilted`` toward the target's release, or ``uniform``, without any release.
+        uniform_share: share of each tilted offer that is drawn uniformly: a hedge against look-alikes.
+        target_budget: what owners may learn about the target.
+        owner_budget: what owners may learn about one another's rows.
+        relation: what neighbouring data are.
+        rows_per_unit: the unit of privacy: 1 for a row, r for an id with at most r rows.
+        auction: who is asked: ``everyone``, ``threshold`` or ``paper``.
+        auction_epsilon: of one use of the auction; 0 with ``everyone``.
+        auction_offset: with ``threshold``, about how many owners are asked; 0 otherwise.
+        summary_release: what ``interactive`` tells owners about the summary so far: ``none``, ``gaussian``, ``mwem``.
+        schedule: the paper's schedule by name for ``mwem``; empty where the budget is split for the user.
+        price_per_row: what an owner is paid for each row disclosed; depends on nobody else's data.
+        accept_unproven: names of parts without a proof that all parties accept.
+        version: of the package.
+    """
+
+    run: str
+    consumer: str
+    purpose: str
+    expires: str
+    owners: tuple[str, ...]
+    quorum: int
+    schema_digest: str
+    columns: tuple[str, ...]
+    kernel: Kernel
+    hashing: Hashing | None
+    protocol: Literal["sealed", "interactive"]
+    size: int
+    target_size: int
+    offer_factor: float
+    offers: Literal["tilted", "uniform"]
+    uniform_share: float
+    target_budget: Budget
+    owner_budget: Budget
+    relation: Relation
+    rows_per_unit: int
+    auction: Literal["everyone", "threshold", "paper"]
+    auction_epsilon: float
+    auction_offset: int
+    summary_release: Literal["none", "gaussian", "mwem"]
+    schedule: str
+    price_per_row: float
+    accept_unproven: tuple[str, ...]
+    version: str
+
+    def __post_init__(self) -> None:
+        checked_name("run", self.run)
+        checked_name("consumer", self.consumer)
+        if not self.owners:
+            raise InvalidArgument("owners", "none", "at least one owner is needed")
+        for name in self.owners:
+            checked_name("owners", name)
+        twice = sorted({name for name in self.owners if self.owners.count(name) > 1})
+        if twice:
+            raise InvalidArgument("owners", ", ".join(twice), "an owner may be named once only")
+        reserved = {"curator", self.consumer} & set(self.owners)
+        if reserved or self.consumer == "curator":
+            raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
+        arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners")
+        arguments.one_of("protocol", self.protocol, ("sealed", "interactive"))
+        arguments.count("size", self.size)
+        arguments.count("target_size", self.target_size)
+        arguments.positive("offer_factor", self.offer_factor)
+        arguments.one_of("offers", self.offers, ("tilted", "uniform"))
+        if not 0.0 <= self.uniform_share <= 1.0:
+            raise InvalidArgument("uniform_share", self.uniform_share, "must lie between 0 and 1")
+        arguments.count("rows_per_unit", self.rows_per_unit)
+        arguments.one_of("auction", self.auction, ("everyone", "threshold", "paper"))
+        arguments.one_of("summary_release", self.summary_release, ("none", "gaussian", "mwem"))
+        arguments.one_of("schedule", self.schedule, ("", *SCHEDULES))
+        arguments.positive("price_per_row", self.price_per_row, zero=True)
+        _ = self.kernel.features()
+        self._check_combination()
+
+    def _check_combination(self) -> None:
+        """Parts that do not go together, and parts without a proof that nobody accepted by name."""
+        if self.protocol == "sealed" and (self.summary_release != "none" or self.auction == "paper" or self.schedule):
+            raise InvalidArgument(
+                "protocol", "sealed", "has no summary release, paper auction or schedule: those are of interactive"
+            )
+        if self.protocol == "interactive" and self.offers == "uniform":
+            raise InvalidArgument("offers", "uniform", "is of the sealed protocol; interactive needs a target release")
+        if self.offers == "tilted" and self.target_budget.epsilon == 0.0:
+            raise InvalidArgument("epsilon", 0.0, "allows no release of the target; use offers='uniform'")
+        uses_paper_release = self.summary_release == "mwem" or bool(self.schedule)
+        if uses_paper_release != (self.kernel.kind == "paper"):
+            raise InvalidArgument("kernel", self.kernel.kind, "must be paper exactly where the mean release is mwem")
+        if (self.auction == "everyone") != (self.auction_epsilon == 0.0):
+            raise InvalidArgument("auction_epsilon", self.auction_epsilon, "must be 0 exactly where everyone is asked")
+        if (self.auction == "threshold") != (self.auction_offset > 0):
+            raise InvalidArgument("auction_offset", self.auction_offset, "goes with the threshold auction")
+        for name, reason in self.unproven_parts():
+            if name not in self.accept_unproven:
+                raise UnprovenPart(name, reason)
+
+    def unproven_parts(self) -> tuple[tuple[str, str], ...]:
+        """The parts of these terms that have no proof, with the reason."""
+        parts = []
+        if self.auction == "paper":
+            parts.append((PAPER_AUCTION, "who is not asked knows that somebody bid more"))
+        if self.summary_release != "none":
+            reason = "one replaced row can change several rows of the summary, and how many is not proven"
+            parts.append((SUMMARY_RELEASE, reason))
+            if self.auction == "threshold":
+                parts.append((THRESHOLD_ROUNDS, "asks and releases feed on one another"))
+        return tuple(parts)
+
+    @property
+    def asked_owners(self) -> int:
+        """About how many owners are asked, as a public number."""
+        return min(self.auction_offset, len(self.owners)) if self.auction == "threshold" else len(self.owners)
+
+    @property
+    def rows_per_owner(self) -> int:
+        """How many rows an owner discloses, at most: fixed beforehand, never recomputed after dropouts."""
+        if self.protocol == "interactive":
+            return self.size
+        return math.ceil(self.offer_factor * self.size / self.asked_owners)
+
+    @property
+    def digest(self) -> str:
+        """What parties compare, and what an owner approves."""
+        return hashlib.sha256(b"likeset/terms/1\n" + self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """As canonical text: equal terms give equal text."""
+        document = asdict(self)
+        document["kernel"]["seed"] = f"{self.kernel.seed:x}"
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The terms that ``to_json`` wrote; a field too many, too few or of another type is refused."""
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
+        expected = {field.name for field in fields(cls)}
+        if not isinstance(document, dict) or set(document) != expected:
+            known = set(document) if isinstance(document, dict) else set()
+            odd = ", ".join(sorted(known ^ expected)) or "the whole"
+            raise InvalidArgument("terms", odd, "must have exactly the fields of Terms")
+        try:
+            document["kernel"] = Kernel(**{**document["kernel"], "seed": int(document["kernel"]["seed"], 16)})
+            if document["hashing"] is not None:
+                document["hashing"] = Hashing(**document["hashing"])
+            for name in ("target_budget", "owner_budget"):
+                document[name] = Budget(**document[name])
+            for name in ("owners", "columns", "accept_unproven"):
+                document[name] = tuple(document[name])
+            document["relation"] = Relation(document["relation"])
+            return cls(**document)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InvalidArgument("terms", type(error).__name__, "has a field of another type than Terms") from error
+
+    def with_changes(self, **changes: Any) -> Self:
+        """The same terms but for some fields; another digest."""
+        return replace(self, **changes)

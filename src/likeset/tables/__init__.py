@@ -1,0 +1,1 @@
+"""Rows: where they lie and how an owner passes over them."""
