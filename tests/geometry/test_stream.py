@@ -1,0 +1,101 @@
+"""The public stream against its specification and the known answers of Philox."""
+
+import math
+
+import numpy as np
+import pytest
+import reference_stream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from likeset.errors import InvalidArgument
+from likeset.geometry.stream import MAX_SEED, Stream, open_unit
+
+ONES = 2**64 - 1
+PI = (0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0, 0x082EFA98EC4E6C89)
+KNOWN_ANSWERS = [
+    ((0, 0, 0, 0), (0, 0), "16554d9eca36314c db20fe9d672d0fdc d7e772cee186176b 7e68b68aec7ba23b"),
+    ((ONES, ONES, ONES, ONES), (ONES, ONES), "87b092c3013fe90b 438c3c67be8d0224 9cc7d7c69cd777b6 a09caebf594f0ba0"),
+    (
+        PI,
+        (0x452821E638D01377, 0xBE5466CF34E90C6C),
+        "a528f45403e61d95 38c72dbd566e9788 a5a1610e72fd18b5 57bd43b5e52b7fe6",
+    ),
+]
+"""Lines ``philox4x64 10`` of kat_vectors in the Random123 distribution of the algorithm's authors."""
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
+def test_the_reference_gives_the_known_answers_of_random123(
+    counter: tuple[int, int, int, int], key: tuple[int, int], answer: str
+) -> None:
+    assert [f"{word:016x}" for word in reference_stream.philox(counter, key)] == answer.split()
+
+
+@settings(deadline=None)
+@given(
+    purpose=st.text(max_size=20),
+    seed=st.integers(0, MAX_SEED),
+    first=st.integers(0, 2**63),
+    count=st.integers(0, 11),
+)
+def test_consecutive_words_follow_the_specification(purpose: str, seed: int, first: int, count: int) -> None:
+    words = Stream(purpose, seed).words(first, count)
+    assert [int(word) for word in words] == [
+        reference_stream.word(purpose, seed, position) for position in range(first, first + count)
+    ]
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, MAX_SEED),
+    positions=st.lists(st.one_of(st.integers(0, 30), st.integers(0, 10**12), st.integers(0, 2**63 - 1)), max_size=8),
+)
+def test_words_at_scattered_positions_follow_the_specification(seed: int, positions: list[int]) -> None:
+    words = Stream("scattered", seed).words_at(np.array(positions, dtype=np.int64))
+    assert [int(word) for word in words] == [reference_stream.word("scattered", seed, place) for place in positions]
+
+
+def test_dense_and_scattered_look_ups_agree_whatever_the_order() -> None:
+    """70000 positions exceed one batch of the scattered look-up; a spacing of 5 is scattered, of 1 dense."""
+    stream = Stream("order", 7)
+    positions = np.random.default_rng(0).permutation(70_000).astype(np.int64)
+    everything = stream.words(0, 5 * 70_000)
+    np.testing.assert_array_equal(stream.words_at(positions), everything[positions])
+    np.testing.assert_array_equal(stream.words_at(5 * positions), everything[5 * positions])
+
+
+def test_uniforms_lie_strictly_between_zero_and_one_at_the_ends_of_the_range() -> None:
+    """The largest word gives (2**52 - 1/2) / 2**52 = 1 - 2**-53, which double precision still tells from 1."""
+    low, high = open_unit(np.array([0, ONES], dtype=np.uint64))
+    assert (low, high) == (2.0**-53, 1 - 2.0**-53)
+    assert math.isfinite(-math.log(-math.log(low)))
+    assert math.isfinite(-math.log(-math.log(high)))
+
+
+def test_uniforms_and_normals_follow_the_specification() -> None:
+    stream = Stream("values", 3)
+    expected = [reference_stream.uniform("values", 3, position) for position in range(5, 12)]
+    assert stream.uniforms(5, 7).tolist() == expected
+    np.testing.assert_allclose(stream.normals(5, 7), reference_stream.normals("values", 3, 5, 7), rtol=1e-13)
+
+
+def test_normals_are_standard_normal() -> None:
+    """Of n = 200000 values the mean has deviation 1/sqrt(n) and the variance sqrt(2/n): 6.2 of them is p < 1e-9."""
+    n = 200_000
+    values = Stream("normals", 1).normals(0, n)
+    assert abs(values.mean()) < 6.2 / math.sqrt(n)
+    assert abs(values.var() - 1) < 6.2 * math.sqrt(2 / n)
+    assert abs((np.abs(values) < 1).mean() - math.erf(math.sqrt(0.5))) < 6.2 * 0.5 / math.sqrt(n)
+
+
+def test_two_purposes_or_two_seeds_share_no_words() -> None:
+    streams = [Stream(purpose, seed).words(0, 1000) for purpose in ("a", "b") for seed in (0, 1, 2**255)]
+    assert len(np.unique(np.concatenate(streams))) == 6000
+
+
+@pytest.mark.parametrize("seed", [-1, MAX_SEED + 1, 1.0, True, "1", None])
+def test_a_seed_that_is_no_256_bit_number_is_refused(seed: object) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Stream("purpose", seed)  # type: ignore[arg-type]
+    assert caught.value.argument == "seed"

@@ -1,0 +1,407 @@
+"""The witness tilt: what the fit promises, and the law of the draws."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+import reference_stream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from likeset.errors import InvalidArgument
+from likeset.geometry import tilt
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.tilt import Draw, draw, fit, fit_blocks, merge
+
+FEATURES = FourierFeatures(columns=3, dimension=60, gamma=0.2, seed=4)
+
+
+def hashed(seed: int, rows: int, *, mean: float = 0.0, scale: float = 1.0) -> NDArray[np.float32]:
+    return FEATURES(np.random.default_rng(seed).normal(mean, scale, size=(rows, 3)))
+
+
+def owner_that_can(rows: int = 4000) -> NDArray[np.float32]:
+    """One row in ten looks like the target."""
+    return np.vstack([hashed(1, rows * 9 // 10), hashed(2, rows // 10, mean=2.0, scale=0.5)])
+
+
+TARGET = FEATURES.mean(np.random.default_rng(3).normal(2.0, 0.5, size=(300, 3)))
+
+
+def weighted(features: NDArray[np.float32], fitted: tilt.Tilt) -> tuple[float, float]:
+    """Weighted mean score and effective number of rows, straight from the definitions."""
+    scores = features.astype(np.float64) @ fitted.direction
+    weights = np.exp(fitted.beta * (scores - scores.max()))
+    return float((weights * scores).sum() / weights.sum()), float(weights.sum() ** 2 / (weights**2).sum())
+
+
+# The fit.
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_where_the_target_is_in_reach_the_weighted_mean_score_is_the_noise_corrected_target_score(noise: float) -> None:
+    """``t = (||g~||² - d sigma²/m²) - g~.mu`` with g~ the release, mu the owner's mean, ``u = g~ - mu``."""
+    rows = owner_that_can()
+    released = TARGET + np.random.default_rng(5).normal(0, noise, size=60)
+    energy = 60 * noise**2
+    fitted = fit(rows, released, noise_energy=energy, wanted=100)
+    mean = rows.astype(np.float64).mean(axis=0)
+    expected = released @ released - energy - released @ mean
+    mean_score, effective_rows = weighted(rows, fitted)
+    assert fitted.reached
+    assert fitted.beta > 0
+    np.testing.assert_allclose(fitted.direction, released - mean, atol=1e-12)
+    assert fitted.target_score == pytest.approx(expected, abs=1e-12)
+    assert fitted.mean_score == pytest.approx(expected, abs=1e-9)
+    assert mean_score == pytest.approx(expected, abs=1e-9)
+    assert fitted.effective_rows == pytest.approx(effective_rows)
+    assert effective_rows >= 50
+
+
+def test_without_noise_the_target_score_is_what_the_target_scores() -> None:
+    rows, target = owner_that_can(), hashed(6, 200, mean=2.0, scale=0.5)
+    fitted = fit(rows, target.astype(np.float64).mean(axis=0), noise_energy=0.0, wanted=100)
+    assert (target @ fitted.direction).mean() == pytest.approx(fitted.target_score, abs=1e-6)
+
+
+def test_the_noise_correction_is_right_on_average() -> None:
+    """The mean of t over 4000 noisy releases is u.g at the target itself, within 6.2 of its deviations.
+
+    Without the correction it would be off by d sigma² = 0.15, which is more than a hundred of them.
+    """
+    rows, sigma = hashed(1, 500), 0.05
+    mean = rows.astype(np.float64).mean(axis=0)
+    coins = np.random.default_rng(7)
+    errors = []
+    for _ in range(4000):
+        released = TARGET + coins.normal(0, sigma, size=60)
+        fitted = fit_blocks([rows[:2]], released, own_mean=mean, noise_energy=60 * sigma**2, wanted=2)
+        errors.append(fitted.target_score - fitted.direction @ TARGET)
+    deviation = np.std(errors) / math.sqrt(len(errors))
+    assert abs(np.mean(errors)) < 6.2 * deviation
+    assert 100 * deviation < 60 * sigma**2
+
+
+@pytest.mark.parametrize("wanted", [2, 40, 400, 3000])
+def test_where_the_target_is_out_of_reach_the_tilt_stays_finite_and_keeps_enough_rows(wanted: int) -> None:
+    """Rows around 0 with a target around 8: no weights reach it, and the bound of wanted/2 rows is what stops it."""
+    rows = hashed(8, 4000)
+    released = FEATURES.mean(np.random.default_rng(9).normal(8.0, 0.1, size=(300, 3)))
+    fitted = fit(rows, released, noise_energy=0.0, wanted=wanted)
+    assert not fitted.reached
+    assert math.isfinite(fitted.beta)
+    assert fitted.beta > 0
+    assert np.isfinite(fitted.score(rows)).all()
+    mean_score, effective_rows = weighted(rows, fitted)
+    assert mean_score < fitted.target_score
+    assert effective_rows == pytest.approx(wanted / 2, rel=1e-6)
+    assert fitted.effective_rows == pytest.approx(effective_rows)
+    assert fitted.mean_score == pytest.approx(mean_score)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32),
+    rows=st.integers(1, 40),
+    dimension=st.integers(1, 6),
+    size=st.sampled_from([0.0, 1e-8, 1.0, 1e8]),
+    far=st.sampled_from([1e-8, 1.0, 1e6]),
+    noise=st.sampled_from([0.0, 1.0, 1e12]),
+    wanted=st.integers(1, 100),
+)
+def test_a_fit_is_finite_and_keeps_enough_rows_whatever_it_is_given(
+    seed: int, rows: int, dimension: int, size: float, far: float, noise: float, wanted: int
+) -> None:
+    coins = np.random.default_rng(seed)
+    features = size * coins.normal(size=(rows, dimension))
+    fitted = fit(features, far * coins.normal(size=dimension), noise_energy=noise, wanted=wanted)
+    assert fitted.beta >= 0.0
+    assert all(map(math.isfinite, (fitted.beta, fitted.mean_score, fitted.target_score, fitted.effective_rows)))
+    assert fitted.effective_rows >= min(wanted / 2, rows) * (1 - 1e-6)
+    assert fitted.effective_rows <= rows * (1 + 1e-9)
+    assert np.isfinite(fitted.score(features.astype(np.float32))).all()
+    if fitted.reached:
+        own = float((features @ fitted.direction).mean())
+        assert fitted.mean_score >= fitted.target_score - 1e-6 * max(1.0, abs(fitted.target_score), abs(own))
+
+
+def test_where_noise_swamps_the_release_the_offer_is_uniform() -> None:
+    """Where t <= u.mu, what is left of the release after the correction does not point away from the owner."""
+    rows = owner_that_can()
+    fitted = fit(rows, TARGET, noise_energy=10.0, wanted=100)
+    assert fitted.beta == 0.0
+    assert fitted.effective_rows == len(rows)
+    assert not fitted.score(rows).any()
+    assert fitted.mean_score == pytest.approx(float((rows.astype(np.float64) @ fitted.direction).mean()))
+
+
+def test_the_strength_falls_to_zero_as_the_known_noise_grows() -> None:
+    """||g~ - mu||² is the energy at which nothing is left; just below it beta is positive, just above it is 0."""
+    rows = owner_that_can()
+    limit = float(((TARGET - rows.astype(np.float64).mean(axis=0)) ** 2).sum())
+    betas = [fit(rows, TARGET, noise_energy=share * limit, wanted=10).beta for share in (0, 0.3, 0.9, 0.999, 1.001)]
+    assert all(above > below for above, below in pairwise(betas))
+    assert betas[-1] == 0.0
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_rows_that_are_all_alike_cannot_be_tilted(rows: int) -> None:
+    fitted = fit(np.repeat(hashed(1, 1), rows, axis=0), TARGET, noise_energy=0.0, wanted=3)
+    assert fitted.beta == 0.0
+    assert not fitted.reached
+    assert fitted.effective_rows == pytest.approx(rows)
+
+
+def test_an_owner_that_already_looks_like_the_release_is_not_tilted() -> None:
+    rows = hashed(1, 100)
+    fitted = fit(rows, rows.astype(np.float64).mean(axis=0), noise_energy=0.0, wanted=10)
+    assert fitted.beta == pytest.approx(0.0, abs=1e-3)
+    assert fitted.effective_rows == pytest.approx(100)
+
+
+def test_a_fit_on_blocks_is_the_fit_on_all_rows_and_reads_them_once() -> None:
+    rows = owner_that_can()
+    whole = fit(rows, TARGET, noise_energy=0.01, wanted=100)
+    blocks = (rows[first : first + 333] for first in range(0, len(rows), 333))
+    parts = fit_blocks(blocks, TARGET, own_mean=rows.mean(axis=0, dtype=np.float64), noise_energy=0.01, wanted=100)
+    assert (parts.beta, parts.mean_score) == pytest.approx((whole.beta, whole.mean_score), rel=1e-9)
+    np.testing.assert_array_equal(parts.direction, whole.direction)
+
+
+def test_a_subsample_stands_for_its_population() -> None:
+    """An owner of 40000 rows from which 4000 were sampled may go further than one of 4000.
+
+    Of the ten times larger table a tenth of the share still leaves wanted/2 rows.
+    """
+    rows = hashed(8, 4000)
+    released = FEATURES.mean(np.full((1, 3), 8.0))
+    alone = fit(rows, released, noise_energy=0.0, wanted=1000)
+    sampled = fit(rows, released, noise_energy=0.0, wanted=1000, population=40_000)
+    assert alone.effective_rows == pytest.approx(500)
+    assert sampled.effective_rows == pytest.approx(500)
+    assert weighted(rows, sampled)[1] == pytest.approx(50)
+    assert sampled.beta > alone.beta
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    dimension=st.integers(1, 70),
+    cuts=st.lists(st.integers(0, 100), max_size=4),
+    seed=st.integers(0, 99),
+)
+def test_the_bits_of_a_score_do_not_depend_on_the_block(dimension: int, cuts: list[int], seed: int) -> None:
+    rows = np.random.default_rng(seed).normal(size=(100, dimension)).astype(np.float32)
+    fitted = fit(rows, rows[0] + 1.0, noise_energy=0.0, wanted=5)
+    whole = fitted.score(rows)
+    bounds = [0, *sorted(cuts), 100]
+    parts = np.concatenate([fitted.score(rows[low:high]) for low, high in pairwise(bounds)])
+    assert parts.tobytes() == whole.tobytes()
+    alone = np.array([fitted.score(rows[[place]])[0] for place in range(100)])
+    assert alone.tobytes() == whole.tobytes()
+
+
+# The draw.
+
+
+@settings(deadline=None)
+@given(
+    table=st.dictionaries(
+        st.one_of(st.integers(0, 50), st.integers(0, 10**12)), st.floats(-30, 30), min_size=1, max_size=40
+    ),
+    parts=st.integers(1, 6),
+    count=st.integers(0, 45),
+    key=st.integers(0, 2**256 - 1),
+    seed=st.integers(0, 99),
+)
+def test_draws_over_parts_in_any_order_merge_to_the_draw_over_all_rows(
+    table: dict[int, float], parts: int, count: int, key: int, seed: int
+) -> None:
+    coins = np.random.default_rng(seed)
+    numbers, scores = np.array(list(table), dtype=np.int64), np.array(list(table.values()))
+    whole = draw(scores, numbers, count, key=key)
+    shuffled = coins.permutation(len(numbers))
+    shards = np.array_split(shuffled, parts)
+    drawn = [draw(scores[shard], numbers[shard], count + int(coins.integers(3)), key=key) for shard in shards]
+    flat = merge(drawn, count)
+    nested = merge([merge(drawn[:2], count), merge(drawn[2:][::-1], count)], count)
+    assert len(whole) == min(count, len(table))
+    for merged in (flat, nested):
+        np.testing.assert_array_equal(merged.row_numbers, whole.row_numbers)
+        np.testing.assert_array_equal(merged.perturbed, whole.perturbed)
+
+
+def test_a_perturbed_score_is_the_score_plus_the_gumbel_noise_of_its_row_number() -> None:
+    """-log(-log(u)) with u from the stream ``tilt/perturbations`` of the owner's key, also far out in a table."""
+    numbers = [3, 10**12, 0, 2**62, 999_999_999_999, 17]
+    scores = [0.5, -1.0, 2.0, 0.0, 0.25, -3.0]
+    drawn = draw(scores, numbers, 6, key=12345)
+    expected = {
+        number: score - math.log(-math.log(reference_stream.uniform("tilt/perturbations", 12345, number)))
+        for number, score in zip(numbers, scores, strict=True)
+    }
+    assert drawn.row_numbers.tolist() == sorted(numbers, key=lambda number: -expected[number])
+    assert drawn.perturbed.tolist() == pytest.approx(sorted(expected.values(), reverse=True), rel=1e-12)
+
+
+def test_a_table_with_large_gaps_is_drawn_from_quickly() -> None:
+    """50000 numbers up to 10**12; one generator for each would take seconds, arithmetic takes a blink."""
+    numbers = np.unique(np.random.default_rng(0).integers(10**12, size=50_000))
+    scores = np.zeros(len(numbers))
+    whole = draw(scores, numbers, 20, key=1)
+    halves = [draw(scores[part], numbers[part], 20, key=1) for part in (slice(0, None, 2), slice(1, None, 2))]
+    np.testing.assert_array_equal(merge(halves, 20).row_numbers, whole.row_numbers)
+
+
+def test_ties_go_to_the_smaller_row_number() -> None:
+    equal = Draw(row_numbers=np.array([9, 4]), perturbed=np.array([1.0, 1.0]))
+    more = Draw(row_numbers=np.array([2, 7]), perturbed=np.array([1.0, 0.5]))
+    assert merge([equal, more], 2).row_numbers.tolist() == [2, 4]
+    assert merge([more, equal], 4).row_numbers.tolist() == [2, 4, 9, 7]
+
+
+def ordered_draw_law(scores: Sequence[float]) -> dict[tuple[int, int], float]:
+    """Two rows in order, without replacement: the first by its weight, the second by its weight among the others."""
+    weights = [math.exp(score) for score in scores]
+    total = sum(weights)
+    return {
+        (one, two): weights[one] / total * weights[two] / (total - weights[one])
+        for one, two in permutations(range(len(scores)), 2)
+    }
+
+
+SCORES = (0.0, 0.6, 1.2, 1.8)
+DRAWS = 5000
+
+
+@pytest.fixture(scope="module")
+def observed() -> dict[tuple[int, int], int]:
+    counts = dict.fromkeys(ordered_draw_law(SCORES), 0)
+    for key in range(DRAWS):
+        one, two = draw(SCORES, np.arange(4), 2, key=key).row_numbers.tolist()
+        counts[one, two] += 1
+    return counts
+
+
+def surprise(observed: dict[tuple[int, int], int], law: dict[tuple[int, int], float]) -> float:
+    """The p-value of a chi-square test."""
+    statistic = sum((observed[pair] - DRAWS * p) ** 2 / (DRAWS * p) for pair, p in law.items())
+    return float(chi2.sf(statistic, len(law) - 1))
+
+
+def test_draws_follow_the_law_of_sampling_one_by_one_without_replacement(
+    observed: dict[tuple[int, int], int],
+) -> None:
+    assert surprise(observed, ordered_draw_law(SCORES)) > 1e-9
+
+
+@pytest.mark.parametrize("strength", [0.7, 1.3])
+def test_draws_of_another_strength_would_be_noticed(observed: dict[tuple[int, int], int], strength: float) -> None:
+    assert surprise(observed, ordered_draw_law([strength * score for score in SCORES])) < 1e-9
+
+
+def test_a_key_decides_the_draw_and_zero_scores_draw_uniformly() -> None:
+    """10 of 50 rows, 600 keys: each row 120 ± 10 times; 6.8 deviations for the largest of fifty."""
+    counts = np.zeros(50)
+    for key in range(600):
+        counts[draw(np.zeros(50), np.arange(50), 10, key=key).row_numbers] += 1
+    assert counts.sum() == 6000
+    assert np.abs(counts - 120).max() < 6.8 * math.sqrt(600 * 0.2 * 0.8)
+
+
+def test_drawing_from_nothing_or_nothing_from_rows_is_an_empty_draw() -> None:
+    assert len(draw([], [], 3, key=0)) == 0
+    assert len(draw([1.0, 2.0], [0, 1], 0, key=0)) == 0
+    assert len(merge([], 3)) == 0
+    assert len(merge([draw([], [], 3, key=0), draw([1.0], [5], 3, key=0)], 3)) == 1
+
+
+def test_a_tilted_draw_has_a_mean_close_to_the_release() -> None:
+    """The point of it all: of 400 rows drawn, the tilt brings the mean features ten times closer (squared)."""
+    rows = owner_that_can()
+    fitted = fit(rows, TARGET, noise_energy=0.0, wanted=400)
+    distances = []
+    for scores in (fitted.score(rows), np.zeros(len(rows))):
+        drawn = draw(scores, np.arange(len(rows)), 400, key=11)
+        distances.append(float(((rows[drawn.row_numbers].mean(axis=0) - TARGET) ** 2).sum()))
+    assert distances[0] < 0.1 * distances[1]
+
+
+# What is refused.
+
+
+def test_a_row_in_two_parts_is_refused() -> None:
+    part = draw([1.0, 2.0], [3, 4], 2, key=0)
+    with pytest.raises(InvalidArgument, match="one part only"):
+        merge([part, part], 2)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, True, None])
+def test_an_impossible_number_of_rows_is_refused(count: int) -> None:
+    part = draw([1.0, 2.0], [3, 4], 2, key=0)
+    with pytest.raises(InvalidArgument) as merging:
+        merge([part], count)
+    with pytest.raises(InvalidArgument) as drawing:
+        draw([1.0], [0], count, key=0)
+    assert merging.value.argument == drawing.value.argument == "count"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        ([0], "length 1"),
+        ([0, -5], "-5"),
+        ([0.0, 1.0], "(2,)"),
+        ([[0, 1]], "(1, 2)"),
+        ([[0], [1, 2]], "list"),
+        (["a", "b"], "(2,)"),
+        (np.array([0, 2**63], dtype=np.uint64), str(2**63)),
+    ],
+)
+def test_row_numbers_that_are_none_are_refused(numbers: list[int], shown: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        draw([1.0, 2.0], numbers, 2, key=0)
+    assert caught.value.argument == "row_numbers"
+    assert shown in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [-1, 2**256, 0.5, True, None])
+def test_a_key_that_is_no_256_bit_number_is_refused(key: int) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        draw([1.0], [0], 1, key=key)
+    assert caught.value.argument == "key"
+
+
+@pytest.mark.parametrize(
+    ("changed", "argument"),
+    [
+        ({"released": [1.0]}, "released"),
+        ({"released": [1.0, math.nan]}, "released"),
+        ({"own_mean": [[1.0, 2.0]]}, "own_mean"),
+        ({"noise_energy": -0.1}, "noise_energy"),
+        ({"noise_energy": math.inf}, "noise_energy"),
+        ({"wanted": 0}, "wanted"),
+        ({"population": 2}, "population"),
+        ({"feature_blocks": []}, "feature_blocks"),
+        ({"feature_blocks": [np.zeros((0, 2))]}, "feature_blocks"),
+        ({"feature_blocks": [np.zeros((3, 5))]}, "feature_blocks"),
+        ({"feature_blocks": [np.zeros(2)]}, "feature_blocks"),
+        ({"feature_blocks": [[["a", "b"]]]}, "feature_blocks"),
+        ({"feature_blocks": [[[math.nan, 0.0]]]}, "feature_blocks"),
+    ],
+)
+def test_a_fit_on_impossible_arguments_is_refused(changed: dict[str, object], argument: str) -> None:
+    good: dict[str, object] = {
+        "feature_blocks": [np.eye(2), np.zeros((1, 2))],
+        "released": [1.0, 0.0],
+        "own_mean": [0.3, 0.3],
+        "noise_energy": 0.0,
+        "wanted": 2,
+    }
+    fit_blocks(**good)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument) as caught:
+        fit_blocks(**(good | changed))  # type: ignore[arg-type]
+    assert caught.value.argument == argument

@@ -1,0 +1,97 @@
+"""Weights are the optimum of their convex problem."""
+
+import naive_twins
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.weights import weights
+
+
+def kkt_violation(
+    rows: NDArray[np.float64], target: NDArray[np.float64], found: NDArray[np.float64], gamma: float
+) -> float:
+    """How far weights are from optimal: half the gradient is ``K w - a``; no weighted row may be worse than any row.
+
+    For a convex problem on the simplex ``w.g - min g`` (g the gradient) bounds how much better the optimum is.
+    """
+    kernel = naive_twins.kernel_matrix(rows, rows, gamma=gamma)
+    gradient = 2 * (kernel @ found - naive_twins.kernel_matrix(rows, target, gamma=gamma).mean(axis=1))
+    return float(found @ gradient - gradient.min())
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    selected=st.integers(1, 30),
+    target=st.integers(1, 30),
+    columns=st.integers(1, 4),
+    gamma=st.floats(0.01, 10),
+    copies=st.booleans(),
+)
+def test_weights_meet_the_optimality_conditions(
+    seed: int, selected: int, target: int, columns: int, gamma: float, copies: bool
+) -> None:
+    coins = np.random.default_rng(seed)
+    rows, wanted = coins.normal(size=(selected, columns)), coins.normal(size=(target, columns))
+    if copies:
+        rows = rows[coins.integers(len(rows), size=len(rows))]
+    found = weights(rows, wanted, gamma=gamma)
+    assert found.min() >= 0.0
+    assert found.sum() == pytest.approx(1.0, abs=1e-12)
+    # The jitter of 1e-9 on the diagonal moves the optimum by no more than that in squared MMD.
+    assert kkt_violation(rows, wanted, found, gamma) < 1e-7
+
+
+def test_weights_beat_every_random_point_of_the_simplex_and_equal_weights() -> None:
+    coins = np.random.default_rng(5)
+    rows, target = coins.normal(size=(12, 3)), coins.normal(0.5, 0.7, size=(60, 3))
+    best = squared_mmd(rows, target, gamma=0.4, weights=weights(rows, target, gamma=0.4))
+    others = [squared_mmd(rows, target, gamma=0.4)]
+    for concentration in (0.05, 0.3, 1.0):
+        points = coins.dirichlet(np.full(12, concentration), size=200)
+        others += [squared_mmd(rows, target, gamma=0.4, weights=point) for point in points]
+    assert best <= min(others) + 1e-9
+    assert best < 0.9 * others[0]
+
+
+def test_a_known_optimum_is_found() -> None:
+    """Selected rows {0, 9, 50}, target two copies of 0 and one of 9: weights 2/3, 1/3, 0 give a discrepancy of 0."""
+    found = weights([[0.0], [9.0], [50.0]], [[0.0], [0.0], [9.0]], gamma=1.0)
+    np.testing.assert_allclose(found, [2 / 3, 1 / 3, 0], atol=1e-6)
+
+
+def test_one_row_has_all_the_weight_even_where_it_is_out_of_reach() -> None:
+    assert weights([[3.0, 4.0]], [[0.0, 0.0]], gamma=0.1).tolist() == [1.0]
+    assert weights([[1e6]], [[0.0]], gamma=1.0).tolist() == [1.0]
+
+
+def test_copies_of_a_row_share_what_the_row_alone_would_get() -> None:
+    rows, target = np.array([[0.0], [1.5]]), np.array([[0.2], [0.4], [1.0]])
+    alone = weights(rows, target, gamma=1.0)
+    shared = weights(rows[[0, 1, 0, 0, 1]], target, gamma=1.0)
+    assert shared[[0, 2, 3]].sum() == pytest.approx(alone[0], abs=1e-5)
+    assert shared[[1, 4]].sum() == pytest.approx(alone[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [1e-8, 1e-4, 50.0, 1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_very_wide_and_very_narrow_kernels_stay_optimal(gamma: float, dtype: type[np.floating]) -> None:
+    coins = np.random.default_rng(6)
+    rows = coins.normal(size=(80, 3)).astype(dtype)
+    rows[40:60] = rows[:20]
+    target = coins.normal(size=(50, 3)).astype(dtype)
+    found = weights(rows, target, gamma=gamma)
+    assert np.isfinite(found).all()
+    assert found.sum() == pytest.approx(1.0)
+    assert kkt_violation(rows.astype(np.float64), target.astype(np.float64), found, gamma) < 1e-7
+
+
+def test_several_hundred_rows_with_copies_are_solved() -> None:
+    coins = np.random.default_rng(7)
+    pool = coins.normal(size=(150, 5))
+    rows, target = pool[coins.integers(150, size=400)], coins.normal(0.3, 1, size=(100, 5))
+    assert kkt_violation(rows, target, weights(rows, target, gamma=0.1), 0.1) < 1e-7

@@ -1,0 +1,76 @@
+"""What users may rely on; a change here is a change of the public interface and belongs into the changelog."""
+
+import importlib
+import inspect
+import re
+
+import likeset
+from likeset import errors
+from likeset.errors import InvalidArgument, LikesetError
+
+PUBLIC = ["errors", "squared_mmd"]
+
+SIGNATURES = {
+    "likeset.squared_mmd": "(a, b, *, gamma, weights)",
+    "likeset.geometry.discrepancy.marginal_gain": "(candidates, summary, target, *, gamma)",
+    "likeset.geometry.discrepancy.objective": "(summary, target, *, gamma)",
+    "likeset.geometry.discrepancy.submodularity_margin": "(rows, *, gamma)",
+    "likeset.geometry.features.FourierFeatures": "(columns, dimension, gamma, seed, kind)",
+    "likeset.geometry.greedy.match": "(pool, target, size, *, gamma, method, features, coins, progress)",
+    "likeset.geometry.greedy.uniform": "(owner_sizes, size, *, coins)",
+    "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",
+    "likeset.geometry.refine.swap": "(pool, target, selected, *, gamma, passes)",
+    "likeset.geometry.tilt.draw": "(scores, row_numbers, count, *, key)",
+    "likeset.geometry.tilt.fit": "(features, released, *, noise_energy, wanted, population)",
+    "likeset.geometry.tilt.fit_blocks": "(feature_blocks, released, *, own_mean, noise_energy, wanted, population)",
+    "likeset.geometry.tilt.merge": "(draws, count)",
+    "likeset.geometry.weights.weights": "(selected, target, *, gamma)",
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(likeset.__all__) == PUBLIC
+    assert all(hasattr(likeset, name) for name in likeset.__all__)
+
+
+def test_importing_star_brings_the_public_names_only() -> None:
+    names: dict[str, object] = {}
+    exec("from likeset import *", names)  # noqa: S102 - a star import is only possible at the top of a module
+    assert sorted(set(names) - {"__builtins__"}) == PUBLIC
+
+
+def test_the_version_is_a_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", likeset.__version__)
+
+
+def test_arguments_have_the_names_and_the_order_that_callers_write() -> None:
+    for path, expected in SIGNATURES.items():
+        module, name = path.rsplit(".", 1)
+        parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters.values()
+        words = [parameter.name for parameter in parameters]
+        keyword_only = [place for place, one in enumerate(parameters) if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        if keyword_only:
+            words.insert(keyword_only[0], "*")
+        assert f"({', '.join(words)})" == expected, path
+
+
+def test_every_exception_is_exported_and_has_one_root() -> None:
+    """A caller who catches LikesetError catches everything that likeset raises on purpose."""
+    classes = {name: item for name, item in vars(errors).items() if inspect.isclass(item)}
+    assert sorted(classes) == sorted(errors.__all__)
+    assert all(issubclass(item, LikesetError) for item in classes.values())
+    assert issubclass(InvalidArgument, ValueError)
+
+
+def test_the_tree_in_the_docstring_of_errors_shows_every_exception_under_its_parent() -> None:
+    assert errors.__doc__ is not None
+    drawn: dict[str, str] = {}
+    path: list[str] = []
+    for line in errors.__doc__.splitlines():
+        found = re.match(r"    ([│ ]*(?:[├└]── )?)([A-Z]\w+)", line)
+        if found:
+            depth = len(found.group(1)) // 4
+            path = [*path[:depth], found.group(2)]
+            drawn[found.group(2)] = path[depth - 1] if depth else "Exception"
+    actual = {name: getattr(errors, name).__bases__[0].__name__ for name in errors.__all__}
+    assert drawn == actual
