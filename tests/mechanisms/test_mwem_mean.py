@@ -145,6 +145,7 @@ def test_the_plan_costs_what_the_papers_schedule_costs() -> None:
     assert plan.event == steps.event(plan.quantity)
 
 
+@settings(deadline=None)
 @given(tilt=st.floats(-1e6, 1e6), dimension=st.integers(1, 300))
 def test_grid_mean_is_the_sum_over_the_grid(tilt: float, dimension: int) -> None:
     grid = np.arange(-dimension, dimension + 1) / dimension

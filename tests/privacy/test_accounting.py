@@ -211,6 +211,7 @@ def test_a_pure_account_refuses_gaussian_noise() -> None:
     assert Filter.empty(relation=REPLACE, delta=0.0).add(_gaussian(8.0)).epsilon == math.inf
 
 
+@settings(deadline=None)
 @given(rho=st.floats(1e-6, 5), delta=st.floats(1e-12, 0.1))
 def test_epsilon_of_rho_is_near_the_best_order(rho: float, delta: float) -> None:
     """No order does better by more than a thousandth; and the simpler textbook bound is never smaller."""
