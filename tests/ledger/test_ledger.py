@@ -161,6 +161,37 @@ class TestViews:
         assert spent[alone] == pytest.approx(0.1, rel=CLOSE)
         assert spent[TARGET] == pytest.approx(math.log1p(math.exp(0.1)), rel=CLOSE)
 
+    def test_the_price_for_one_owner_holds_only_while_nothing_follows(self, ledger: Ledger) -> None:
+        """Later releases may depend on who else was asked: 0.1 becomes log(1 + e^0.1) = 0.744, beside 0.2."""
+        alone = View.owners("target", among=["a"])
+        ledger.set_limit(alone, limit())
+        ledger.set_limit(TARGET, limit(2.0))
+        for_one = ThresholdAuction(0.1, Observer.ONE_OWNER, rounds=1, summary_released=False)
+        for_all = ThresholdAuction(0.1, Observer.COALITION, rounds=1, summary_released=False)
+        joint = math.log1p(math.exp(0.1))
+
+        def spent() -> float | None:
+            return {account.view: account.epsilon for account in ledger.accounts()}[alone]
+
+        ledger.reserve(TARGET, for_all, request=ask(), also=[(alone, for_one)])
+        ledger.reserve(TARGET, events.NoRelease(), request=ask(1))
+        assert spent() == pytest.approx(0.1, rel=CLOSE)
+        ledger.reserve(TARGET, laplace(0.2), request=ask(2))
+        assert spent() == pytest.approx(joint + 0.2)
+        with pytest.raises(errors.BudgetExceeded, match="a sees target"):
+            ledger.reserve(TARGET, for_all, request=ask(3), also=[(alone, for_one)])
+
+    def test_nothing_is_recorded_that_could_not_be_read_again(self, ledger: Ledger) -> None:
+        """A price for one owner on the curator's account, which has no epsilon to check it against."""
+        for_one = ThresholdAuction(0.1, Observer.ONE_OWNER, rounds=1, summary_released=False)
+        head = ledger.head()
+        with pytest.raises(errors.ChargeRefused):
+            ledger.reserve(CURATOR, for_one, request=ask())
+        with ledger._log.writing() as (_, append), pytest.raises(errors.ChargeRefused):
+            append("commit", ask().key, {"reservation": 99, "digest": ""})
+        assert ledger.verify().ok
+        assert ledger.head() == head
+
     def test_an_account_opened_later_counts_what_it_heard_earlier(self, ledger: Ledger) -> None:
         ledger.reserve(TARGET, laplace(0.25), request=ask())
         late = View.owners("target", among=["late"])

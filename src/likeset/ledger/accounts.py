@@ -8,7 +8,7 @@ filter over all charges ever reserved, and rows disclosed, by addition.
 from dataclasses import dataclass
 
 from likeset.errors import BudgetExceeded, UnprovenPart
-from likeset.ledger.charges import Charge, Limit, proven_part, unproven_parts
+from likeset.ledger.charges import Charge, Limit, as_followed, proven_part, unproven_parts
 from likeset.privacy import accounting
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
@@ -54,6 +54,8 @@ class Tally:
         self._filter: accounting.Filter | None = None
         if limit.relation is not None and limit.delta is not None:
             self._filter = accounting.Filter.empty(relation=limit.relation, delta=limit.delta)
+        # What is spent once something follows: a price for a single owner holds only for what comes last.
+        self._followed = self._filter
         self._rows = 0
         self._charges = 0
         self._unproven: set[str] = set()
@@ -66,7 +68,8 @@ class Tally:
     def copy(self) -> "Tally":
         """The same sum, to add to on trial."""
         twin = Tally(self._view, self._limit)
-        twin._filter, twin._rows, twin._charges = self._filter, self._rows, self._charges
+        twin._filter, twin._followed = self._filter, self._followed
+        twin._rows, twin._charges = self._rows, self._charges
         twin._unproven = set(self._unproven)
         return twin
 
@@ -74,8 +77,10 @@ class Tally:
         """Count a charge, whether or not the limit allows it."""
         for event in charge.cost_to(self._view):
             self._unproven.update(name for name, _ in unproven_parts(event))
-            if self._filter is not None:
-                self._filter = self._filter.add(proven_part(event))
+            part = proven_part(event)
+            if self._followed is not None and self._followed.add(part) != self._followed:  # not free
+                self._filter = self._followed.add(part)
+                self._followed = self._followed.add(as_followed(part))
         self._rows += charge.rows
         self._charges += 1
 
@@ -94,19 +99,20 @@ class Tally:
         Raises:
             BudgetExceeded: too much epsilon, or too many rows.
             UnprovenPart: a part without a proof that the limit does not accept by name.
+            ChargeRefused: a price that was made for a single owner, on an account of several.
         """
         if self._rows + charge.rows > self._limit.rows:
             raise BudgetExceeded(
                 str(self._view), spent=self._rows, requested=charge.rows, limit=self._limit.rows, unit="rows"
             )
+        after = self.copy()
+        after.add(charge)
         if self._limit.epsilon is None or self._filter is None:
             return
         for event in charge.cost_to(self._view):
             for name, reason in unproven_parts(event):
                 if name not in self._limit.accept_unproven:
                     raise UnprovenPart(name, f"{reason} (account: {self._view})")
-        after = self.copy()
-        after.add(charge)
         if after._filter is not None and not after._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING):
             alone = Tally(self._view, self._limit)
             alone.add(charge)

@@ -1,7 +1,7 @@
 """What a charge costs to whom, and how much an account may spend."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from likeset.arguments import count, positive
@@ -12,7 +12,7 @@ from likeset.privacy.guarantee import checked_delta
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View, checked_name
 
-__all__ = ["Charge", "Limit", "proven_part", "unproven_parts"]
+__all__ = ["Charge", "Limit", "as_followed", "proven_part", "unproven_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,28 @@ def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:
 
 def proven_part(event: Event) -> Event:
     """The event without the parts that have no proof; whole, if it has none of those."""
+    if isinstance(event, events.ThresholdAuction) and not accounting.obstacles(event):
+        return event
     if not accounting.obstacles(event):
-        return event  # a plan fixed in advance has a better price than its steps one by one
-    return events.Composition(tuple(leaf for leaf in _leaves(event) if not accounting.obstacles(leaf)))
+        return as_followed(event)  # whole: a plan fixed in advance has a better price than its steps one by one
+    return as_followed(events.Composition(tuple(leaf for leaf in _leaves(event) if not accounting.obstacles(leaf))))
+
+
+def as_followed(event: Event) -> Event:
+    """The event as it has to be priced once another release follows.
+
+    What a single owner hears of a threshold auction is cheap only as long as nothing that it hears later depends on
+    who else was asked.
+    """
+    match event:
+        case events.ThresholdAuction():
+            return replace(event, observer=events.Observer.COALITION)
+        case events.Composition():
+            return events.Composition(tuple(as_followed(part) for part in event.events))
+        case events.Repeated():
+            return events.Repeated(as_followed(event.event), event.times)
+        case _:
+            return event
 
 
 def _leaves(event: Event) -> Iterator[Event]:

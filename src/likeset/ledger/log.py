@@ -2,13 +2,14 @@
 
 import secrets
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from likeset.errors import LedgerTampered, LedgerUnreadable
+from likeset.errors import ChargeRefused, LedgerTampered, LedgerUnreadable
 from likeset.ledger.books import FORMAT, Books
 from likeset.ledger.chain import START, Entry, Head, Problem, canonical, check, link
 from likeset.ledger.store import Layout, Store
@@ -80,12 +81,13 @@ class Log:
         self.path = path
         self._now = now
         self._books = Books()
+        self._lock = threading.RLock()
         self._store = Store(path, layout=_LAYOUT, read_only=read_only, patience=patience, fill=self._write_first_entry)
 
     @contextmanager
     def reading(self) -> Iterator[Books]:
         """The books as they are now."""
-        with self._store.reading() as connection:
+        with self._lock, self._store.reading() as connection:
             self._catch_up(connection)
             yield self._books
 
@@ -93,23 +95,35 @@ class Log:
     def writing(self) -> Iterator[tuple[Books, Append]]:
         """The books, which nobody else can change meanwhile, and a way to append to them.
 
-        What is appended is durable when the block ends, and undone if it raises; at most one entry per block,
-        because the books take it in only with the next look.
+        What is appended is durable when the block ends, and undone if it raises. Nothing is appended that the
+        books would not take in again.
         """
-        with self._store.writing() as connection:
-            self._catch_up(connection)
+        with self._lock:
+            known = self._books.head
+            try:
+                with self._store.writing() as connection:
+                    self._catch_up(connection)
+                    known = self._books.head
 
-            def append(kind: str, key: str, document: dict[str, Any]) -> Entry:
-                body = canonical({**document, "at": self._now()})
-                entry = link(self._books.head, kind=kind, key=key, body=body)
-                _insert(connection, entry)
-                return entry
+                    def append(kind: str, key: str, document: dict[str, Any]) -> Entry:
+                        body = canonical({**document, "at": self._now()})
+                        entry = link(self._books.head, kind=kind, key=key, body=body)
+                        problem = self._books.apply(entry)
+                        if problem is not None:
+                            self._books = Books()
+                            raise ChargeRefused(f"ledger {self.path}: {problem}")
+                        _insert(connection, entry)
+                        return entry
 
-            yield self._books, append
+                    yield self._books, append
+            except BaseException:
+                if self._books.head != known:
+                    self._books = Books()  # they may be ahead of the file
+                raise
 
     def entries(self) -> tuple[Entry, ...]:
         """Every entry, oldest first."""
-        with self._store.reading() as connection:
+        with self._lock, self._store.reading() as connection:
             self._catch_up(connection)
             return tuple(Entry(*row) for row in connection.execute(f"{_SELECT} ORDER BY number"))
 
