@@ -80,12 +80,7 @@ class FourierFeatures:
         The features are a view of a buffer that the next tile overwrites: fresh memory for every tile would cost
         more than the mathematics.
         """
-        if rows.shape[1] != self.columns:
-            raise InvalidArgument(
-                "rows",
-                f"array of shape {rows.shape}",
-                f"must have {self.columns} columns, as the feature map has",
-            )
+        self._check_columns(rows)
         tile = np.zeros((TILE_ROWS, self.columns), dtype=np.float32)
         angles, waves = (np.empty((TILE_ROWS, len(self._phases)), dtype=np.float32) for _ in range(2))
         features = np.empty((TILE_ROWS, self.dimension), dtype=np.float32)
@@ -96,6 +91,15 @@ class FourierFeatures:
             np.matmul(tile, self._frequencies, out=angles)
             self._wave(angles, waves, out=features)
             yield place, features[within]
+
+    def of_few(self, rows: ArrayLike) -> NDArray[np.float32]:
+        """Features of a few rows without the work of a whole tile; the last bits may differ from those of a tile."""
+        array = arguments.matrix("rows", rows)
+        self._check_columns(array)
+        angles = array.astype(np.float32) @ self._frequencies
+        features = np.empty((len(array), self.dimension), dtype=np.float32)
+        self._wave(angles, np.empty_like(angles), out=features)
+        return features
 
     def mean(self, rows: ArrayLike) -> NDArray[np.float64]:
         """The mean feature vector of ``rows``."""
@@ -119,6 +123,14 @@ class FourierFeatures:
         # The probe's scale cancels gamma from the angles, so gamma itself is part of what is compared.
         header = f"{self.kind}/{self.columns}/{self.dimension}/{float(self.gamma):.9e}/"
         return hashlib.sha256(header.encode() + rounded.astype("<f8").tobytes()).hexdigest()[:16]
+
+    def _check_columns(self, rows: Rows) -> None:
+        if rows.shape[1] != self.columns:
+            raise InvalidArgument(
+                "rows",
+                f"array of shape {rows.shape}",
+                f"must have {self.columns} columns, as the feature map has",
+            )
 
     def _wave(self, angles: NDArray[np.float32], waves: NDArray[np.float32], *, out: NDArray[np.float32]) -> None:
         """Cosines (and sines) of the angles, scaled; ``waves`` is scratch space that keeps the slow part contiguous."""

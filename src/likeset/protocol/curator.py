@@ -84,6 +84,10 @@ class Curator(Party):
         """What it means for the run that an owner did not answer a step."""
         self.absent.add(owner)
 
+    def _is_late(self, message: Message) -> bool:
+        """Whether a message that nobody waits for answers a step that is over, and is discarded."""
+        return message.sender in self.absent
+
     def _step(self) -> Sequence[Message]:
         """All answers of the current step are in: what comes next."""
         raise NotImplementedError
@@ -93,7 +97,7 @@ class Curator(Party):
             return self._take_target(message, message.body)
         if message.sender not in self.terms.owners:
             raise IllegalMessage(f"{self._named(message)}: its sender is not among the owners")
-        if message.sender not in self._waiting and message.sender in self.absent | {flag.owner for flag in self.flags}:
+        if message.sender not in self._waiting and self._is_late(message):
             self.late += 1
             return ()
         if message.sender not in self._waiting:

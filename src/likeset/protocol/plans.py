@@ -1,21 +1,34 @@
 """What a run will do to whose rows, and what that costs each view: from the terms alone, before any row is read."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
 from likeset.privacy import accounting, schedules
-from likeset.privacy.calibration import mwem_epsilon
-from likeset.privacy.events import Event, NoRelease, Observer, Simulated, Unbounded
+from likeset.privacy.calibration import least_noise, mwem_epsilon
+from likeset.privacy.events import Event, Gaussian, NoRelease, Observer, Repeated, Simulated, Unbounded
 from likeset.privacy.guarantee import Guarantee
-from likeset.privacy.relation import Norm, RowSum
+from likeset.privacy.relation import Norm, RowSum, SelectionSum
 from likeset.privacy.view import View
 from likeset.protocol.terms import SUMMARY_RELEASE, Terms
 
-__all__ = ["PlannedView", "TargetPlan", "auction_plan", "planned_views", "target_plan"]
+__all__ = [
+    "CONJECTURED_CHANGES",
+    "PlannedView",
+    "TargetPlan",
+    "auction_plan",
+    "planned_views",
+    "summary_plan",
+    "target_plan",
+]
+
+CONJECTURED_CHANGES = 2
+"""Rows of the summary that one replaced row can change, with everyone asked and the pool: no more was ever found."""
 
 TargetPlan = gaussian_mean.Plan | mwem_mean.Plan
 
+_LATER_ITERATIONS = 5  # as in the paper's experiments
 _CLEAR_ROWS = "rows are seen in the clear"
 _HASHED_ROWS = "hashes of rows are seen: distances between them are no secret"
 
@@ -37,6 +50,7 @@ class PlannedView:
     rows: int
 
 
+@lru_cache(maxsize=64)
 def target_plan(terms: Terms) -> TargetPlan | None:
     """The one release of the target's mean; none where offers are uniform."""
     if terms.offers == "uniform":
@@ -53,7 +67,7 @@ def target_plan(terms: Terms) -> TargetPlan | None:
         )
     steps = _paper_schedule(terms).target if terms.schedule else None
     quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=terms.rows_per_unit)
-    iterations = steps.iterations if steps else int(terms.kernel.dimension**1.5)
+    iterations = steps.iterations if steps else _first_iterations(terms)
     epsilon = (
         steps.epsilon
         if steps
@@ -93,6 +107,78 @@ def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> aucti
         rounds=rounds,
         accept_unproven=terms.accept_unproven,
     )
+
+
+@lru_cache(maxsize=64)
+def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
+    """The release of the summary's mean in a round of ``interactive``; none where there is nothing to release.
+
+    Neighbouring owners' rows may change ``CONJECTURED_CHANGES`` rows of a summary: a conjecture, not a proof, and so
+    never counted as more than that. The paper's schedules count one.
+    """
+    size = terms.seed_rows + round_number - 1
+    if terms.summary_release == "none" or size == 0:
+        return None
+    if terms.summary_release == "gaussian":
+        quantity = gaussian_mean.selected_unit_rows(CONJECTURED_CHANGES)
+        return gaussian_mean.Plan(
+            quantity=quantity,
+            size=size,
+            dimension=terms.kernel.dimension,
+            sigma=_split_sigma(terms),
+            relation=terms.relation,
+        )
+    steps = _paper_schedule(terms).summary(round_number) if terms.schedule else _split_steps(terms, round_number)
+    return mwem_mean.plan_selection(
+        size=size,
+        dimension=terms.kernel.dimension,
+        epsilon=steps.epsilon,
+        iterations=steps.iterations,
+        rows=1 if terms.schedule else CONJECTURED_CHANGES,
+        relation=terms.relation,
+    )
+
+
+@lru_cache(maxsize=64)
+def _split_sigma(terms: Terms) -> float:
+    """One scale of noise for all rounds, so that together they stay within the budget."""
+    quantity = gaussian_mean.selected_unit_rows(CONJECTURED_CHANGES)
+    return least_noise(
+        lambda sigma: Repeated(
+            Gaussian(
+                sigma=sigma,
+                quantity=quantity,
+                coordinates=terms.kernel.dimension,
+                spacing=gaussian_mean.SPACING,
+            ),
+            terms.size,
+        ),
+        relation=terms.relation,
+        epsilon=terms.owner_budget.epsilon,
+        delta=terms.owner_budget.delta,
+        start=quantity.sensitivity(terms.relation) / terms.owner_budget.epsilon,
+    )
+
+
+@lru_cache(maxsize=64)
+def _split_epsilon(terms: Terms) -> float:
+    return mwem_epsilon(
+        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=CONJECTURED_CHANGES),
+        iterations=_first_iterations(terms) + _LATER_ITERATIONS * (terms.size - 1),
+        relation=terms.relation,
+        epsilon=terms.owner_budget.epsilon,
+        delta=terms.owner_budget.delta,
+    )
+
+
+def _split_steps(terms: Terms, round_number: int) -> schedules.Steps:
+    """The same epsilon in every step of every round, within the budget."""
+    iterations = _first_iterations(terms) if round_number == 1 else _LATER_ITERATIONS
+    return schedules.Steps(iterations=iterations, epsilon=_split_epsilon(terms))
+
+
+def _first_iterations(terms: Terms) -> int:
+    return int(terms.kernel.dimension**1.5)
 
 
 def planned_views(terms: Terms, *, simulated: bool = False) -> tuple[PlannedView, ...]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.geometry.greedy import Progress, match, match_hashed
-from likeset.geometry.kernels import kernel_means, median_gamma
+from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.weights import weights
 
 __all__ = ["Selected", "Selection"]
@@ -57,6 +57,19 @@ class Selection:
             squared_mmds=np.maximum(0.0, within_target - found.objectives),
         )
 
+    def judge(self, rows: Rows, target: Rows) -> Selected:
+        """Rows that were selected otherwise, in their order: what each was worth under the exact kernel."""
+        gamma = self.kernel_width(target)
+        attraction = kernel_means(rows.astype(np.float64), target, gamma=gamma)
+        kernel = rbf_kernel(rows.astype(np.float64), rows, gamma=gamma)
+        return _judged(attraction, kernel, float(kernel_means(target.astype(np.float64), target, gamma=gamma).mean()))
+
+    def judge_hashed(self, rows: Rows, target: Rows) -> Selected:
+        """The same by inner products of hashes."""
+        mean = target.mean(axis=0, dtype=np.float64)
+        wide = rows.astype(np.float64)
+        return _judged(wide @ mean, wide @ wide.T, float(mean @ mean))
+
     def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
         """Greedy on inner products of hashes."""
         found = match_hashed(pool, target, min(size, len(pool)), progress=progress)
@@ -67,3 +80,17 @@ class Selection:
             gains=found.gains,
             squared_mmds=np.maximum(0.0, float(mean @ mean) - found.objectives),
         )
+
+
+def _judged(attraction: NDArray[np.float64], kernel: Rows, within_target: float) -> Selected:
+    """Gains and squared MMDs of picks in a given order, from their kernel with the target and with one another."""
+    number = np.arange(1, len(attraction) + 1)
+    repulsion = np.tril(kernel, k=-1).sum(axis=1)  # of each pick with those before it
+    pairs = np.cumsum(2.0 * repulsion + np.diag(kernel))
+    objectives = 2.0 * np.cumsum(attraction) / number - pairs / number**2
+    return Selected(
+        indices=np.arange(len(attraction)),
+        weights=np.full(len(attraction), 1.0 / len(attraction)),
+        gains=attraction - repulsion / number,
+        squared_mmds=np.maximum(0.0, within_target - objectives),
+    )

@@ -109,6 +109,7 @@ class Terms:
         auction_epsilon: of one use of the auction; 0 with ``everyone``.
         auction_offset: with ``threshold``, about how many owners are asked; 0 otherwise.
         summary_release: what ``interactive`` tells owners about the summary so far: ``none``, ``gaussian``, ``mwem``.
+        seed_rows: how many public rows start the summary of ``interactive``; never owners' rows.
         schedule: the paper's schedule by name for ``mwem``; empty where the budget is split for the user.
         price_per_row: what an owner is paid for each row disclosed; depends on nobody else's data.
         accept_unproven: names of parts without a proof that all parties accept.
@@ -139,6 +140,7 @@ class Terms:
     auction_epsilon: float
     auction_offset: int
     summary_release: Literal["none", "gaussian", "mwem"]
+    seed_rows: int
     schedule: str
     price_per_row: float
     accept_unproven: tuple[str, ...]
@@ -168,6 +170,7 @@ class Terms:
         arguments.count("rows_per_unit", self.rows_per_unit)
         arguments.one_of("auction", self.auction, ("everyone", "threshold", "paper"))
         arguments.one_of("summary_release", self.summary_release, ("none", "gaussian", "mwem"))
+        arguments.count("seed_rows", self.seed_rows, least=0)
         arguments.one_of("schedule", self.schedule, ("", *SCHEDULES))
         arguments.positive("price_per_row", self.price_per_row, zero=True)
         _ = self.kernel.features()
@@ -181,6 +184,12 @@ class Terms:
             )
         if self.protocol == "interactive" and self.offers == "uniform":
             raise InvalidArgument("offers", "uniform", "is of the sealed protocol; interactive needs a target release")
+        if self.hashing is not None and self.summary_release != "none":
+            raise InvalidArgument(
+                "summary_release", self.summary_release, "needs rows; a curator who sees hashes only can release none"
+            )
+        if self.summary_release != "none" and not self.schedule and self.owner_budget.epsilon == 0.0:
+            raise InvalidArgument("owner_budget", 0.0, "allows no release of the summary; use summary_release='none'")
         if self.offers == "tilted" and self.target_budget.epsilon == 0.0:
             raise InvalidArgument("epsilon", 0.0, "allows no release of the target; use offers='uniform'")
         uses_paper_release = self.summary_release == "mwem" or bool(self.schedule)

@@ -1,0 +1,336 @@
+"""``interactive``: the paper's Algorithm 3, round by round.
+
+Each round the curator may release something about the summary so far; every owner bids its best remaining row; an
+auction decides who is asked for it; the best row of those obtained and not used yet joins the summary. With the default
+options (everyone is asked, nothing is released about the summary) it is fully proven; the paper's own options are
+there by name and have no proof.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.geometry.features import FourierFeatures
+from likeset.ledger import Ledger, Request
+from likeset.mechanisms import auction, gaussian_mean, mwem_mean
+from likeset.privacy.events import Event, NoRelease, Simulated, Unbounded
+from likeset.privacy.noise import Noise
+from likeset.privacy.view import View
+from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.messages import Asked, Bid, Message, Offer, SummaryRelease, Target, TargetRelease, Vector
+from likeset.protocol.owner import Owner, Scan
+from likeset.protocol.party import CURATOR
+from likeset.protocol.plans import auction_plan, summary_plan
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import Terms
+
+__all__ = ["InteractiveCurator", "InteractiveOwner"]
+
+_BID_TOLERANCE = 1e-4
+"""How far a row may be from its bid: both sides compute in float32."""
+
+
+class InteractiveOwner(Owner):
+    """Bids its best remaining row in each round and sends it if asked.
+
+    It keeps the scores of all its rows and, when a release comes, updates them by the coordinates that changed: a
+    round costs rows times changed coordinates.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        name: str,
+        *,
+        scan: Scan,
+        key: int,
+        ledger: Ledger,
+        hashes: FourierFeatures | None = None,
+    ) -> None:
+        super().__init__(terms, name, scan=scan, key=key, hashes=hashes)
+        self._ledger = ledger
+        self._features: NDArray[np.float32] | None = None  # one line per coordinate: a release touches few of them
+        self._attraction = np.empty(0, dtype=np.float32)
+        self._repulsion = np.empty(0, dtype=np.float32)
+        self._summary_mean = np.zeros(terms.kernel.dimension)
+        self._round = 0
+        self._bid_row: int | None = None
+
+    def _handle(self, message: Message) -> Sequence[Message]:
+        if message.sender != CURATOR:
+            raise IllegalMessage(f"{self._named(message)}: an owner hears the curator only")
+        body = message.body
+        if isinstance(body, TargetRelease) and message.round == 0 and self._features is None:
+            return self._open(message, body.release)
+        if isinstance(body, SummaryRelease) and message.round == self._round + 1 <= self.terms.size:
+            return self._bid(message, body)
+        if isinstance(body, Asked) and message.round == self._round and self._bid_row is not None:
+            return self._answer(message, body)
+        raise IllegalMessage(f"{self._named(message)}: may not come now")
+
+    def _open(self, message: Message, release: Vector) -> Sequence[Message]:
+        if release.shape != (self.terms.kernel.dimension,) or not np.isfinite(release).all():
+            raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
+        # All rows that may leave in this run are charged at once, before the first of them can be asked for.
+        self._ledger.answer(
+            View.curator(self.name),
+            Unbounded("rows are seen by the curator"),
+            lambda: (b"open", None),
+            request=Request(self.terms.run, 0, f"{self.name}/rows", content=self._digest.encode()),
+            rows=self.terms.rows_per_owner,
+        )
+        features = self.terms.kernel.features()
+        lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
+        for first, rows in self._scan.blocks():
+            for place, hashed in features.blocks(rows, first_row=first):
+                lines[:, first + place.start : first + place.stop] = hashed.T
+        self._features = lines
+        self._attraction = release.astype(np.float32) @ lines
+        self._repulsion = np.zeros(self._scan.row_count, dtype=np.float32)
+        return ()
+
+    def _bid(self, message: Message, release: SummaryRelease) -> Sequence[Message]:
+        if self._features is None:
+            raise IllegalMessage(f"{self._named(message)}: comes before the release of the target")
+        changed = release.coordinates
+        if changed.shape != release.values.shape or not np.isfinite(release.values).all():
+            raise IllegalMessage(f"{self._named(message)}: does not have a value for each coordinate")
+        if len(changed) and (changed.min() < 0 or changed.max() >= len(self._summary_mean)):
+            raise IllegalMessage(f"{self._named(message)}: names a coordinate that does not exist")
+        if len(np.unique(changed)) != len(changed):
+            raise IllegalMessage(f"{self._named(message)}: names a coordinate twice")
+        if len(changed):
+            moved = (release.values - self._summary_mean[changed]).astype(np.float32)
+            self._repulsion += moved @ self._features[changed]
+            self._summary_mean[changed] = release.values
+        self._round = message.round
+        size = self.terms.seed_rows + message.round - 1
+        gains = self._attraction - np.float32(size / (size + 1)) * self._repulsion
+        best = int(np.argmax(gains)) if len(gains) else 0
+        if not len(gains) or not np.isfinite(gains[best]):
+            self._bid_row = None  # every row was sent
+            return (self._message(CURATOR, message.round, Bid(gain=float("nan"), handle=0)),)
+        self._bid_row = best
+        handle = int(self._handles(np.array([best]))[0])
+        return (self._message(CURATOR, message.round, Bid(gain=float(gains[best]), handle=handle)),)
+
+    def _answer(self, message: Message, body: Asked) -> Sequence[Message]:
+        row, self._bid_row = self._bid_row, None
+        if not body.asked or row is None:
+            return ()
+        self._attraction[row] = -np.inf  # never offered again
+        return (self._message(CURATOR, message.round, self._offer(np.array([row]))),)
+
+
+class InteractiveCurator(Curator):
+    """Runs the rounds.
+
+    Args:
+        terms: of the run.
+        selection: judges the summary; selection itself follows the released direction, as in the paper.
+        ledger: where auctions and summary releases are charged and kept.
+        noise: where their noise comes from.
+        seed_rows: public or synthetic rows that start the summary; as many as the terms say.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        *,
+        selection: Selection,
+        ledger: Ledger,
+        noise: Noise,
+        seed_rows: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(terms, selection=selection, ledger=ledger, noise=noise)
+        seeds = np.empty((0, terms.kernel.columns)) if seed_rows is None else seed_rows
+        rows = arguments.matrix("seed_rows", seeds, allow_empty=True)
+        if rows.shape != (terms.seed_rows, terms.kernel.columns):
+            wanted = (terms.seed_rows, terms.kernel.columns)
+            raise InvalidArgument(
+                "seed_rows", f"array of shape {rows.shape}", f"must have shape {wanted}, by the terms"
+            )
+        self._map = terms.kernel.features()
+        self._seed_features = self._map(rows) if len(rows) else np.empty((0, terms.kernel.dimension), np.float32)
+        self._target_mean = np.zeros(terms.kernel.dimension)
+        self._summary_mean = np.zeros(terms.kernel.dimension)
+        self._mwem_state: mwem_mean.State | None = None
+        self._round = 0
+        self._bidding = True
+        self._bids: dict[str, Bid] = {}
+        self._times_bid: dict[tuple[str, int], int] = {}
+        self._pool: list[tuple[Held, NDArray[np.float32]]] = []
+        self._chosen: list[tuple[Held, NDArray[np.float32]]] = []
+        self._heard: set[str] = set()
+
+    def _begin(self, target: Target) -> Sequence[Message]:
+        self._target_mean = target.release
+        opening = [self._message(owner, 0, TargetRelease(release=target.release)) for owner in self.terms.owners]
+        return [*opening, *self._open_round()]
+
+    def _is_late(self, message: Message) -> bool:
+        """An answer to a step that is over; an owner who missed a step may answer the next one."""
+        current = isinstance(message.body, Bid) if self._bidding else isinstance(message.body, Offer)
+        return message.round < self._round or (message.round == self._round and not current) or self.finished
+
+    def _abstain(self, owner: str) -> None:
+        """Abstaining from a step costs an owner that step only."""
+
+    def _take(self, message: Message) -> None:
+        body = message.body
+        if message.round != self._round:
+            raise IllegalMessage(f"{self._named(message)}: may not come now")
+        if self._bidding and isinstance(body, Bid):
+            self._heard.add(message.sender)
+            if is_number(body.gain):
+                self._bids[message.sender] = body
+                waited = self._times_bid.get((message.sender, body.handle), 0)
+                self._times_bid[message.sender, body.handle] = waited + 1
+        elif not self._bidding and isinstance(body, Offer):
+            self._take_row(message.sender, body)
+        else:
+            raise IllegalMessage(f"{self._named(message)}: may not come now")
+
+    def _take_row(self, owner: str, offer: Offer) -> None:
+        """A row that was asked for; one that is not what its owner bid is dropped, and nobody is asked instead."""
+        self.rows_seen += len(offer.rows)
+        bid = self._bids[owner]
+        fault = self._fault(offer, most=1)
+        if fault is None and (len(offer.rows) != 1 or int(offer.handles[0]) != bid.handle):
+            fault = "sent another row than the one it bid"
+        hashed = np.empty((1, self.terms.kernel.dimension), dtype=np.float32)
+        if fault is None and not self.terms.hashing:
+            hashed = self._map.of_few(offer.rows)
+            if abs(float(self._gains(hashed)[0]) - bid.gain) > _BID_TOLERANCE:
+                fault = "sent a row that is not worth its bid"
+        if fault is not None:
+            self._flag(owner, fault)
+            return
+        self._pool.append((Held(self.terms.owners.index(owner), offer), hashed[0]))
+
+    def _gains(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Gain of feature rows under the released direction, computed as owners compute it."""
+        size = self.terms.seed_rows + self._round - 1
+        attraction = features @ self._target_mean.astype(np.float32)
+        repulsion = features @ self._summary_mean.astype(np.float32)
+        return np.asarray(attraction - np.float32(size / (size + 1)) * repulsion)
+
+    def _step(self) -> Sequence[Message]:
+        if self._bidding:
+            return self._ask()
+        return self._close_round()
+
+    def _open_round(self) -> Sequence[Message]:
+        self._round += 1
+        self._bidding, self._bids = True, {}
+        self._waiting = set(self.terms.owners)
+        release = self._release_summary()
+        return [self._message(owner, self._round, release) for owner in self.terms.owners]
+
+    def _release_summary(self) -> SummaryRelease:
+        plan = summary_plan(self.terms, self._round)
+        if plan is None:
+            return SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
+        event: Event = Unbounded(f"mean of the summary, round {self._round}")
+        first, *others = (View.owners(owner) for owner in self.terms.owners)
+        data = self._ledger.answer(
+            first,
+            event,
+            lambda: (self._drawn_summary(plan), None),
+            request=Request(self.terms.run, self._round, "curator/summary-release", content=self._digest.encode()),
+            also=[(view, event) for view in others],
+        )
+        stored = np.frombuffer(data, dtype="<f8").reshape(3, self.terms.kernel.dimension)
+        mean, tilts, grid_mean = stored
+        changed = np.flatnonzero(mean != self._summary_mean)
+        self._summary_mean = mean
+        self._mwem_state = mwem_mean.State(tilts=tilts, mean=grid_mean)
+        return SummaryRelease(coordinates=changed, values=mean[changed])
+
+    def _drawn_summary(self, plan: gaussian_mean.Plan | mwem_mean.Plan) -> bytes:
+        """The released mean and, for the paper's release, the state from which the next one goes on."""
+        # A round without a row still counts: rows of zeros stand in, so that the divisor is the public counter.
+        features = np.zeros((plan.size, plan.dimension), dtype=np.float32)
+        known = [*self._seed_features, *(hashed for _, hashed in self._chosen)]
+        features[: len(known)] = known
+        stored = np.zeros((3, plan.dimension))
+        if isinstance(plan, gaussian_mean.Plan):
+            stored[0] = gaussian_mean.run(plan, features, self._noise).value
+        else:
+            made = mwem_mean.run(plan, features, self._noise, start=self._mwem_state).value
+            stored[:] = made.mean, made.state.tilts, made.state.mean
+        return stored.astype("<f8").tobytes()
+
+    def _ask(self) -> Sequence[Message]:
+        asked = self._draw_auction()
+        self._bidding = False
+        names = self.terms.owners
+        self._waiting = {name for name, yes in zip(names, asked, strict=True) if yes}
+        messages = [
+            self._message(name, self._round, Asked(asked=bool(yes)))
+            for name, yes in zip(names, asked, strict=True)
+            if name in self._heard
+        ]
+        return messages if self._waiting else [*messages, *self._close_round()]
+
+    def _draw_auction(self) -> NDArray[np.bool_]:
+        plan = auction_plan(self.terms)
+        flagged = {flag.owner for flag in self.flags}
+        bids = {name: bid for name, bid in self._bids.items() if name not in flagged}
+        values = auction.Bids(
+            values=tuple(bids[name].gain if name in bids else None for name in self.terms.owners),
+            waited=tuple(self._times_bid[name, bids[name].handle] if name in bids else 0 for name in self.terms.owners),
+        )
+        if isinstance(plan, auction.EveryonePlan):
+            return values.present
+        # All rounds are charged with the first; later ones are kept so that none is ever drawn twice.
+        event: Event = plan.event if self._round == 1 else NoRelease()
+        if self._round == 1 and not self._noise.private:
+            event = Simulated(event)
+        first, *others = (View.owners(owner) for owner in self.terms.owners)
+        data = self._ledger.answer(
+            first,
+            event,
+            lambda: (np.packbits(auction.run(plan, values, self._noise).value).tobytes(), None),
+            request=Request(self.terms.run, self._round, "curator/auction", content=self._digest.encode()),
+            also=[(view, event) for view in others],
+        )
+        return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=len(self.terms.owners)).astype(bool)
+
+    def _close_round(self) -> Sequence[Message]:
+        """The best row of the pool joins the summary; then the next round, or the end."""
+        if self._pool:
+            scores = (
+                self._hashed_gains() if self.terms.hashing else self._gains(np.stack([row for _, row in self._pool]))
+            )
+            self._chosen.append(self._pool.pop(int(np.argmax(scores))))
+        if self._round < self.terms.size:
+            return self._open_round()
+        return [self._finish()]
+
+    def _hashed_gains(self) -> NDArray[np.float64]:
+        """Where hashes are all there is: gains by their inner products, with the target's hashes in full."""
+        if self._target is None:
+            raise IllegalMessage("there is no target")
+        pool = np.stack([held.offer.rows[0] for held, _ in self._pool])
+        gains: NDArray[np.float64] = (pool @ self._target.mean(axis=0)).astype(np.float64)
+        if self._chosen:
+            total = np.sum([held.offer.rows[0] for held, _ in self._chosen], axis=0)
+            gains -= (pool @ total) / (len(self._chosen) + 1)
+        return gains
+
+    def _finish(self) -> Message:
+        if self._target is None:
+            raise IllegalMessage("there is no target")
+        self.absent = set(self.terms.owners) - self._heard
+        self._check_quorum(len(self._heard))
+        held = self._drop_odd_labels([one for one, _ in self._chosen])
+        if not held:
+            self._check_quorum(0)
+        rows: Rows = np.concatenate([one.offer.rows for one in held])
+        judge = self._selection.judge_hashed if self.terms.hashing else self._selection.judge
+        return self._summary(held, judge(rows, self._target))
