@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from likeset.privacy import bounded_range
 
-__all__ = ["BoundedRange", "Normal", "Part", "Parts", "Pure", "epsilon_of_rho", "rounding_distance"]
+__all__ = [
+    "BoundedRange",
+    "Normal",
+    "Part",
+    "Parts",
+    "Pure",
+    "best_order",
+    "divergence",
+    "epsilon_at_order",
+    "epsilon_of_rho",
+    "rounding_distance",
+]
 
 # Any order gives a valid bound; the grid is fine enough that the best of them is within 1e-4 of the best of
 # all.
@@ -80,6 +91,28 @@ class Normal:
 Part = Pure | BoundedRange | Normal
 
 
+def divergence(part: Part, order: float) -> float:
+    """A bound on the Rényi divergence of one order."""
+    if isinstance(part, Pure):
+        return float(_response_divergence(part.pure, np.array([order]))[0])
+    return min(part.rho * order, part.pure)
+
+
+def best_order(limit: float, delta: float) -> float:
+    """The order at which a limit allows for most concentrated privacy: fixed by the limit alone."""
+    allowed = (limit - _surcharge(_ORDERS, delta)) / _ORDERS
+    return float(_ORDERS[int(np.argmax(allowed))])
+
+
+def epsilon_at_order(total: float, order: float, delta: float) -> float:
+    """The epsilon that a Rényi divergence of one order amounts to (Canonne, Kamath and Steinke 2020, Prop. 12)."""
+    return max(0.0, total + float(_surcharge(np.array([order]), delta)[0]))
+
+
+def _surcharge(orders: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+    return np.asarray(np.log1p(-1.0 / orders) - np.log(delta * orders) / (orders - 1.0), dtype=np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """A composition, sorted by kind."""
@@ -139,7 +172,7 @@ class Parts:
         linear = self.shift**2 / 2.0 + sum(times * BoundedRange(width).rho for width, times in self.ranges)
         curve = linear * _ORDERS
         for epsilon, times in self.pure:
-            curve = curve + times * _response_divergence(epsilon)
+            curve = curve + times * _response_divergence(epsilon, _ORDERS)
         return _from_renyi(curve, delta)
 
 
@@ -168,14 +201,13 @@ def _from_renyi(curve: NDArray[np.float64], delta: float) -> float:
     return float(compute_epsilon(_ORDERS.tolist(), curve.tolist(), delta)[0])
 
 
-def _response_divergence(epsilon: float) -> NDArray[np.float64]:
+def _response_divergence(epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rényi divergence of randomised response: no purely private mechanism has a larger one.
 
     With p = e^epsilon / (1 + e^epsilon) and q = 1 - p it is log(p^a q^(1-a) + q^a p^(1-a)) / (a - 1).
     """
     log_q = -epsilon - math.log1p(math.exp(-epsilon))
     log_p = -math.log1p(math.exp(-epsilon))
-    orders = _ORDERS
     total = np.logaddexp(orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p)
     return np.asarray(np.maximum(total, 0.0) / (orders - 1.0), dtype=np.float64)
 
