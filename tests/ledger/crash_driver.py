@@ -205,14 +205,23 @@ def any_moment(directory: Path, deaths: int = 40) -> dict[str, Any]:
         ledger.set_limit(CURATOR, Limit.rows_only(10**6))
     coins = random.Random(7)  # noqa: S311 - only chooses moments
     found, unfinished = [], 0
-    for death in range(deaths):
+
+    def live(releases: int) -> int:
         child = os.fork()
         if child == 0:
             with Ledger(world.ledger) as ledger:
-                for place in range(10**6):
-                    if f"rows-{place}" not in world.sent():
-                        one_release(world, ledger, place)
-        time.sleep(coins.uniform(0.005, 0.04))
+                done = world.sent()
+                for place in [place for place in range(10**4) if f"rows-{place}" not in done][:releases]:
+                    one_release(world, ledger, place)
+            os._exit(0)
+        return child
+
+    started = time.monotonic()
+    os.waitpid(live(2), 0)
+    pace = time.monotonic() - started  # of this machine, as busy as it is now
+    for death in range(deaths):
+        child = live(10**4)
+        time.sleep(coins.uniform(0.1, 2.0) * pace)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         if death % 10 == 9:
@@ -229,11 +238,14 @@ def hammer(directory: Path, processes: int = 4) -> dict[str, Any]:
     with opened(Ledger(path), rows=150):
         pass
     children = []
+    start = time.monotonic() + 0.3  # all at once
     for process in range(processes):
         child = os.fork()
         if child == 0:
             granted = {"mean": 0, "rows": 0}
             with Ledger(path) as ledger:
+                ledger.messages()
+                time.sleep(max(0.0, start - time.monotonic()))
                 for kind, view, event, rows in (("mean", TARGET, gaussian(), 0), ("rows", CURATOR, ROWS, 7)):
                     for place in range(10**6):
                         try:
@@ -241,6 +253,7 @@ def hammer(directory: Path, processes: int = 4) -> dict[str, Any]:
                         except BudgetExceeded:
                             break
                         granted[kind] += 1
+                        time.sleep(0.01)  # SQLite lets those who wait sleep longer and longer: give them a turn
             (directory / f"granted-{process}").write_text(json.dumps(granted))
             os._exit(0)
         children.append(child)

@@ -47,7 +47,7 @@ def test_a_death_at_any_system_call_of_a_release_loses_budget_and_never_privacy(
 def test_a_death_at_any_moment_of_a_long_life_does_no_harm(memory: Path) -> None:
     report = driven("any_moment", memory)
     assert report["faults"] == []
-    assert report["sent"] > 0
+    assert report["sent"] > 4  # more than the first life, which was left alone, had sent
 
 
 def test_a_death_while_the_ledger_is_made_leaves_one_that_can_be_used(memory: Path) -> None:
@@ -67,6 +67,7 @@ def test_processes_together_never_spend_more_than_the_limit(memory: Path) -> Non
     report = driven("hammer", memory)
     assert report["codes"] == [0, 0, 0, 0]
     assert sum(report["means"]) == 24
+    assert sum(share > 0 for share in report["means"]) > 1
     assert sum(report["rows"]) == report["rows_charged"] == 147
     assert report["epsilon"] <= 1.0
     assert report["faults"] == []
