@@ -11,6 +11,7 @@ after every job.
 """
 
 import argparse
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +36,7 @@ _FIRST_STEPS = (5_000, 10_000, 20_000)
 class Bench:
     """One run of the comparison: what was done so far, and the clock."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self.limits = jobs.Limits(options.seconds, options.memory_gb * 2**30, options.cores)
         self.peers = [tool for tool in PEERS if not options.only or tool.name in options.only]
         self.sizes: list[int] = options.sizes
@@ -43,8 +44,8 @@ class Bench:
         self.out: Path = options.out
         self.deadline = time.monotonic() + 60.0 * options.minutes
         self.results: list[jobs.Result] = []
-        self.pools = data.gaussians(sorted({*self.rows, *_FIRST_STEPS}), _WORK / "data")
-        self.mnist = data.mnist(options.mnist, _WORK / "data") if options.mnist else None
+        self.pools = data.gaussians(sorted({*self.rows, *_FIRST_STEPS}), folder)
+        self.mnist = data.mnist(options.mnist, folder) if options.mnist else None
 
     def do(self, tool: Tool, method: str, pool: data.DataSet, size: int) -> jobs.Result:
         """One job, unless it was done before; the report is rewritten after it."""
@@ -184,7 +185,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.rows, options.sizes = [20_000], [100]
-    Bench(options).run()
+    _WORK.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_WORK, prefix="data-") as folder:
+        Bench(options, Path(folder)).run()
 
 
 if __name__ == "__main__":

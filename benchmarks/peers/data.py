@@ -60,13 +60,14 @@ def mnist(source: Path, folder: Path) -> DataSet:
 
 
 def _draw(centres: NDArray[np.float64], rows: int, coins: np.random.Generator) -> NDArray[np.float32]:
-    points = coins.standard_normal((rows, centres.shape[1]), dtype=np.float32)
-    points += centres[coins.integers(len(centres), size=rows)].astype(np.float32)
+    """Points around the centres; fewer rows are the first of more."""
+    noise, choice = coins.spawn(2)
+    points = noise.standard_normal((rows, centres.shape[1]), dtype=np.float32)
+    points += centres[choice.integers(len(centres), size=rows)].astype(np.float32)
     return points
 
 
 def _write(name: str, pool: NDArray[np.float32], target: NDArray[np.float32], gamma: float, folder: Path) -> DataSet:
-    folder.mkdir(parents=True, exist_ok=True)
     pool_file, target_file = folder / f"{name}-{len(pool)}.npy", folder / f"{name}-target.npy"
     np.save(pool_file, pool)
     np.save(target_file, target)

@@ -32,7 +32,13 @@ def draw(results: list[Result], file: Path) -> None:
         return
     sizes = sorted({r.size for r in points})
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(4.2 * len(panels) + 2.4, 4.2), squeeze=False, layout="constrained"
+        1,
+        len(panels),
+        figsize=(3.6 * len(panels) + 2.4, 4.2),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+        layout="constrained",
     )
     for axis, (name, rows) in zip(axes[0], panels, strict=True):
         for label, colour in _COLOURS.items():
@@ -44,7 +50,7 @@ def draw(results: list[Result], file: Path) -> None:
                 axis.scatter(result.cpu, _height(result), color=colour, marker=marker, s=36, zorder=3)
         axis.set(xscale="log", yscale="log", title=f"{name}, N = {rows:,}", xlabel="CPU seconds")
         axis.grid(visible=True, which="major", alpha=0.3)
-    axes[0][0].set_ylabel("squared MMD to the target (weighted where weights are given)")
+    axes[0][0].set_ylabel("squared MMD to the target")
     present = {r.label for r in points}
     handles = [
         plt.Line2D([], [], color=colour, marker="o", linestyle="", label=label)
