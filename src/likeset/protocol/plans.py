@@ -14,7 +14,6 @@ from likeset.privacy.view import View
 from likeset.protocol.terms import SUMMARY_RELEASE, Terms
 
 __all__ = [
-    "CONJECTURED_CHANGES",
     "PlannedView",
     "TargetPlan",
     "auction_plan",
@@ -23,8 +22,8 @@ __all__ = [
     "target_plan",
 ]
 
-CONJECTURED_CHANGES = 2
-"""Rows of the summary that one replaced row can change, with everyone asked and the pool: no more was ever found."""
+_CHANGES = 1
+"""Rows of the summary that give way when one row of an owner is added or removed: docs/proofs/summary-stream.md."""
 
 TargetPlan = gaussian_mean.Plan | mwem_mean.Plan
 
@@ -113,14 +112,14 @@ def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> aucti
 def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
     """The release of the summary's mean in a round of ``interactive``; none where there is nothing to release.
 
-    Neighbouring owners' rows may change ``CONJECTURED_CHANGES`` rows of a summary: a conjecture, not a proof, and so
-    never counted as more than that. The paper's schedules count one.
+    Where everyone is asked, one row of an owner that is added or removed puts one row of the summary in another's
+    place (docs/proofs/summary-stream.md); the noise is priced for that.
     """
     size = terms.seed_rows + round_number - 1
     if terms.summary_release == "none" or size == 0:
         return None
     if terms.summary_release == "gaussian":
-        quantity = gaussian_mean.selected_unit_rows(CONJECTURED_CHANGES)
+        quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit)
         return gaussian_mean.Plan(
             quantity=quantity,
             size=size,
@@ -134,7 +133,7 @@ def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
         dimension=terms.kernel.dimension,
         epsilon=steps.epsilon,
         iterations=steps.iterations,
-        rows=1 if terms.schedule else CONJECTURED_CHANGES,
+        rows=_CHANGES * terms.rows_per_unit,
         relation=terms.relation,
     )
 
@@ -142,7 +141,7 @@ def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
 @lru_cache(maxsize=64)
 def _split_sigma(terms: Terms) -> float:
     """One scale of noise for all rounds, so that together they stay within the budget."""
-    quantity = gaussian_mean.selected_unit_rows(CONJECTURED_CHANGES)
+    quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit)
     return least_noise(
         lambda sigma: Repeated(
             Gaussian(
@@ -163,7 +162,7 @@ def _split_sigma(terms: Terms) -> float:
 @lru_cache(maxsize=64)
 def _split_epsilon(terms: Terms) -> float:
     return mwem_epsilon(
-        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=CONJECTURED_CHANGES),
+        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=_CHANGES * terms.rows_per_unit),
         iterations=_first_iterations(terms) + _LATER_ITERATIONS * (terms.size - 1),
         relation=terms.relation,
         epsilon=terms.owner_budget.epsilon,

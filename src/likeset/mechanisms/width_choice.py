@@ -1,0 +1,85 @@
+"""Private choice of a kernel's width: about the median squared distance between rows of the target.
+
+Owners see the kernel of the target's release, so its width must not be read off the target for free. It is chosen
+from a public grid by a noisy choice whose score is how evenly a candidate splits the distances of disjoint pairs of
+rows: a row is in one pair, so it moves every score by one pair's worth at most.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset.arguments import count, matrix, positive
+from likeset.errors import InvalidArgument
+from likeset.privacy.events import ExponentialChoice, Release
+from likeset.privacy.noise import Noise, released
+from likeset.privacy.relation import Norm, Relation, RowSum
+
+__all__ = ["GRID", "Plan", "plan", "run"]
+
+_STEP = 1.25
+GRID = tuple(float(_STEP**power) for power in range(-62, 63))
+"""Candidate squared distances: from a millionth to a million, in steps of a quarter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be chosen: one of ``GRID``, with probability proportional to ``exp(rate * score)``.
+
+    Args:
+        size: the public number of rows.
+        rows: how many rows one unit of privacy can change.
+        rate: of the choice; larger chooses better and costs more.
+        relation: what neighbouring data are; replace-one, because adding a row would pair all others anew.
+    """
+
+    size: int
+    rows: int
+    rate: float
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        count("size", self.size, least=2)
+        positive("rate", self.rate)
+        if self.relation is not Relation.REPLACE_ONE:
+            raise InvalidArgument("relation", self.relation, "must be replace-one: give the kernel's width otherwise")
+        _ = self.event
+
+    @property
+    def event(self) -> ExponentialChoice:
+        """What it is, for the accountant: a replaced row moves one pair across a candidate, hence a score by 2."""
+        quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=self.rows)
+        return ExponentialChoice(rate=self.rate, quantity=quantity)
+
+
+def plan(*, size: int, rows: int, rho: float, relation: Relation) -> Plan:
+    """Plan a choice that costs ``rho`` in zero-concentrated privacy (it has the bounded-range property)."""
+    sensitivity = 2.0 * count("rows", rows)
+    return Plan(size=size, rows=rows, rate=float(np.sqrt(2.0 * positive("rho", rho))) / sensitivity, relation=relation)
+
+
+def run(plan: Plan, data: ArrayLike, noise: Noise) -> Release[float]:
+    """About the median squared distance between two rows.
+
+    Args:
+        plan: made before the data were read.
+        data: the rows; consecutive rows form a pair.
+        noise: where the choice's randomness comes from.
+
+    Privacy contract:
+        Protects:  one unit's rows in ``data``, under replace-one.
+        Reveals:   the chosen candidate and, by its running time, a little more (docs/proofs/auditor.md): send what
+                   follows from it at a time fixed beforehand.
+        Costs:     ``plan.event``, fixed before data are read.
+        Assumes:   a unit has at most ``plan.rows`` rows; the order of rows does not depend on their content.
+        Basis:     proven, docs/proofs/width-choice.md
+    """
+    rows = matrix("data", data).astype(np.float64)
+    if len(rows) != plan.size:
+        raise InvalidArgument("data", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
+    pairs = len(rows) // 2
+    distances = ((rows[0 : 2 * pairs : 2] - rows[1 : 2 * pairs : 2]) ** 2).sum(axis=1)
+    below = np.searchsorted(np.sort(distances), GRID, side="right")
+    scores: NDArray[np.int64] = -np.abs(2 * below - pairs).astype(np.int64)
+    return released(GRID[noise.exponential_choice(scores, plan.rate)], plan.event, noise)

@@ -1,0 +1,78 @@
+"""Tests of the private choice of a kernel's width."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from likeset.errors import InvalidArgument
+from likeset.mechanisms import width_choice
+from likeset.privacy.accounting import concentrated
+from likeset.privacy.noise import SecretNoise, SimulatedNoise
+from likeset.privacy.relation import Relation
+
+REPLACE = Relation.REPLACE_ONE
+
+
+def _scores(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[int]:
+    """The scores by their definition, pair by pair and candidate by candidate."""
+    pairs = [(rows[2 * i], rows[2 * i + 1]) for i in range(len(rows) // 2)]
+    distances = [sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x, y in pairs]
+    return [-abs(2 * sum(d <= t for d in distances) - len(pairs)) for t in width_choice.GRID]
+
+
+@given(st.integers(0, 2**32), st.integers(2, 12), st.integers(0, 11))
+def test_replacing_one_row_moves_no_score_by_more_than_two(seed: int, size: int, place: int) -> None:
+    coins = np.random.default_rng(seed)
+    rows = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=(size, 3))
+    other = rows.copy()
+    other[place % size] = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=3)
+    moved = np.abs(np.array(_scores(rows)) - np.array(_scores(other))).max()
+    plan = width_choice.plan(size=size, rows=1, rho=0.01, relation=REPLACE)
+    assert moved <= plan.event.quantity.sensitivity(REPLACE) == 2.0
+
+
+def test_the_planned_rho_is_what_the_accountant_charges() -> None:
+    for rows in (1, 3):
+        plan = width_choice.plan(size=100, rows=rows, rho=0.02, relation=REPLACE)
+        assert concentrated(plan.event, REPLACE) == pytest.approx(0.02)
+
+
+def test_the_choice_follows_its_scores() -> None:
+    """Frequencies against exp(rate * score): chi-square over 4000 draws, rejected below one in a billion."""
+    rows = np.random.default_rng(3).normal(size=(20, 2))
+    plan = width_choice.Plan(size=20, rows=1, rate=0.4, relation=REPLACE)
+    weights = np.exp(0.4 * np.array(_scores(rows), dtype=float))
+    expected = 4000 * weights / weights.sum()
+    noise = SimulatedNoise(5)
+    drawn = [width_choice.GRID.index(width_choice.run(plan, rows, noise).value) for _ in range(4000)]
+    seen = np.bincount(drawn, minlength=len(expected))
+    common = expected >= 5
+    observed = np.append(seen[common], seen[~common].sum())
+    wanted = np.append(expected[common], max(expected[~common].sum(), 1e-9))
+    statistic = float(((observed - wanted) ** 2 / wanted).sum())
+    freedom = len(wanted) - 1
+    # Wilson-Hilferty: a chi-square to the power of one third is nearly normal; 6.5 deviations is beyond 1e-9.
+    deviation = ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / math.sqrt(2 / (9 * freedom))
+    assert deviation < 6.5
+
+
+def test_with_plenty_of_budget_the_median_is_found() -> None:
+    rows = np.random.default_rng(4).normal(size=(400, 50))
+    plan = width_choice.plan(size=400, rows=1, rho=50.0, relation=REPLACE)
+    chosen = width_choice.run(plan, rows, SecretNoise()).value
+    assert 80.0 < chosen < 125.0, "two rows of 50 standard normal columns are 100 apart, squared"
+
+
+def test_what_cannot_be_planned_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="relation"):
+        width_choice.plan(size=10, rows=1, rho=0.1, relation=Relation.ADD_OR_REMOVE)
+    with pytest.raises(InvalidArgument, match="size"):
+        width_choice.plan(size=1, rows=1, rho=0.1, relation=REPLACE)
+    with pytest.raises(InvalidArgument, match="rho"):
+        width_choice.plan(size=10, rows=1, rho=0.0, relation=REPLACE)
+    plan = width_choice.plan(size=10, rows=1, rho=0.1, relation=REPLACE)
+    with pytest.raises(InvalidArgument, match="as planned"):
+        width_choice.run(plan, np.zeros((9, 2)), SimulatedNoise(1))
