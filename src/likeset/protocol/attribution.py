@@ -1,0 +1,220 @@
+"""What each owner's rows were worth, and what each owner is paid.
+
+Three numbers per owner, computed by the curator for the consumer's report:
+
+* *value*: the sum of max(0, marginal gain) over its selected rows, and *share*, its fraction of the total. Cheap,
+  and a by-product of the selection, but the first picks have the largest gains: whoever is picked early gains most.
+* *Shapley value*: what its rows add, averaged over every order in which owners could come (``geometry.shapley``).
+  Beside the share it shows how fair the greedy attribution is.
+* *payment*: by default price times rows disclosed, which depends on nobody else's data, so an owner may hear it.
+
+Values, shares, Shapley values and the number of selected rows depend on everybody's rows. **No owner may hear them**:
+they are for the consumer, who sees the summary anyway. An owner's share reaches its owner only as a release that was
+planned and charged (``plan_shares``, ``release_shares``); a payment by value is made from such a release.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.errors import InvalidArgument
+from likeset.geometry.shapley import Game, Shapley, owner_numbers, shapley
+from likeset.mechanisms.share import Plan as SharePlan
+from likeset.mechanisms.share import plan as plan_shares
+from likeset.mechanisms.share import run as release_shares
+from likeset.privacy.events import Release, Repeated, Simulated
+from likeset.privacy.view import checked_name
+
+__all__ = [
+    "Attribution",
+    "OwnerAttribution",
+    "SharePlan",
+    "attribute",
+    "payments",
+    "payments_by_share",
+    "plan_shares",
+    "release_shares",
+    "shares",
+    "values",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAttribution:
+    """One owner's line of the report; for the consumer, not for owners.
+
+    Attributes:
+        owner: its name.
+        rows_selected: how many of its rows are in the summary.
+        rows_disclosed: how many rows it sent to the curator.
+        value: the sum of its rows' marginal gains, those below zero left out.
+        share: its fraction of all values.
+        shapley: its Shapley value; those of all owners add up to ``Attribution.improvement``.
+        shapley_error: standard error of the Shapley value; 0 if it is exact.
+        payment: price times rows disclosed.
+    """
+
+    owner: str
+    rows_selected: int
+    rows_disclosed: int
+    value: float
+    share: float
+    shapley: float
+    shapley_error: float
+    payment: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Who contributed what to a summary.
+
+    Attributes:
+        owners: one line per owner, in the public order of owners.
+        improvement: what the selected rows of all owners are worth together (``geometry.shapley``).
+        permutations: how many orders the Shapley values were sampled from; 0 if they are exact.
+    """
+
+    owners: tuple[OwnerAttribution, ...]
+    improvement: float
+    permutations: int
+
+    @property
+    def unfairness(self) -> float:
+        """Which part of the whole the shares give to other owners than the Shapley values do.
+
+        Half the summed distance between shares and Shapley values over their total: 0 if they agree. It can exceed 1
+        only where some owner's Shapley value is negative. If the selection is worth nothing, it is 0.
+        """
+        if self.improvement <= 0.0:
+            return 0.0
+        return sum(abs(line.share - line.shapley / self.improvement) for line in self.owners) / 2.0
+
+
+def values(gains: ArrayLike, owners: ArrayLike, owner_count: int) -> NDArray[np.float64]:
+    """Each owner's value: the sum of max(0, marginal gain) over its selected rows.
+
+    Args:
+        gains: the marginal gain of each selected row when it was picked (``geometry.greedy.Match.gains``).
+        owners: for each selected row the number of its owner.
+        owner_count: how many owners there are, those without a selected row included.
+    """
+    gained = arguments.vector("gains", gains)
+    places = owner_numbers(owners, owner_count, length=len(gained))
+    return np.bincount(places, weights=np.maximum(gained, 0.0), minlength=owner_count).astype(np.float64)
+
+
+def shares(values: ArrayLike, *, rows_selected: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Each owner's fraction of the total value.
+
+    If every value is zero (no pick was a gain), the owners that contributed rows share equally; if nobody did, all
+    shares are zero. Shares are never negative and add up to 1, or to 0.
+
+    Args:
+        values: one per owner, not negative.
+        rows_selected: how many rows of each owner were selected; if not given, every owner counts as a contributor.
+    """
+    worth = arguments.vector("values", values)
+    if len(worth) and worth.min() < 0.0:
+        raise InvalidArgument("values", f"array of length {len(worth)}", "must not be negative")
+    contributed = np.ones(len(worth))
+    if rows_selected is not None:
+        contributed = (arguments.row_numbers("rows_selected", rows_selected, length=len(worth)) > 0).astype(np.float64)
+    largest = float(worth.max(initial=0.0))
+    # Divided by the largest first, so that neither huge nor tiny values overflow or vanish in the sum.
+    parts = worth / largest if largest > 0.0 else contributed
+    whole = float(parts.sum())
+    return np.asarray(parts / whole if whole > 0.0 else parts)
+
+
+def payments(rows_disclosed: ArrayLike, price_per_row: float) -> NDArray[np.float64]:
+    """The default payment: price times rows disclosed to the curator, whether selected or not.
+
+    An owner's entry depends on its own count and the agreed price alone, so hearing it tells an owner nothing about
+    anybody else; nothing is charged for it.
+    """
+    disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed)
+    return disclosed.astype(np.float64) * arguments.positive("price_per_row", price_per_row, zero=True)
+
+
+def payments_by_share(released: Release[NDArray[np.float64]], pot: float) -> Release[NDArray[np.float64]]:
+    """Payments by value: a pot divided in proportion to the *released* shares; entry j is for owner j's ears only.
+
+    It is computed from the release alone and costs nothing beyond it: the event is the same one, charged once. As each
+    payment depends on what was drawn for everybody, one owner learns from it what a coalition could, so the shares
+    must have been priced for a coalition. Noise draws payments together: at a small epsilon they are nearly equal
+    on average and far from it in each case, whatever the shares were.
+
+    Args:
+        released: what ``release_shares`` returned, planned for ``Observer.COALITION``.
+        pot: the whole sum, agreed before the run; equal parts if every released share is zero.
+    """
+    if not isinstance(released, Release):
+        raise InvalidArgument("released", type(released).__name__, "must be a release: bare shares are not private")
+    event = released.event.event if isinstance(released.event, Simulated) else released.event
+    if len(released.value) > 1 and not isinstance(event, Repeated):
+        raise InvalidArgument("released", type(event).__name__, "must be planned and priced for a coalition of owners")
+    return Release(shares(released.value) * arguments.positive("pot", pot, zero=True), released.event)
+
+
+def attribute(
+    names: Sequence[str],
+    *,
+    gains: ArrayLike,
+    owners: ArrayLike,
+    rows_disclosed: ArrayLike,
+    price_per_row: float,
+    game: Game,
+    coins: np.random.Generator | None = None,
+) -> Attribution:
+    """The whole report.
+
+    Args:
+        names: the owners' names, in their public order.
+        gains: the marginal gain of each selected row when it was picked.
+        owners: for each selected row the number of its owner.
+        rows_disclosed: for each owner how many rows it sent to the curator.
+        price_per_row: the agreed price.
+        game: what coalitions of owners are worth (``geometry.shapley.selection_game``).
+        coins: draws the orders for Shapley values of more than 15 owners.
+    """
+    known = [checked_name("names", name) for name in names]
+    if len(set(known)) != len(known):
+        raise InvalidArgument("names", f"{len(known)} names", "must be different from one another")
+    if game.owner_count != len(known):
+        raise InvalidArgument("game", f"{game.owner_count} owners", f"must have {len(known)}, one per name")
+    worth = values(gains, owners, len(known))
+    places = owner_numbers(owners, len(known), length=np.size(gains))
+    selected = np.bincount(places, minlength=len(known))
+    disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed, length=len(known))
+    if (selected > disclosed).any():
+        who = known[int(np.argmax(selected > disclosed))]
+        raise InvalidArgument("rows_disclosed", who, "has more rows selected than it disclosed")
+    return _report(known, worth, selected, disclosed, payments(disclosed, price_per_row), shapley(game, coins=coins))
+
+
+def _report(
+    names: Sequence[str],
+    worth: NDArray[np.float64],
+    selected: NDArray[np.int64],
+    disclosed: NDArray[np.int64],
+    paid: NDArray[np.float64],
+    fair: Shapley,
+) -> Attribution:
+    fractions = shares(worth, rows_selected=selected)
+    lines = tuple(
+        OwnerAttribution(
+            owner=name,
+            rows_selected=int(selected[place]),
+            rows_disclosed=int(disclosed[place]),
+            value=float(worth[place]),
+            share=float(fractions[place]),
+            shapley=float(fair.values[place]),
+            shapley_error=float(fair.standard_errors[place]),
+            payment=float(paid[place]),
+        )
+        for place, name in enumerate(names)
+    )
+    return Attribution(owners=lines, improvement=fair.total, permutations=fair.permutations)

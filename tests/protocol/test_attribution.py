@@ -1,0 +1,230 @@
+"""Values, shares, payments and the report: expected numbers by hand, and who may depend on whom."""
+
+import math
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from likeset.errors import InvalidArgument
+from likeset.geometry.greedy import Match, match
+from likeset.geometry.shapley import SelectionGame, selection_game
+from likeset.privacy.accounting import guarantee
+from likeset.privacy.events import Observer, Release, Simulated
+from likeset.privacy.noise import SecretNoise, SimulatedNoise
+from likeset.privacy.relation import Relation
+from likeset.protocol import attribution
+from likeset.protocol.attribution import Attribution, attribute, payments, payments_by_share, shares, values
+
+GAINS, OWNERS = [0.5, 0.25, -1.0, 0.125, -0.5], [2, 0, 2, 0, 3]
+
+
+# --- values and shares ---
+
+
+def test_a_value_is_the_sum_of_gains_and_a_loss_takes_nothing_away() -> None:
+    """Owner 0: 0.25 + 0.125; owner 1 was not selected; owner 2: 0.5 and a loss; owner 3: a loss only."""
+    assert values(GAINS, OWNERS, 5).tolist() == [0.375, 0.0, 0.5, 0.0, 0.0]
+    assert values([], [], 2).tolist() == [0.0, 0.0]
+
+
+def test_a_share_is_the_fraction_of_the_total() -> None:
+    assert shares([3.0, 0.0, 1.0]).tolist() == [0.75, 0.0, 0.25]
+    assert shares([2.0]).tolist() == [1.0]
+
+
+def test_without_any_gain_those_who_contributed_share_equally() -> None:
+    assert shares([0.0, 0.0, 0.0, 0.0], rows_selected=[3, 0, 1, 0]).tolist() == [0.5, 0.0, 0.5, 0.0]
+    assert shares([0.0, 0.0]).tolist() == [0.5, 0.5]
+    assert shares([0.0, 0.0], rows_selected=[0, 0]).tolist() == [0.0, 0.0]
+    # One gain is enough for gains to decide.
+    assert shares([0.0, 1e-300], rows_selected=[5, 1]).tolist() == [0.0, 1.0]
+
+
+@settings(deadline=None)
+@given(worth=st.lists(st.floats(0.0, 1e308), min_size=1, max_size=20))
+def test_shares_are_a_whole_for_huge_and_tiny_values(worth: list[float]) -> None:
+    found = shares(worth)
+    assert found.min() >= 0.0
+    assert found.sum() == pytest.approx(1.0, abs=1e-12)
+    assert shares(np.array(worth) / 4.0).sum() == pytest.approx(1.0, abs=1e-12)
+    # A refusal would be something that owners hear: the mechanism must accept whatever shares there are.
+    plan = attribution.SharePlan(owners=len(worth), scale=1.0, observer=Observer.COALITION)
+    assert attribution.release_shares(plan, found, SimulatedNoise(0)).value.shape == (len(worth),)
+
+
+# --- payments ---
+
+
+def test_the_default_payment_is_price_times_rows_disclosed() -> None:
+    assert payments([10, 0, 3], 2.5).tolist() == [25.0, 0.0, 7.5]
+    assert payments([10, 3], 0.0).tolist() == [0.0, 0.0]
+
+
+@settings(deadline=None)
+@given(others=st.lists(st.integers(0, 10**6), min_size=2, max_size=2), mine=st.integers(0, 10**6))
+def test_the_default_payment_depends_on_nobody_else(others: list[int], mine: int) -> None:
+    assert payments([others[0], mine, others[1]], 0.3)[1] == payments([0, mine, 7], 0.3)[1]
+
+
+def test_a_payment_by_value_divides_the_pot_by_released_shares_and_keeps_their_event() -> None:
+    plan = attribution.plan_shares(3, epsilon=2.0, observer=Observer.COALITION, relation=Relation.REPLACE_ONE)
+    heard = attribution.release_shares(plan, shares([3.0, 0.0, 1.0]), SecretNoise())
+    paid = payments_by_share(heard, 200.0)
+    assert paid.value.sum() == pytest.approx(200.0)
+    assert paid.value * heard.value.sum() == pytest.approx(200.0 * heard.value) or heard.value.sum() == 0.0
+    assert paid.event == heard.event == plan.event
+    assert guarantee(paid.event, relation=Relation.REPLACE_ONE, delta=0.0).epsilon <= 2.0
+    assert payments_by_share(Release(np.zeros(4), plan.event), 100.0).value.tolist() == [25.0] * 4
+    simulated = payments_by_share(attribution.release_shares(plan, [1.0, 0.0, 0.0], SimulatedNoise(0)), 1.0)
+    assert simulated.event == Simulated(plan.event)
+
+
+def test_shares_priced_for_one_owner_do_not_divide_a_pot() -> None:
+    """Owner 0's payment moves with what was drawn for owner 1: that is more than the one number that was priced."""
+    plan = attribution.plan_shares(2, epsilon=2.0, observer=Observer.ONE_OWNER, relation=Relation.REPLACE_ONE)
+    for noise in (SecretNoise(), SimulatedNoise(0)):
+        with pytest.raises(InvalidArgument, match="coalition"):
+            payments_by_share(attribution.release_shares(plan, [0.5, 0.5], noise), 100.0)
+
+
+def test_bare_shares_are_not_paid_out() -> None:
+    with pytest.raises(InvalidArgument, match="must be a release"):
+        payments_by_share(np.array([0.5, 0.5]), 100.0)  # type: ignore[arg-type]
+
+
+# --- the report ---
+
+
+def summary(owner_count: int) -> tuple[Match, NDArray[np.int64], SelectionGame]:
+    """A real selection: owners around different places, the target between the first two."""
+    coins = np.random.default_rng(3)
+    owners = np.repeat(np.arange(owner_count), 30)
+    centres = coins.normal(size=(owner_count, 2))
+    centres[0], centres[1] = (-0.5, 0.0), (0.5, 0.0)
+    pool = centres[owners] + 0.4 * coins.normal(size=(len(owners), 2))
+    target = 0.6 * coins.normal(size=(40, 2))
+    found = match(pool, target, 25, gamma=0.8)
+    chosen = owners[found.indices]
+    return found, chosen, selection_game(pool[found.indices], chosen, owner_count, target, gamma=0.8)
+
+
+def report(owner_count: int, coins: np.random.Generator | None = None) -> Attribution:
+    found, chosen, game = summary(owner_count)
+    return attribute(
+        [f"owner-{place}" for place in range(owner_count)],
+        gains=found.gains,
+        owners=chosen,
+        rows_disclosed=[30] * owner_count,
+        price_per_row=2.0,
+        game=game,
+        coins=coins,
+    )
+
+
+def test_the_report_agrees_with_its_parts() -> None:
+    found, chosen, game = summary(4)
+    made = report(4)
+    worth = values(found.gains, chosen, 4)
+    assert [line.owner for line in made.owners] == ["owner-0", "owner-1", "owner-2", "owner-3"]
+    assert [line.rows_selected for line in made.owners] == np.bincount(chosen, minlength=4).tolist()
+    assert [line.rows_disclosed for line in made.owners] == [30] * 4
+    assert [line.value for line in made.owners] == worth.tolist()
+    assert [line.share for line in made.owners] == pytest.approx(worth / worth.sum())
+    assert [line.payment for line in made.owners] == [60.0] * 4
+    assert sum(line.shapley for line in made.owners) == pytest.approx(made.improvement)
+    assert made.improvement == game.coalitions(np.ones((1, 4), dtype=bool))[0]
+    assert made.permutations == 0
+    assert {line.shapley_error for line in made.owners} == {0.0}
+
+
+def test_unfairness_is_what_the_shares_give_to_others() -> None:
+    made = report(4)
+    apart = [line.share - line.shapley / made.improvement for line in made.owners]
+    assert made.unfairness == pytest.approx(sum(part for part in apart if part > 0.0))
+    assert 0.0 < made.unfairness < 0.5
+    assert Attribution(owners=made.owners, improvement=0.0, permutations=0).unfairness == 0.0
+
+
+def test_many_owners_need_coins_and_get_errors() -> None:
+    with pytest.raises(InvalidArgument, match="coins"):
+        report(18)
+    made = report(18, np.random.default_rng(0))
+    assert made.permutations > 0
+    assert max(line.shapley_error for line in made.owners) > 0.0
+    assert sum(line.shapley for line in made.owners) == pytest.approx(made.improvement)
+
+
+def test_a_report_is_frozen() -> None:
+    made = report(3)
+    with pytest.raises(FrozenInstanceError):
+        made.improvement = 1.0  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        made.owners[0].payment = 1.0  # type: ignore[misc]
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("gains", "owners", "count", "argument"),
+    [
+        ([0.1, math.nan], [0, 1], 2, "gains"),
+        ([[0.1, 0.2]], [0, 1], 2, "gains"),
+        (["high"], [0], 1, "gains"),
+        ([0.1, 0.2], [0], 2, "owners"),
+        ([0.1, 0.2], [0, 2], 2, "owners"),
+        ([0.1, 0.2], [0, -1], 2, "owners"),
+        ([0.1, 0.2], [0.0, 1.0], 2, "owners"),
+        ([0.1, 0.2], [0, 0], 0, "owner_count"),
+        ([0.1, 0.2], [0, 0], 2.0, "owner_count"),
+    ],
+)
+def test_gains_and_owners_must_fit(gains: list[float], owners: list[int], count: int, argument: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        values(gains, owners, count)
+    assert refused.value.argument == argument
+
+
+def test_other_bad_arguments_are_refused_by_name() -> None:
+    with pytest.raises(InvalidArgument, match="values"):
+        shares([0.5, -0.1])
+    with pytest.raises(InvalidArgument, match="values"):
+        shares([math.inf, 1.0])
+    with pytest.raises(InvalidArgument, match="rows_selected"):
+        shares([0.0, 0.0], rows_selected=[1])
+    with pytest.raises(InvalidArgument, match="rows_disclosed"):
+        payments([1.5], 1.0)
+    with pytest.raises(InvalidArgument, match="price_per_row"):
+        payments([1], -1.0)
+    with pytest.raises(InvalidArgument, match="price_per_row"):
+        payments([1], math.nan)
+
+
+@pytest.mark.parametrize(
+    ("change", "argument"),
+    [
+        ({"names": ["a", "b", "b"]}, "names"),
+        ({"names": ["a", "b", "no blanks"]}, "names"),
+        ({"names": ["a", "b"]}, "game"),
+        ({"rows_disclosed": [9, 9]}, "rows_disclosed"),
+        ({"rows_disclosed": [9, 9, 0]}, "rows_disclosed"),
+    ],
+)
+def test_reports_that_do_not_fit_are_refused(change: dict[str, Any], argument: str) -> None:
+    game = SelectionGame(attraction=np.ones(3), similarity=np.eye(3))
+    given: dict[str, Any] = {"names": ["a", "b", "c"], "rows_disclosed": [1, 1, 1], **change}
+    with pytest.raises(InvalidArgument) as refused:
+        attribute(
+            given["names"],
+            gains=[0.1, 0.2, 0.3],
+            owners=[0, 1, 2],
+            rows_disclosed=given["rows_disclosed"],
+            price_per_row=1.0,
+            game=game,
+        )
+    assert refused.value.argument == argument
