@@ -13,7 +13,7 @@ from likeset import arguments
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd, submodularity_margin
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import match, uniform
+from likeset.geometry.greedy import match, match_hashed, uniform
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.refine import swap
 from likeset.geometry.tilt import draw, fit, fit_blocks
@@ -91,6 +91,7 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any], dict[str, str]]] =
         {"pool": GOOD, "target": GOOD, "size": 2, "gamma": 1.0, "method": "features"},
         {"pool": "pool", "target": "target"},
     ),
+    "match_hashed": (match_hashed, {"pool": GOOD, "target": GOOD, "size": 2}, {"pool": "pool", "target": "target"}),
     "swap": (
         swap,
         {"pool": GOOD, "target": GOOD, "selected": [0, 1], "gamma": 1.0},
@@ -175,7 +176,7 @@ def test_a_bad_gamma_is_refused_by_name_and_value(name: str, gamma: Any) -> None
 @pytest.mark.parametrize(
     ("size", "shown"), [(4, "4"), (0, "0"), (-1, "-1"), (1.0, "1.0"), (True, "True"), ("2", "'2'"), (None, "None")]
 )
-@pytest.mark.parametrize("name", ["match", "match exact", "match features"])
+@pytest.mark.parametrize("name", ["match", "match exact", "match features", "match_hashed"])
 def test_a_size_that_the_pool_cannot_give_is_refused(name: str, size: Any, shown: str) -> None:
     call, good, _ = CALLS[name]
     error = refusal(call, good | {"size": size})
