@@ -7,6 +7,7 @@ there by name and have no proof.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,17 +22,36 @@ from likeset.privacy.events import Event, NoRelease, Simulated, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
 from likeset.protocol.curator import Curator, Held, is_number
-from likeset.protocol.messages import Asked, Bid, Message, Offer, SummaryRelease, Target, TargetRelease, Vector
+from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice, gains, in_own_units
+from likeset.protocol.messages import (
+    Asked,
+    Bid,
+    Delivery,
+    Message,
+    Offer,
+    SummaryRelease,
+    Target,
+    TargetRelease,
+    Vector,
+)
 from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.party import CURATOR
-from likeset.protocol.plans import auction_plan, summary_plan
+from likeset.protocol.plans import auction_plan, summary_event, summary_plan
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
 
-_BID_TOLERANCE = 1e-4
-"""How far a row may be from its bid: both sides compute in float32."""
+_FEATURE_TOLERANCE = 16.0
+"""How far, in lattice steps, the features that an owner sends may be from those that the curator computes."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """A row at hand, with its features in lattice steps."""
+
+    held: Held
+    features: NDArray[np.float64]
 
 
 class InteractiveOwner(Owner):
@@ -54,9 +74,9 @@ class InteractiveOwner(Owner):
         super().__init__(terms, name, scan=scan, key=key, hashes=hashes)
         self._ledger = ledger
         self._features: NDArray[np.float32] | None = None  # one line per coordinate: a release touches few of them
-        self._attraction = np.empty(0, dtype=np.float32)
-        self._repulsion = np.empty(0, dtype=np.float32)
-        self._summary_mean = np.zeros(terms.kernel.dimension)
+        self._attraction = np.empty(0)
+        self._repulsion = np.empty(0)
+        self._summary_mean = np.zeros(terms.kernel.dimension)  # in lattice steps
         self._round = 0
         self._bid_row: int | None = None
 
@@ -83,14 +103,15 @@ class InteractiveOwner(Owner):
             request=Request(self.terms.run, 0, f"{self.name}/rows", content=self._digest.encode()),
             rows=self.terms.rows_per_owner,
         )
+        direction = direction_on_lattice(release)
         features = self.terms.kernel.features()
         lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
         for first, rows in self._scan.blocks():
             for place, hashed in features.blocks(rows, first_row=first):
-                lines[:, first + place.start : first + place.stop] = hashed.T
+                lines[:, first + place.start : first + place.stop] = features_on_lattice(hashed).T
         self._features = lines
-        self._attraction = release.astype(np.float32) @ lines
-        self._repulsion = np.zeros(self._scan.row_count, dtype=np.float32)
+        self._attraction = exact_sums(direction, lines)
+        self._repulsion = np.zeros(self._scan.row_count)
         return ()
 
     def _bid(self, message: Message, release: SummaryRelease) -> Sequence[Message]:
@@ -103,27 +124,38 @@ class InteractiveOwner(Owner):
             raise IllegalMessage(f"{self._named(message)}: names a coordinate that does not exist")
         if len(np.unique(changed)) != len(changed):
             raise IllegalMessage(f"{self._named(message)}: names a coordinate twice")
+        values = direction_on_lattice(release.values)
         if len(changed):
-            moved = (release.values - self._summary_mean[changed]).astype(np.float32)
-            self._repulsion += moved @ self._features[changed]
-            self._summary_mean[changed] = release.values
+            self._repulsion += exact_sums(values - self._summary_mean[changed], self._features[changed])
+            self._summary_mean[changed] = values
         self._round = message.round
-        size = self.terms.seed_rows + message.round - 1
-        gains = self._attraction - np.float32(size / (size + 1)) * self._repulsion
-        best = int(np.argmax(gains)) if len(gains) else 0
-        if not len(gains) or not np.isfinite(gains[best]):
-            self._bid_row = None  # every row was sent
+        self._bid_row, gain = self._best_row()
+        if self._bid_row is None:
             return (self._message(CURATOR, message.round, Bid(gain=float("nan"), handle=0)),)
-        self._bid_row = best
-        handle = int(self._handles(np.array([best]))[0])
-        return (self._message(CURATOR, message.round, Bid(gain=float(gains[best]), handle=handle)),)
+        handle = int(self._handles(np.array([self._bid_row]))[0])
+        return (self._message(CURATOR, message.round, Bid(gain=in_own_units(gain), handle=handle)),)
+
+    def _best_row(self) -> tuple[int | None, float]:
+        """The best row not sent yet, equal ones by their handles; none if every row was sent."""
+        scores = gains(self._attraction, self._repulsion, summary_size=self.terms.seed_rows + self._round - 1)
+        if not len(scores) or not np.isfinite(scores.max()):
+            return None, float("nan")
+        best = np.flatnonzero(scores == scores.max())
+        if len(best) > 1:
+            best = best[np.argsort(self._handles(best), kind="stable")]
+        return int(best[0]), float(scores[best[0]])
 
     def _answer(self, message: Message, body: Asked) -> Sequence[Message]:
         row, self._bid_row = self._bid_row, None
         if not body.asked or row is None:
             return ()
         self._attraction[row] = -np.inf  # never offered again
-        return (self._message(CURATOR, message.round, self._offer(np.array([row]))),)
+        offer = self._offer(np.array([row]))
+        features = np.empty((0, 0), dtype=np.float32)
+        if self._hashes is None and self._features is not None:
+            features = self._features[:, row][None, :]
+        delivery = Delivery(rows=offer.rows, labels=offer.labels, handle=int(offer.handles[0]), features=features)
+        return (self._message(CURATOR, message.round, delivery),)
 
 
 class InteractiveCurator(Curator):
@@ -156,25 +188,26 @@ class InteractiveCurator(Curator):
             )
         self._map = terms.kernel.features()
         self._seed_features = self._map(rows) if len(rows) else np.empty((0, terms.kernel.dimension), np.float32)
-        self._target_mean = np.zeros(terms.kernel.dimension)
-        self._summary_mean = np.zeros(terms.kernel.dimension)
+        self._target_mean = np.zeros(terms.kernel.dimension)  # in lattice steps
+        self._summary_mean = np.zeros(terms.kernel.dimension)  # in lattice steps
+        self._released_mean = np.zeros(terms.kernel.dimension)
         self._mwem_state: mwem_mean.State | None = None
         self._round = 0
         self._bidding = True
         self._bids: dict[str, Bid] = {}
         self._times_bid: dict[tuple[str, int], int] = {}
-        self._pool: list[tuple[Held, NDArray[np.float32]]] = []
-        self._chosen: list[tuple[Held, NDArray[np.float32]]] = []
+        self._pool: list[_Row] = []
+        self._chosen: list[_Row] = []
         self._heard: set[str] = set()
 
     def _begin(self, target: Target) -> Sequence[Message]:
-        self._target_mean = target.release
+        self._target_mean = direction_on_lattice(target.release)
         opening = [self._message(owner, 0, TargetRelease(release=target.release)) for owner in self.terms.owners]
         return [*opening, *self._open_round()]
 
     def _is_late(self, message: Message) -> bool:
         """An answer to a step that is over; an owner who missed a step may answer the next one."""
-        current = isinstance(message.body, Bid) if self._bidding else isinstance(message.body, Offer)
+        current = isinstance(message.body, Bid) if self._bidding else isinstance(message.body, Delivery)
         return message.round < self._round or (message.round == self._round and not current) or self.finished
 
     def _abstain(self, owner: str) -> None:
@@ -190,34 +223,47 @@ class InteractiveCurator(Curator):
                 self._bids[message.sender] = body
                 waited = self._times_bid.get((message.sender, body.handle), 0)
                 self._times_bid[message.sender, body.handle] = waited + 1
-        elif not self._bidding and isinstance(body, Offer):
+        elif not self._bidding and isinstance(body, Delivery):
             self._take_row(message.sender, body)
         else:
             raise IllegalMessage(f"{self._named(message)}: may not come now")
 
-    def _take_row(self, owner: str, offer: Offer) -> None:
+    def _take_row(self, owner: str, delivery: Delivery) -> None:
         """A row that was asked for; one that is not what its owner bid is dropped, and nobody is asked instead."""
-        self.rows_seen += len(offer.rows)
-        bid = self._bids[owner]
-        fault = self._fault(offer, most=1)
-        if fault is None and (len(offer.rows) != 1 or int(offer.handles[0]) != bid.handle):
-            fault = "sent another row than the one it bid"
-        hashed = np.empty((1, self.terms.kernel.dimension), dtype=np.float32)
-        if fault is None and not self.terms.hashing:
-            hashed = self._map.of_few(offer.rows)
-            if abs(float(self._gains(hashed)[0]) - bid.gain) > _BID_TOLERANCE:
-                fault = "sent a row that is not worth its bid"
+        self.rows_seen += len(delivery.rows)
+        offer = Offer(rows=delivery.rows, labels=delivery.labels, handles=np.array([delivery.handle], dtype=np.uint64))
+        fault = self._fault(offer, most=1) or self._mismatch(self._bids[owner], delivery)
         if fault is not None:
             self._flag(owner, fault)
             return
-        self._pool.append((Held(self.terms.owners.index(owner), offer), hashed[0]))
+        features = np.zeros(self.terms.kernel.dimension) if self.terms.hashing else delivery.features[0]
+        self._pool.append(_Row(Held(self.terms.owners.index(owner), offer), features.astype(np.float64)))
 
-    def _gains(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Gain of feature rows under the released direction, computed as owners compute it."""
-        size = self.terms.seed_rows + self._round - 1
-        attraction = features @ self._target_mean.astype(np.float32)
-        repulsion = features @ self._summary_mean.astype(np.float32)
-        return np.asarray(attraction - np.float32(size / (size + 1)) * repulsion)
+    def _mismatch(self, bid: Bid, delivery: Delivery) -> str | None:
+        """How a row differs from its bid; where hashes are all there is, only the handle can be compared."""
+        if len(delivery.rows) != 1 or delivery.handle != bid.handle:
+            return "sent another row than the one it bid"
+        if self.terms.hashing:
+            return None
+        if delivery.features.shape != (1, self.terms.kernel.dimension) or not np.isfinite(delivery.features).all():
+            return "sent features of another shape than agreed"
+        own = features_on_lattice(self._map.of_few(delivery.rows))
+        if not (delivery.features == np.rint(delivery.features)).all():
+            return "sent features that are not on the lattice"
+        if float(np.abs(own - delivery.features).max()) > _FEATURE_TOLERANCE:
+            return "sent a row that does not have the features it bid with"
+        if in_own_units(float(self._gains(delivery.features.astype(np.float64))[0])) != bid.gain:
+            return "sent a row that is not worth its bid"
+        return None
+
+    def _gains(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Gain of rows of lattice features under the released direction, to the bit as owners compute it."""
+        lines = features.T.astype(np.float32)
+        return gains(
+            exact_sums(self._target_mean, lines),
+            exact_sums(self._summary_mean, lines),
+            summary_size=self.terms.seed_rows + self._round - 1,
+        )
 
     def _step(self) -> Sequence[Message]:
         if self._bidding:
@@ -235,7 +281,10 @@ class InteractiveCurator(Curator):
         plan = summary_plan(self.terms, self._round)
         if plan is None:
             return SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
-        event: Event = Unbounded(f"mean of the summary, round {self._round}")
+        # The first round is about seed rows alone; the second is charged with all that follow it.
+        event: Event = summary_event(self.terms) if self._round == 2 else NoRelease()
+        if self._round == 2 and not self._noise.private:
+            event = Simulated(event)
         first, *others = (View.owners(owner) for owner in self.terms.owners)
         data = self._ledger.answer(
             first,
@@ -246,8 +295,9 @@ class InteractiveCurator(Curator):
         )
         stored = np.frombuffer(data, dtype="<f8").reshape(3, self.terms.kernel.dimension)
         mean, tilts, grid_mean = stored
-        changed = np.flatnonzero(mean != self._summary_mean)
-        self._summary_mean = mean
+        changed = np.flatnonzero(mean != self._released_mean)
+        self._released_mean = mean
+        self._summary_mean = direction_on_lattice(mean)
         self._mwem_state = mwem_mean.State(tilts=tilts, mean=grid_mean)
         return SummaryRelease(coordinates=changed, values=mean[changed])
 
@@ -255,8 +305,10 @@ class InteractiveCurator(Curator):
         """The released mean and, for the paper's release, the state from which the next one goes on."""
         # A round without a row still counts: rows of zeros stand in, so that the divisor is the public counter.
         features = np.zeros((plan.size, plan.dimension), dtype=np.float32)
-        known = [*self._seed_features, *(hashed for _, hashed in self._chosen)]
-        features[: len(known)] = known
+        features[: len(self._seed_features)] = self._seed_features
+        if self._chosen:
+            chosen = np.concatenate([row.held.offer.rows for row in self._chosen])
+            features[len(self._seed_features) : len(self._seed_features) + len(chosen)] = self._map.of_few(chosen)
         stored = np.zeros((3, plan.dimension))
         if isinstance(plan, gaussian_mean.Plan):
             stored[0] = gaussian_mean.run(plan, features, self._noise).value
@@ -304,22 +356,29 @@ class InteractiveCurator(Curator):
     def _close_round(self) -> Sequence[Message]:
         """The best row of the pool joins the summary; then the next round, or the end."""
         if self._pool:
-            scores = (
-                self._hashed_gains() if self.terms.hashing else self._gains(np.stack([row for _, row in self._pool]))
-            )
-            self._chosen.append(self._pool.pop(int(np.argmax(scores))))
+            self._chosen.append(self._pool.pop(self._best_at_hand()))
         if self._round < self.terms.size:
             return self._open_round()
         return [self._finish()]
+
+    def _best_at_hand(self) -> int:
+        """Position of the pool's best row; equal ones by owner, then by handle, as owners rank them."""
+        if self.terms.hashing:
+            scores = self._hashed_gains()
+        else:
+            scores = self._gains(np.stack([row.features for row in self._pool]))
+        handles = np.array([row.held.offer.handles[0] for row in self._pool])
+        owners = np.array([row.held.owner for row in self._pool])
+        return int(np.lexsort((handles, owners, -scores))[0])
 
     def _hashed_gains(self) -> NDArray[np.float64]:
         """Where hashes are all there is: gains by their inner products, with the target's hashes in full."""
         if self._target is None:
             raise IllegalMessage("there is no target")
-        pool = np.stack([held.offer.rows[0] for held, _ in self._pool])
+        pool = np.stack([row.held.offer.rows[0] for row in self._pool])
         gains: NDArray[np.float64] = (pool @ self._target.mean(axis=0)).astype(np.float64)
         if self._chosen:
-            total = np.sum([held.offer.rows[0] for held, _ in self._chosen], axis=0)
+            total = np.sum([row.held.offer.rows[0] for row in self._chosen], axis=0)
             gains -= (pool @ total) / (len(self._chosen) + 1)
         return gains
 
@@ -328,7 +387,7 @@ class InteractiveCurator(Curator):
             raise IllegalMessage("there is no target")
         self.absent = set(self.terms.owners) - self._heard
         self._check_quorum(len(self._heard))
-        held = self._drop_odd_labels([one for one, _ in self._chosen])
+        held = self._drop_odd_labels([row.held for row in self._chosen])
         if not held:
             self._check_quorum(0)
         rows: Rows = np.concatenate([one.offer.rows for one in held])

@@ -22,6 +22,7 @@ __all__ = [
     "Asked",
     "Bid",
     "Body",
+    "Delivery",
     "Message",
     "Misfit",
     "Offer",
@@ -126,6 +127,24 @@ class Bid:
 
 
 @dataclass(frozen=True, eq=False)
+class Delivery:
+    """Owner to curator: the row that it bid and was asked for.
+
+    Attributes:
+        rows: that one row, or its hash.
+        labels: its label, or none.
+        handle: its handle.
+        features: its features as the owner scored them, in lattice steps; none where the curator may see hashes only.
+    """
+
+    kind: ClassVar[str] = "delivery"
+    rows: Matrix
+    labels: Labels
+    handle: int
+    features: Matrix
+
+
+@dataclass(frozen=True, eq=False)
 class Summary:
     """Curator to consumer: the rows selected, in order of selection.
 
@@ -157,9 +176,9 @@ class Summary:
     reasons: Labels
 
 
-Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Summary
+Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary
 _BODIES: dict[str, type[Any]] = {
-    body.kind: body for body in (Target, TargetRelease, Misfit, Asked, Offer, SummaryRelease, Bid, Summary)
+    body.kind: body for body in (Target, TargetRelease, Misfit, Asked, Offer, SummaryRelease, Bid, Delivery, Summary)
 }
 _DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1}
 _DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8"}

@@ -1,5 +1,6 @@
 """What a run will do to whose rows, and what that costs each view: from the terms alone, before any row is read."""
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -7,7 +8,7 @@ from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
 from likeset.privacy import accounting, schedules
 from likeset.privacy.calibration import least_noise, mwem_epsilon
-from likeset.privacy.events import Event, Gaussian, NoRelease, Observer, Repeated, Simulated, Unbounded
+from likeset.privacy.events import Composition, Event, Gaussian, NoRelease, Observer, Repeated, Simulated, Unbounded
 from likeset.privacy.guarantee import Guarantee
 from likeset.privacy.relation import Norm, RowSum, SelectionSum
 from likeset.privacy.view import View
@@ -18,6 +19,7 @@ __all__ = [
     "TargetPlan",
     "auction_plan",
     "planned_views",
+    "summary_event",
     "summary_plan",
     "target_plan",
 ]
@@ -108,7 +110,7 @@ def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> aucti
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
     """The release of the summary's mean in a round of ``interactive``; none where there is nothing to release.
 
@@ -138,6 +140,20 @@ def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
     )
 
 
+def summary_event(terms: Terms) -> Event:
+    """All releases about the summary together, as far as they concern owners' rows.
+
+    The first round's is about seed rows alone, which are public.
+    """
+    if terms.auction != "everyone":
+        return Unbounded(f"{SUMMARY_RELEASE}: with a selective auction nothing is proven for an owner's row")
+    plans = (summary_plan(terms, number) for number in range(2, terms.size + 1))
+    events = Counter(plan.event for plan in plans if plan is not None)
+    if not events:
+        return NoRelease()
+    return Composition(tuple(Repeated(event, times) for event, times in events.items()))
+
+
 @lru_cache(maxsize=64)
 def _split_sigma(terms: Terms) -> float:
     """One scale of noise for all rounds, so that together they stay within the budget."""
@@ -150,7 +166,7 @@ def _split_sigma(terms: Terms) -> float:
                 coordinates=terms.kernel.dimension,
                 spacing=gaussian_mean.SPACING,
             ),
-            terms.size,
+            max(1, terms.size - 1),  # the first round is about seed rows only
         ),
         relation=terms.relation,
         epsilon=terms.owner_budget.epsilon,
@@ -163,7 +179,7 @@ def _split_sigma(terms: Terms) -> float:
 def _split_epsilon(terms: Terms) -> float:
     return mwem_epsilon(
         SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=_CHANGES * terms.rows_per_unit),
-        iterations=_first_iterations(terms) + _LATER_ITERATIONS * (terms.size - 1),
+        iterations=_LATER_ITERATIONS * max(1, terms.size - 1),  # the first round is about seed rows only
         relation=terms.relation,
         epsilon=terms.owner_budget.epsilon,
         delta=terms.owner_budget.delta,
@@ -192,7 +208,7 @@ def planned_views(terms: Terms, *, simulated: bool = False) -> tuple[PlannedView
     rows_event = Unbounded(_HASHED_ROWS if terms.hashing else _CLEAR_ROWS)
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":
-        heard = Unbounded(f"{SUMMARY_RELEASE}: nothing is proven for an owner's row")
+        heard = summary_event(terms)
     for owner in terms.owners:
         views.append(planned(View.owners(owner), heard, terms.owner_budget.delta))
         views.append(planned(View.curator(owner), rows_event, terms.owner_budget.delta, terms.rows_per_owner))

@@ -20,13 +20,10 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
 
-__all__ = ["SUMMARY_RELEASE", "THRESHOLD_ROUNDS", "Budget", "Hashing", "Kernel", "Terms"]
+__all__ = ["SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms"]
 
 SUMMARY_RELEASE = "summary-release"
-"""The name under which a repeated release about the summary must be accepted: no constant sensitivity is proven."""
-
-THRESHOLD_ROUNDS = "threshold-with-summary-release"
-"""The name under which a repeated threshold auction together with a summary release must be accepted."""
+"""The name under which releases about the summary must be accepted where not everyone is asked in every round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +205,8 @@ class Terms:
         parts = []
         if self.auction == "paper":
             parts.append((PAPER_AUCTION, "who is not asked knows that somebody bid more"))
-        if self.summary_release != "none":
-            reason = "one replaced row can change several rows of the summary, and how many is not proven"
-            parts.append((SUMMARY_RELEASE, reason))
-            if self.auction == "threshold":
-                parts.append((THRESHOLD_ROUNDS, "asks and releases feed on one another"))
+        if self.summary_release != "none" and self.auction != "everyone":
+            parts.append((SUMMARY_RELEASE, "who is asked and what is released feed on one another"))
         return tuple(parts)
 
     @property

@@ -1,0 +1,54 @@
+"""Scores that are the same for everybody, to the last bit.
+
+What is proven about releases of the summary (docs/proofs/summary-stream.md) assumes that owners and curator rank rows
+by one public order. Sums of products in floating point depend on the order of summation, and so on the place of a row
+in its table. Here features and directions are whole numbers (in units of ``2**-20``) held in floating point: products
+and sums of them stay below ``2**53`` and are exact in any order. What follows is arithmetic on single numbers, which
+IEEE 754 fixes.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.errors import IllegalMessage
+
+__all__ = ["direction_on_lattice", "exact_sums", "features_on_lattice", "gains", "in_own_units"]
+
+_STEPS = 2.0**20
+_LONGEST = 2.0**12  # of a direction, so that its product with features of length sqrt(2) stays below 2**53
+_CHUNK = 1 << 16
+
+
+def features_on_lattice(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Features as whole numbers of steps; a float32 holds them exactly."""
+    return np.asarray(np.rint(features * np.float32(_STEPS)))
+
+
+def direction_on_lattice(direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A released mean as whole numbers of steps.
+
+    Raises:
+        IllegalMessage: it is so long that products with it would not be exact.
+    """
+    if not float(np.linalg.norm(direction)) < _LONGEST:
+        raise IllegalMessage("a released mean is longer than any that noise can make")
+    return np.rint(direction * _STEPS)
+
+
+def exact_sums(direction: NDArray[np.float64], lines: NDArray[np.float32]) -> NDArray[np.float64]:
+    """For each row the sum over coordinates of direction times feature; ``lines`` has one line per coordinate."""
+    total = np.empty(lines.shape[1])
+    for first in range(0, lines.shape[1], _CHUNK):
+        total[first : first + _CHUNK] = direction @ lines[:, first : first + _CHUNK].astype(np.float64)
+    return total
+
+
+def gains(attraction: NDArray[np.float64], repulsion: NDArray[np.float64], *, summary_size: int) -> NDArray[np.float64]:
+    """``attraction - q/(q+1) * repulsion``, number by number."""
+    share = summary_size / (summary_size + 1)
+    return attraction - share * repulsion
+
+
+def in_own_units(score: float) -> float:
+    """A score as an inner product of features and direction."""
+    return score / (_STEPS * _STEPS)
