@@ -17,7 +17,8 @@ import hmac
 
 from likeset import arguments
 from likeset.errors import IllegalMessage
-from likeset.geometry.features import MAX_SEED, FourierFeatures
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.stream import MAX_SEED
 from likeset.protocol.terms import Terms
 
 __all__ = ["commitment", "hash_map"]

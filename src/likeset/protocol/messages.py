@@ -41,6 +41,8 @@ _MAGIC = b"LKST"
 _VERSION = 1
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
+_MOST_ROUND = 1 << 32
+_LAST_CODE_POINT, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)
 _DTYPE = re.compile(r"<f4|<f8|<i8|<u8|\|u1|\|b1|<U[1-9][0-9]{0,3}")
 
 Vector = NDArray[np.float64]
@@ -240,8 +242,11 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
     if length > _MOST_HEAD or _PREFIX.size + length > len(data):
         raise BadMessage("its head is truncated or too long")
     try:
-        head = json.loads(data[_PREFIX.size : _PREFIX.size + length], parse_constant=_refuse_constant)
+        text = data[_PREFIX.size : _PREFIX.size + length].decode("ascii")  # from bytes, JSON would guess other codes
+        head = json.loads(text, parse_constant=_refuse_constant)
         return _built(head, data, _PREFIX.size + length)
+    except BadMessage:
+        raise
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         # The original may quote what was sent.
         raise BadMessage(f"its head does not describe a message ({type(error).__name__})") from None
@@ -251,16 +256,21 @@ def _built(head: Any, data: bytes, start: int) -> Message:
     wanted = {"kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays"}
     if not isinstance(head, dict) or set(head) != wanted or head["kind"] not in _BODIES:
         raise BadMessage("its head has other fields than a message")
-    if type(head["round"]) is not int or head["round"] < 0:
+    if type(head["round"]) is not int or not 0 <= head["round"] <= _MOST_ROUND:
         raise BadMessage("its round is not a number")
     for name in ("run", "sender", "receiver", "terms"):
         checked_name(name, head[name])
     kind = _BODIES[head["kind"]]
     declared = {field.name: field for field in fields(kind)}
     values: dict[str, Any] = {}
+    if not isinstance(head["arrays"], list) or not isinstance(head["scalars"], dict):
+        raise BadMessage("its head has other fields than a message")
     for name, dtype, shape in head["arrays"]:
         array, start = _array(data, start, dtype, shape)
         values[name] = _checked_array(name, array, declared[name].type)
+        if values[name].dtype != array.dtype:
+            raise BadMessage(f"{name} is of another type than encode writes")
+        _check_content(name, array)
     if start != len(data):
         raise BadMessage("it has bytes that belong to nothing")
     for name, value in head["scalars"].items():
@@ -299,7 +309,8 @@ def _checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
     if declared in _DTYPES:
         if array.dtype.kind != np.dtype(_DTYPES[declared]).kind:
             raise BadMessage(f"{name} holds {array.dtype}")
-        return np.ascontiguousarray(array, dtype=_DTYPES[declared])
+        with np.errstate(over="ignore"):  # whoever reads it refuses what is not finite
+            return np.ascontiguousarray(array, dtype=_DTYPES[declared])
     if array.dtype.kind in "iu":
         array = array.astype("<i8")
     elif array.dtype.kind == "f":
@@ -309,6 +320,17 @@ def _checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
     if _DTYPE.fullmatch(array.dtype.str) is None:
         raise BadMessage(f"{name} holds {array.dtype}")
     return np.ascontiguousarray(array)
+
+
+def _check_content(name: str, array: NDArray[Any]) -> None:
+    """Bytes that are no text and no truth value would end in an error wherever somebody first looks at them."""
+    if array.dtype.kind == "U":
+        codes = np.frombuffer(array.tobytes(), dtype="<u4")
+        surrogates = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
+        if bool((surrogates | (codes > _LAST_CODE_POINT)).any()):
+            raise BadMessage(f"{name} holds something that is not text")
+    if array.dtype.kind == "b" and bool((np.frombuffer(array.tobytes(), dtype=np.uint8) > 1).any()):
+        raise BadMessage(f"{name} holds something that is neither yes nor no")
 
 
 def _plain_scalar(field: Any, value: Any) -> Any:
@@ -321,6 +343,8 @@ def _plain_scalar(field: Any, value: Any) -> Any:
 
 
 def _scalar(field: Any, value: Any) -> Any:
+    if field.type not in (bool, int, float):
+        raise BadMessage(f"{field.name} is no single number")
     if field.type is bool:
         if type(value) is not int or value not in (0, 1):
             raise BadMessage(f"{field.name} is neither yes nor no")

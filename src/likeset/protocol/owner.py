@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,12 +21,16 @@ RowScore = Callable[[Rows, int], NDArray[np.float64]]
 """Log-weights of a block of rows, given the number of its first row."""
 
 
-@dataclass(frozen=True, eq=False)
-class Records:
-    """Rows as they may leave: what the selection sees of them, and their labels (none at all if there are none)."""
+class Records(Protocol):
+    """Rows as they may leave."""
 
-    rows: Rows
-    labels: NDArray[Any]
+    @property
+    def rows(self) -> Rows:
+        """What the selection sees of them."""
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """One label each, or none at all."""
 
 
 class Scan(Protocol):

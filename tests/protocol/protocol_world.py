@@ -1,0 +1,288 @@
+"""Small worlds for the tests of the protocols: terms, parties, ledgers, and ways to carry messages between them."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.errors import LikesetError, UnfinishedRequest
+from likeset.geometry.features import FourierFeatures
+from likeset.ledger import Ledger, Limit, Request
+from likeset.privacy.events import Event, Release
+from likeset.privacy.noise import Integers, SimulatedNoise
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.curator import Curator
+from likeset.protocol.hashing import hash_map
+from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
+from likeset.protocol.messages import Message, Summary, decode, encode
+from likeset.protocol.owner import Owner
+from likeset.protocol.party import Party
+from likeset.protocol.sealed import SealedCurator, SealedOwner
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
+from likeset.tables.scan import MemoryScan
+
+CONSUMER = "hospital"
+PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)
+UNPROVEN_KINDS = ("unbounded", "paper-auction", "threshold-auction")
+KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7)
+PAPER_KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7, kind="paper")
+_BASE: dict[str, Any] = {
+    "run": "run-1",
+    "consumer": CONSUMER,
+    "purpose": "test",
+    "expires": "2030-01-01",
+    "owners": ("a", "b", "c"),
+    "quorum": 1,
+    "schema_digest": "",
+    "columns": (),
+    "kernel": KERNEL,
+    "hashing": None,
+    "protocol": "sealed",
+    "size": 4,
+    "target_size": 30,
+    "offer_factor": 3.0,
+    "offers": "tilted",
+    "uniform_share": 0.25,
+    "target_budget": Budget(4.0, 1e-5),
+    "owner_budget": Budget(0.0, 1e-5),
+    "relation": Relation.REPLACE_ONE,
+    "rows_per_unit": 1,
+    "auction": "everyone",
+    "auction_epsilon": 0.0,
+    "auction_offset": 0,
+    "summary_release": "none",
+    "seed_rows": 0,
+    "schedule": "",
+    "price_per_row": 1.0,
+    "accept_unproven": (),
+    "version": "0.1",
+}
+THRESHOLD: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
+PAPER: dict[str, Any] = {
+    "protocol": "interactive",
+    "kernel": PAPER_KERNEL,
+    "auction": "paper",
+    "auction_epsilon": 0.3,
+    "summary_release": "mwem",
+    "schedule": "experiment",
+    "seed_rows": 2,
+    "accept_unproven": PAPER_PARTS,
+}
+
+
+def terms(**changes: Any) -> Terms:
+    """Terms of a small run with three owners."""
+    return Terms(**{**_BASE, **changes})
+
+
+def rows(seed: int, count: int = 12, *, columns: int = 3, shift: float = 0.0) -> NDArray[np.float32]:
+    """Some rows."""
+    return np.random.default_rng(seed).normal(shift, 1.0, size=(count, columns)).astype(np.float32)
+
+
+class CountingNoise:
+    """Simulated noise that knows how often it was asked."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._noise = SimulatedNoise(seed)
+        self.calls = 0
+
+    @property
+    def private(self) -> bool:
+        return False
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        self.calls += 1
+        return self._noise.discrete_laplace(scale, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        self.calls += 1
+        return self._noise.discrete_gaussian(sigma, size)
+
+    def exponential_choice(self, scores: Integers, rate: float) -> int:
+        self.calls += 1
+        return self._noise.exponential_choice(scores, rate)
+
+    def bernoulli(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
+        self.calls += 1
+        return self._noise.bernoulli(probabilities)
+
+    def rounding(self, fractions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        self.calls += 1
+        return self._noise.rounding(fractions)
+
+
+class QuickLedger(Ledger):
+    """Answers once and remembers, without files and limits: for tests that are not about the ledger."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[bytes, bytes | None]] = {}
+
+    def answer(
+        self,
+        view: View,
+        event: Event,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        rows: int = 0,
+        also: Iterable[tuple[View, Event]] = (),
+        retry: bool = False,
+    ) -> bytes:
+        del view, event, rows, also, retry
+        if request.key not in self.answers:
+            self.answers[request.key] = (request.content, None)
+            self.answers[request.key] = (request.content, run()[0])
+        content, data = self.answers[request.key]
+        assert content == request.content
+        if data is None:
+            raise UnfinishedRequest(str(request))
+        return data
+
+
+@contextmanager
+def ledger_on_disk(terms: Terms, *, rows: int = 1000) -> Iterator[Ledger]:
+    """A ledger with an account for everything that a run may charge."""
+    with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as ledger:
+        open_accounts(ledger, terms, rows=rows)
+        yield ledger
+
+
+def open_accounts(ledger: Ledger, terms: Terms, *, rows: int = 1000) -> None:
+    """Limits for all views of a run."""
+    large = Limit(1000.0, 0.1, terms.relation, accept_unproven=UNPROVEN_KINDS)
+    ledger.set_limit(View.owners(terms.consumer), large)
+    for owner in terms.owners:
+        ledger.set_limit(View.owners(owner), large)
+        ledger.set_limit(View.curator(owner), Limit.rows_only(rows))
+
+
+@dataclass
+class World:
+    """The parties of one run over given data; each can be killed and started again on the same ledger."""
+
+    terms: Terms
+    data: dict[str, NDArray[np.float32]]
+    target: NDArray[np.float32]
+    ledger: Ledger
+    noise: CountingNoise = field(default_factory=CountingNoise)
+    labels: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    secret: int = 0
+    selection: Selection = field(default_factory=Selection)
+
+    def _hashes(self) -> FourierFeatures | None:
+        return hash_map(self.terms, self.secret) if self.terms.hashing else None
+
+    def consumer(self) -> Consumer:
+        return Consumer(self.terms, target=self.target, ledger=self.ledger, noise=self.noise, hashes=self._hashes())
+
+    def curator(self) -> Curator:
+        if self.terms.protocol == "sealed":
+            return SealedCurator(self.terms, selection=self.selection, ledger=self.ledger, noise=self.noise)
+        seeds = rows(99, self.terms.seed_rows) if self.terms.seed_rows else None
+        return InteractiveCurator(
+            self.terms, selection=self.selection, ledger=self.ledger, noise=self.noise, seed_rows=seeds
+        )
+
+    def owner(self, name: str) -> Owner:
+        kind = SealedOwner if self.terms.protocol == "sealed" else InteractiveOwner
+        scan = MemoryScan(self.data[name], self.labels.get(name))
+        key = 1000 + self.terms.owners.index(name)
+        return kind(self.terms, name, scan=scan, key=key, ledger=self.ledger, hashes=self._hashes())
+
+    def owners(self) -> dict[str, Owner]:
+        return {name: self.owner(name) for name in self.terms.owners if name in self.data}
+
+
+def world(terms: Terms, ledger: Ledger | None = None, *, count: int = 12, noise_seed: int = 0, **more: Any) -> World:
+    """Owners who differ a little, and a target that looks like a mixture of them."""
+    columns = terms.kernel.columns
+    data = {
+        name: rows(10 + place, count, columns=columns, shift=0.5 * place) for place, name in enumerate(terms.owners)
+    }
+    target = rows(5, terms.target_size, columns=columns, shift=0.3)
+    return World(terms, data, target, ledger or QuickLedger(), CountingNoise(noise_seed), **more)
+
+
+Tamper = Callable[[Message], Iterable[Message]]
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        summary: what the consumer got.
+        heard: every byte that each party was sent, in order.
+        refused: who refused what, and in which words.
+        curator: as it was at the end.
+    """
+
+    summary: Summary
+    heard: dict[str, list[bytes]]
+    refused: list[tuple[str, str]]
+    curator: Curator
+
+
+def carry(
+    world: World,
+    *,
+    tamper: Tamper = lambda message: [message],
+    replies_of: Mapping[str, Callable[[Message, tuple[Message, ...]], Iterable[Message]]] | None = None,
+    parties: Mapping[str, Party] | None = None,
+) -> Outcome:
+    """Deliver messages in order until the summary is there; owners who say nothing are given up.
+
+    Args:
+        world: the parties.
+        tamper: what the network makes of a message.
+        replies_of: for owners who lie: what they say in place of their honest replies.
+        parties: in place of new ones.
+    """
+    everybody: dict[str, Party] = dict(parties or {})
+    if not everybody:
+        everybody = {"curator": world.curator(), CONSUMER: world.consumer(), **world.owners()}
+    curator, consumer = everybody["curator"], everybody[CONSUMER]
+    assert isinstance(curator, Curator)
+    assert isinstance(consumer, Consumer)
+    heard: dict[str, list[bytes]] = {name: [] for name in (*world.terms.owners, "curator", CONSUMER)}
+    refused: list[tuple[str, str]] = []
+    queue = deque(delivered for message in consumer.start() for delivered in tamper(message))
+    while consumer.summary is None:
+        if not queue:
+            waiting = sorted(curator.waiting_for)
+            assert waiting, "nobody has anything to say and there is no summary"
+            for name in waiting:
+                queue.extend(new for message in curator.give_up(name) for new in tamper(message))
+            continue
+        message = queue.popleft()
+        data = encode(message)
+        if message.receiver in heard:
+            heard[message.receiver].append(data)
+        if message.receiver not in everybody:
+            continue
+        try:
+            replies = everybody[message.receiver].receive(decode(data))
+        except LikesetError as error:
+            if type(error).__name__ == "QuorumMissed":
+                raise
+            refused.append((message.receiver, str(error)))
+            continue
+        liar = (replies_of or {}).get(message.receiver)
+        queue.extend(new for reply in (liar(message, replies) if liar else replies) for new in tamper(reply))
+    return Outcome(consumer.summary, heard, refused, curator)
+
+
+def same_summary(first: Summary, second: Summary) -> bool:
+    """Whether two summaries are equal to the last bit."""
+    envelope = {"run": "r", "terms": "t", "sender": "s", "receiver": "r", "round": 0}
+    return encode(Message(**envelope, body=first)) == encode(Message(**envelope, body=second))  # type: ignore[arg-type]
