@@ -344,7 +344,6 @@ def test_uniform_takes_as_many_from_each_owner_as_it_can(owner_sizes: list[int],
         assert set(rows.tolist()) <= set(range(available))
 
 
-@pytest.mark.xfail(reason="what a short owner leaves goes to the first owners again, which had the remainder already")
 @settings(deadline=None, derandomize=True)
 @given(owner_sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), share=st.floats(0, 1), seed=st.integers(0, 99))
 def test_no_owner_gives_two_more_than_another_that_still_has_rows(
@@ -447,7 +446,6 @@ def _heavy_tails(coins: np.random.Generator) -> tuple[Rows, Rows]:
     return coins.standard_t(2, size=(40_000, 2)), coins.standard_t(2, size=(500, 2))
 
 
-@pytest.mark.xfail(reason="narrowing a pool by the first picks drops rows that later picks need")
 @pytest.mark.parametrize("width", [0.3, 10.0])
 @pytest.mark.parametrize("data", [_small_part_of_the_target_is_elsewhere, _a_square, _heavy_tails])
 def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, width: float) -> None:
@@ -463,7 +461,6 @@ def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, w
     assert left["block"] <= 1.1 * left["exact"] + 0.1 * luck
 
 
-@pytest.mark.xfail(reason="an active set takes any of the rows that tie at its edge, not the first")
 def test_equal_rows_are_picked_in_order_of_their_index_by_block_too() -> None:
     """More equal rows than an active set holds: those that it leaves out must not be the first."""
     found = match(np.zeros((6000, 2)), [[0.0, 0.0]], 300, gamma=1.0, method="block")
@@ -490,7 +487,6 @@ def test_two_groups_of_rows_far_apart_are_matched_as_well_in_float32_as_in_float
     assert left[0] <= 1.5 * left[1]
 
 
-@pytest.mark.xfail(reason="the columns are compared inside the feature map, which calls them rows")
 def test_a_feature_map_for_other_columns_is_refused_by_its_own_name() -> None:
     for method in ("features", "stochastic"):
         with pytest.raises(InvalidArgument) as caught:

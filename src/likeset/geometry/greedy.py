@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
 from likeset.geometry import tilt
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.kernels import KernelColumns, PoolKernel
@@ -38,9 +39,6 @@ _ACTIVE_SHARE = 0.25  # share of the rows in an active set ...
 _TRAILING_SHARE = 0.1  # ... of which this share are its last rows: when one of them wins, the set is spent
 _LARGEST_GROUP = 128  # picks between two scorings of all rows, at most: a wider matrix product gains no more speed
 _FEW_ROWS = 4096  # a set this small is searched whole
-_PLENTY_PER_PICK = 250  # where a pool has twice this many rows for each pick ...
-_PLENTY_SHARE = 0.25  # ... it is narrowed to so many, or to this share ...
-_WATCHED_SHARE = 0.125  # ... once this share of the picks has shown which rows stay low
 _CANDIDATES_PER_PICK = 20  # rows that ``stochastic`` draws for each row of the summary
 _FEWEST_CANDIDATES = 20_000
 _STOCHASTIC_DIMENSION = 256
@@ -94,6 +92,10 @@ def match(
     arguments.count("size", size, most=len(rows), most_is="the number of rows in the pool")
     arguments.positive("gamma", gamma)
     arguments.one_of("method", method, _METHODS)
+    if features is not None and features.columns != rows.shape[1]:
+        raise InvalidArgument(
+            "features", f"map of {features.columns} columns", f"must have {rows.shape[1]}, as the pool"
+        )
     report = progress or _silent
     if method == "features":
         hashed = features or FourierFeatures(rows.shape[1], _PAPER_DIMENSION, gamma, seed=0, kind="paper")
@@ -133,9 +135,10 @@ def uniform(owner_sizes: Sequence[int], size: int, *, coins: np.random.Generator
     remaining = size
     while remaining:
         open_owners = [place for place, rows in enumerate(sizes) if quota[place] < rows]
-        each, extra = divmod(remaining, len(open_owners))
+        each, singles = divmod(remaining, len(open_owners))
         for turn, place in enumerate(open_owners):
-            given = min(each + (turn < extra), sizes[place] - quota[place])
+            # Single rows are handed out only once fewer are left than owners who have some.
+            given = min(each, sizes[place] - quota[place]) if each else int(turn < singles)
             quota[place] += given
             remaining -= given
     return [
@@ -253,28 +256,9 @@ def _match_block(pool: Rows, target: Rows, size: int, gamma: float, report: Prog
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
     picks = _Picks(size, report)
     rows = _Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
-    depth = _DEPTH
-    plenty = max(int(_PLENTY_SHARE * len(pool)), _PLENTY_PER_PICK * size)
-    if plenty <= len(pool) // 2:
-        rows, depth = _narrow(picks, rows, plenty), depth - 1
-    for _ in _groups(picks, size, rows, depth=depth):
+    for _ in _groups(picks, size, rows, depth=_DEPTH):
         pass
     return picks.result()
-
-
-def _narrow(picks: _Picks, rows: _Candidates, keep: int) -> _Candidates:
-    """Make the first picks among all rows, and return those rows that scored best on average meanwhile.
-
-    Where rows are plenty, those that keep scoring low are never picked, yet scoring them is most of the work.
-    """
-    standing = np.zeros(len(rows.indices))
-    for _ in _groups(picks, len(picks.indices), rows, depth=_DEPTH):
-        # Scores shrink like one over the number of picks; without that each scoring counts alike.
-        standing += (picks.made + 1) * rows.attraction - rows.repulsion
-        if picks.made >= _WATCHED_SHARE * len(picks.indices):
-            break
-    kept = _largest(standing, keep)
-    return rows.subset(kept, leading=np.ones(keep, dtype=bool), level=-np.inf)
 
 
 def _match_stochastic(
@@ -364,8 +348,11 @@ def _pick(picks: _Picks, last: int, rows: _Candidates) -> NDArray[np.int64]:
 
 
 def _largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Positions of the ``count`` largest scores, increasing."""
-    return np.sort(np.argpartition(scores, len(scores) - count)[len(scores) - count :])
+    """Positions of the ``count`` largest scores, increasing; of those that tie for the last places, the first."""
+    edge = np.partition(scores, len(scores) - count)[len(scores) - count]
+    above = np.flatnonzero(scores > edge)
+    tied = np.flatnonzero(scores == edge)[: count - len(above)]
+    return np.sort(np.concatenate([above, tied]))
 
 
 def _silent(_made: int, _wanted: int) -> None:
