@@ -8,13 +8,15 @@ scaling, how many rounds) is fixed here, from public facts.
 import hashlib
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 from likeset import arguments
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.geometry.features import FourierFeatures
-from likeset.mechanisms.auction import PAPER_AUCTION
+from likeset.mechanisms.auction import PAPER_AUCTION, plan_threshold
+from likeset.privacy.events import Observer
 from likeset.privacy.guarantee import checked_delta
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
@@ -25,6 +27,8 @@ __all__ = ["SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms"]
 SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
 
+_COMMITMENT = re.compile(r"[0-9a-f]{64}")
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -34,8 +38,8 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        arguments.positive("epsilon", self.epsilon, zero=True)
         checked_delta(self.delta)
+        _keep(self, epsilon=arguments.positive("epsilon", self.epsilon, zero=True), delta=float(self.delta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,16 @@ class Kernel:
     seed: int
     kind: Literal["paired", "paper"] = "paired"
 
+    def __post_init__(self) -> None:
+        arguments.one_of("kind", self.kind, ("paired", "paper"))
+        _keep(
+            self,
+            columns=arguments.count("columns", self.columns),
+            dimension=arguments.count("dimension", self.dimension),
+            gamma=arguments.positive("gamma", self.gamma),
+            seed=arguments.count("seed", self.seed, least=0),
+        )
+
     def features(self) -> FourierFeatures:
         """The map itself."""
         return FourierFeatures(self.columns, self.dimension, self.gamma, self.seed, self.kind)
@@ -75,6 +89,17 @@ class Hashing:
     dimension: int
     gamma: float
     commitment: str
+
+    def __post_init__(self) -> None:
+        _keep(
+            self,
+            dimension=arguments.count("hashing.dimension", self.dimension),
+            gamma=arguments.positive("hashing.gamma", self.gamma),
+        )
+        if self.dimension % 2:
+            raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
+        if not isinstance(self.commitment, str) or _COMMITMENT.fullmatch(self.commitment) is None:
+            raise InvalidArgument("hashing.commitment", "other text", "must be what commitment() gave")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +169,12 @@ class Terms:
     version: str
 
     def __post_init__(self) -> None:
+        self._check_words()
+        self._check_numbers()
+        _ = self.kernel.features()
+        self._check_combination()
+
+    def _check_words(self) -> None:
         checked_name("run", self.run)
         checked_name("consumer", self.consumer)
         if not self.owners:
@@ -156,22 +187,35 @@ class Terms:
         reserved = {"curator", self.consumer} & set(self.owners)
         if reserved or self.consumer == "curator":
             raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
-        arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners")
+        for argument in ("purpose", "expires", "schema_digest", "version"):
+            _text(argument, getattr(self, argument))
+        for argument in ("columns", "accept_unproven"):
+            for word in getattr(self, argument):
+                _text(argument, word)
         arguments.one_of("protocol", self.protocol, ("sealed", "interactive"))
-        arguments.count("size", self.size)
-        arguments.count("target_size", self.target_size)
-        arguments.positive("offer_factor", self.offer_factor)
         arguments.one_of("offers", self.offers, ("tilted", "uniform"))
-        if not 0.0 <= self.uniform_share <= 1.0:
-            raise InvalidArgument("uniform_share", self.uniform_share, "must lie between 0 and 1")
-        arguments.count("rows_per_unit", self.rows_per_unit)
         arguments.one_of("auction", self.auction, ("everyone", "threshold", "paper"))
         arguments.one_of("summary_release", self.summary_release, ("none", "gaussian", "mwem"))
-        arguments.count("seed_rows", self.seed_rows, least=0)
         arguments.one_of("schedule", self.schedule, ("", *SCHEDULES))
-        arguments.positive("price_per_row", self.price_per_row, zero=True)
-        _ = self.kernel.features()
-        self._check_combination()
+
+    def _check_numbers(self) -> None:
+        """Kept as plain numbers: equal terms have one text, whatever their numbers were made of."""
+        share = arguments.positive("uniform_share", self.uniform_share, zero=True)
+        if share > 1.0:
+            raise InvalidArgument("uniform_share", share, "must lie between 0 and 1")
+        _keep(
+            self,
+            uniform_share=share,
+            quorum=arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners"),
+            size=arguments.count("size", self.size),
+            target_size=arguments.count("target_size", self.target_size),
+            offer_factor=arguments.positive("offer_factor", self.offer_factor),
+            rows_per_unit=arguments.count("rows_per_unit", self.rows_per_unit),
+            auction_epsilon=arguments.positive("auction_epsilon", self.auction_epsilon, zero=True),
+            auction_offset=arguments.count("auction_offset", self.auction_offset, least=0),
+            seed_rows=arguments.count("seed_rows", self.seed_rows, least=0),
+            price_per_row=arguments.positive("price_per_row", self.price_per_row, zero=True),
+        )
 
     def _check_combination(self) -> None:
         """Parts that do not go together, and parts without a proof that nobody accepted by name."""
@@ -196,6 +240,20 @@ class Terms:
             raise InvalidArgument("auction_epsilon", self.auction_epsilon, "must be 0 exactly where everyone is asked")
         if (self.auction == "threshold") != (self.auction_offset > 0):
             raise InvalidArgument("auction_offset", self.auction_offset, "goes with the threshold auction")
+        # What would fail in a later step fails here, before the release of the target is paid for.
+        if self.summary_release == "gaussian" and self.kernel.kind == "paper":
+            raise InvalidArgument("summary_release", "gaussian", "needs paired features, which no schedule goes with")
+        if self.schedule and self.size < 2:
+            raise InvalidArgument("size", self.size, "must be at least 2 for the paper's schedules")
+        if self.auction == "threshold":
+            plan_threshold(
+                len(self.owners),
+                epsilon=self.auction_epsilon,
+                observer=Observer.COALITION,
+                rounds=self.size if self.protocol == "interactive" else 1,
+                summary_released=self.summary_release != "none",
+                offset=self.auction_offset,
+            )
         for name, reason in self.unproven_parts():
             if name not in self.accept_unproven:
                 raise UnprovenPart(name, reason)
@@ -237,7 +295,7 @@ class Terms:
         """The terms that ``to_json`` wrote; a field too many, too few or of another type is refused."""
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
         expected = {field.name for field in fields(cls)}
         if not isinstance(document, dict) or set(document) != expected:
@@ -251,12 +309,27 @@ class Terms:
             for name in ("target_budget", "owner_budget"):
                 document[name] = Budget(**document[name])
             for name in ("owners", "columns", "accept_unproven"):
+                if not isinstance(document[name], list):
+                    raise InvalidArgument("terms", name, "must be a list")
                 document[name] = tuple(document[name])
             document["relation"] = Relation(document["relation"])
             return cls(**document)
-        except (TypeError, KeyError, AttributeError) as error:
+        except InvalidArgument:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidArgument("terms", type(error).__name__, "has a field of another type than Terms") from error
 
     def with_changes(self, **changes: Any) -> Self:
         """The same terms but for some fields; another digest."""
         return replace(self, **changes)
+
+
+def _keep(thing: object, **values: float) -> None:
+    """Put checked numbers in place of what was given, while a frozen object is made."""
+    for name, value in values.items():
+        object.__setattr__(thing, name, value)
+
+
+def _text(argument: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidArgument(argument, type(value).__name__, "must be text")

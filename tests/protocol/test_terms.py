@@ -1,0 +1,252 @@
+"""The terms: one digest for one agreement, and nothing that cannot be run or is not accepted."""
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protocol_world import KERNEL, PAPER, PAPER_KERNEL, PAPER_PARTS, THRESHOLD, ledger_on_disk, terms, world
+
+from likeset.errors import InvalidArgument, UnprovenPart
+from likeset.privacy.relation import Relation
+from likeset.protocol.hashing import commitment
+from likeset.protocol.plans import planned_views
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Hashing, Kernel, Terms
+
+SECRET = (1 << 255) + 12345
+HASHING = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "run": {"run": "run-2"},
+    "consumer": {"consumer": "clinic"},
+    "purpose": {"purpose": "another"},
+    "expires": {"expires": "2031-01-01"},
+    "owners": {"owners": ("a", "c", "b")},
+    "quorum": {"quorum": 2},
+    "schema_digest": {"schema_digest": "ab"},
+    "columns": {"columns": ("age", "weight", "height")},
+    "kernel": {"kernel": replace(KERNEL, seed=8)},
+    "hashing": {"hashing": HASHING},
+    "protocol": {"protocol": "interactive"},
+    "size": {"size": 5},
+    "target_size": {"target_size": 31},
+    "offer_factor": {"offer_factor": 4.0},
+    "offers": {"offers": "uniform"},
+    "uniform_share": {"uniform_share": 0.5},
+    "target_budget": {"target_budget": Budget(4.0, 2e-5)},
+    "owner_budget": {"owner_budget": Budget(1.0, 1e-5)},
+    "relation": {"relation": Relation.ADD_OR_REMOVE},
+    "rows_per_unit": {"rows_per_unit": 2},
+    "auction": THRESHOLD,
+    "auction_epsilon": {**THRESHOLD, "auction_epsilon": 7.0},
+    "auction_offset": {**THRESHOLD, "auction_offset": 3},
+    "summary_release": {"protocol": "interactive", "summary_release": "gaussian", "owner_budget": Budget(1.0, 1e-5)},
+    "seed_rows": {"seed_rows": 3},
+    "schedule": {"protocol": "interactive", "schedule": "proof", "kernel": PAPER_KERNEL},
+    "price_per_row": {"price_per_row": 2.0},
+    "accept_unproven": {"accept_unproven": ("paper-auction",)},
+    "version": {"version": "0.2"},
+}
+
+
+def test_every_field_is_part_of_the_digest() -> None:
+    assert set(CHANGES) == {field.name for field in fields(Terms)}
+    digests = {name: terms(**change).digest for name, change in CHANGES.items()}
+    assert len({terms().digest, *digests.values()}) == len(CHANGES) + 1
+    assert terms(auction="threshold", auction_epsilon=8.0, auction_offset=2).digest == digests["auction"]
+
+
+@pytest.mark.parametrize("part", ["columns", "dimension", "gamma", "seed"])
+def test_every_part_of_the_kernel_is_part_of_the_digest(part: str) -> None:
+    other = replace(KERNEL, **{part: getattr(KERNEL, part) * 2})
+    assert terms(kernel=other).digest != terms().digest
+
+
+@pytest.mark.parametrize("part", ["dimension", "gamma", "commitment"])
+def test_every_part_of_the_hashing_is_part_of_the_digest(part: str) -> None:
+    other = {"dimension": 66, "gamma": 0.3, "commitment": commitment(SECRET + 1)}
+    assert terms(hashing=replace(HASHING, **{part: other[part]})).digest != terms(hashing=HASHING).digest
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_terms_come_back_from_their_text(name: str) -> None:
+    agreed = terms(**CHANGES[name])
+    back = Terms.from_json(agreed.to_json())
+    assert back == agreed
+    assert back.digest == agreed.digest
+    assert back.to_json() == agreed.to_json()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**256 - 1), gamma=st.floats(1e-6, 1e6), factor=st.floats(1e-3, 1e6))
+def test_numbers_come_back_to_the_last_bit(seed: int, gamma: float, factor: float) -> None:
+    agreed = terms(kernel=Kernel(2, 4, gamma, seed), offer_factor=factor)
+    assert Terms.from_json(agreed.to_json()) == agreed
+
+
+def test_equal_terms_have_one_digest_whatever_the_numbers_are_made_of() -> None:
+    plain = terms(target_budget=Budget(4.0, 1e-5))
+    others = terms(
+        target_budget=Budget(4, np.float64(1e-5)),
+        offer_factor=np.int64(3),
+        size=np.int64(4),
+        kernel=Kernel(np.int64(3), 16, np.float64(0.2), 7),  # type: ignore[arg-type]
+        price_per_row=1,
+        auction_epsilon=0,
+    )
+    assert others == plain
+    assert others.digest == plain.digest
+    assert terms(hashing=replace(HASHING, gamma=1)).digest == terms(hashing=replace(HASHING, gamma=1.0)).digest
+
+
+def _document(**changes: Any) -> str:
+    return json.dumps({**json.loads(terms(hashing=HASHING).to_json()), **changes})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run": 5},
+        {"run": "two words"},
+        {"purpose": 5},
+        {"expires": None},
+        {"schema_digest": ["x"]},
+        {"version": 1.0},
+        {"owners": "abc"},
+        {"owners": [1, 2]},
+        {"owners": None},
+        {"columns": "abc"},
+        {"columns": [1]},
+        {"accept_unproven": "paper-auction"},
+        {"accept_unproven": [7]},
+        {"size": 4.0},
+        {"size": True},
+        {"size": "4"},
+        {"quorum": 0},
+        {"quorum": 4},
+        {"offer_factor": "3"},
+        {"offer_factor": True},
+        {"uniform_share": "x"},
+        {"uniform_share": 1.5},
+        {"auction_epsilon": -1.0},
+        {"auction_offset": -1},
+        {"auction_offset": 0.0},
+        {"auction_epsilon": "0"},
+        {"relation": "other"},
+        {"relation": 5},
+        {"target_budget": [4.0, 1e-5]},
+        {"target_budget": {"epsilon": 1.0}},
+        {"target_budget": {"epsilon": -1.0, "delta": 1e-5}},
+        {"kernel": {"columns": 3, "dimension": 16, "gamma": 0.2, "seed": "zz", "kind": "paired"}},
+        {"kernel": {"columns": 3, "dimension": 16, "gamma": 0.2, "seed": 7, "kind": "paired"}},
+        {"kernel": {"columns": 3, "dimension": 16, "gamma": 0.2, "seed": "7", "kind": "phased"}},
+        {"kernel": {"columns": 3, "dimension": 16, "gamma": 0.2, "seed": "-7", "kind": "paired"}},
+        {"kernel": None},
+        {"hashing": {"dimension": 64, "gamma": 0.2}},
+        {"hashing": {"dimension": 63, "gamma": 0.2, "commitment": commitment(SECRET)}},
+        {"hashing": {"dimension": "64", "gamma": 0.2, "commitment": commitment(SECRET)}},
+        {"hashing": {"dimension": 64, "gamma": -0.2, "commitment": commitment(SECRET)}},
+        {"hashing": {"dimension": 64, "gamma": 0.2, "commitment": "abc"}},
+        {"hashing": 5},
+        {"one_more": 1},
+    ],
+)
+def test_text_with_something_else_in_a_field_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        Terms.from_json(_document(**change))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{}", "{", "NaN", "[" * 100_000])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument):
+        Terms.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"owners": ()},
+        {"owners": ("a", "a")},
+        {"owners": ("a", "curator")},
+        {"owners": ("a", "hospital")},
+        {"consumer": "curator"},
+        {"summary_release": "gaussian", "owner_budget": Budget(1.0, 1e-5)},
+        {"auction": "paper", "auction_epsilon": 0.1, "accept_unproven": PAPER_PARTS},
+        {"schedule": "theorem", "kernel": PAPER_KERNEL},
+        {"protocol": "interactive", "offers": "uniform"},
+        {"kernel": PAPER_KERNEL},
+        {"target_budget": Budget(0.0, 1e-5)},
+        {"auction_epsilon": 1.0},
+        {"auction_offset": 1},
+        {"auction": "threshold", "auction_epsilon": 0.0, "auction_offset": 5},
+        {"auction": "threshold", "auction_epsilon": 1.0},
+        {"protocol": "interactive", "summary_release": "gaussian"},
+        {**PAPER, "kernel": KERNEL},
+        {**PAPER, "hashing": HASHING},
+    ],
+)
+def test_combinations_that_make_no_sense_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        terms(**change)
+
+
+def test_an_auction_that_passes_over_the_top_bid_too_often_is_refused_before_anything_is_spent() -> None:
+    """The auction comes after the release of the target: refusing it there would waste what that cost."""
+    with pytest.raises(InvalidArgument):
+        terms(auction="threshold", auction_epsilon=0.1, auction_offset=1)
+    for options in (THRESHOLD, {**THRESHOLD, "protocol": "interactive"}):
+        terms(**options)
+
+
+def test_a_gaussian_release_of_the_papers_features_is_refused_before_anything_is_spent() -> None:
+    """The paper's features reach length sqrt(2); the release assumes 1, and would say so only in the second round."""
+    with pytest.raises(InvalidArgument):
+        terms(**{**PAPER, "summary_release": "gaussian", "auction": "everyone", "auction_epsilon": 0.0})
+
+
+@pytest.mark.parametrize("schedule", ["theorem", "proof", "experiment"])
+def test_a_schedule_for_one_row_is_refused_before_anything_is_spent(schedule: str) -> None:
+    with pytest.raises(InvalidArgument):
+        terms(**{**PAPER, "schedule": schedule, "size": 1})
+
+
+@pytest.mark.parametrize("accepted", [(), ("paper-auction",), (SUMMARY_RELEASE,), ("everything",)])
+def test_unproven_parts_are_refused_unless_each_is_named(accepted: tuple[str, ...]) -> None:
+    with pytest.raises(UnprovenPart) as caught:
+        terms(**{**PAPER, "accept_unproven": accepted})
+    assert caught.value.part in PAPER_PARTS
+    assert caught.value.part not in accepted
+
+
+def test_what_is_proven_needs_no_acceptance() -> None:
+    for options in (
+        {},
+        THRESHOLD,
+        {"protocol": "interactive"},
+        {"protocol": "interactive", **THRESHOLD},
+        {"protocol": "interactive", "summary_release": "gaussian", "owner_budget": Budget(1.0, 1e-5)},
+    ):
+        agreed = terms(**options)
+        assert agreed.unproven_parts() == ()
+        owners = [view for view in planned_views(agreed) if view.view.observer == "owners"]
+        assert {view.guarantee.basis.value for view in owners} == {"proven"}
+
+
+def test_a_party_refuses_before_anything_is_spent() -> None:
+    with ledger_on_disk(terms()) as ledger:
+        before = ledger.head()
+        with pytest.raises(UnprovenPart):
+            world(terms(**{**PAPER, "accept_unproven": ()}), ledger).consumer().start()
+        assert ledger.head() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "most"),
+    [({}, 4), ({"offer_factor": 3.1}, 5), (THRESHOLD, 6), ({"protocol": "interactive"}, 4), ({"size": 7}, 7)],
+)
+def test_how_many_rows_leave_follows_from_public_numbers(change: dict[str, Any], most: int) -> None:
+    """Sealed: ceil(factor * size / owners asked) = ceil(3 * 4 / 3), ceil(12.4 / 3), ceil(12 / 2), ceil(21 / 3)."""
+    assert terms(**change).rows_per_owner == most
