@@ -1,6 +1,6 @@
 """The RBF kernel ``k(x, y) = exp(-gamma * ||x - y||²)``, in blocks so that memory stays bounded."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Self
 
@@ -13,8 +13,8 @@ from likeset.errors import InvalidArgument
 
 __all__ = ["KernelColumns", "PoolKernel", "blocks", "kernel_means", "median_gamma", "rbf_kernel"]
 
-BLOCK_ENTRIES = 1 << 20
-"""Kernel entries that are held at once: 4 MB in float32, small enough for the outer caches to help."""
+BLOCK_ENTRIES = 1 << 18
+"""Kernel entries that are held at once: 1 MB in float32, small enough for the caches to help."""
 _FAR = 100.0  # squared distance of the mean from zero, in units of the rows' own spread, that calls for a copy
 
 
@@ -78,27 +78,26 @@ class KernelColumns:
         self.dtype = np.dtype(dtype)
         self._centre = rows.mean(axis=0, dtype=np.float64).astype(self.dtype)
         moved = np.asarray(rows, dtype=self.dtype) - self._centre
-        # gamma is folded into the matrix, so that a block costs one product, two sums and one exponential.
-        self._scaled = (2.0 * self._gamma * moved).astype(self.dtype)
-        self._offset = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
+        own = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
+        self._fixed = _folded((2.0 * self._gamma * moved).astype(self.dtype), own)
 
     def __len__(self) -> int:
-        return len(self._offset)
+        return len(self._fixed)
 
     def __call__(self, rows: Rows) -> Rows:
         """The kernel matrix between ``rows`` and the fixed set."""
-        moved = np.asarray(rows, dtype=self.dtype) - self._centre
-        own = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
-        return _kernel_block(moved, own, self._scaled, self._offset).T
+        block = np.ones((len(rows), self._fixed.shape[1]), dtype=self.dtype)
+        self._fill(rows, block)
+        return _kernel_block(self._fixed, block).T
 
     def sums(self, rows: Rows) -> NDArray[np.float64]:
         """For each of ``rows`` the sum of its kernel values with the fixed set, in blocks."""
-        total = np.empty(len(rows))
-        for part, scratch in _blocks_with_scratch(len(rows), len(self), rows.shape[1], self.dtype):
-            moved = np.asarray(rows[part], dtype=self.dtype) - self._centre
-            own = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
-            total[part] = _kernel_block(moved, own, self._scaled, self._offset, out=scratch).sum(axis=0)
-        return total
+        return _kernel_sums(self._fixed, len(rows), lambda part, block: self._fill(rows[part], block))
+
+    def _fill(self, rows: Rows, block: Rows) -> None:
+        moved = block[:, :-2]
+        np.subtract(rows, self._centre, out=moved, dtype=self.dtype, casting="unsafe")
+        np.multiply(np.einsum("ij,ij->i", moved, moved), self._gamma, out=block[:, -2])
 
 
 class PoolKernel:
@@ -142,11 +141,11 @@ class PoolKernel:
 
     def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """For every row the sum of its kernel values with the rows at ``positions``: one matrix product, in blocks."""
-        scaled, shift = self._prepared(positions)
-        total = np.empty(len(self))
-        for part, scratch in _blocks_with_scratch(len(self), len(shift), self._rows.shape[1], self._rows.dtype):
-            total[part] = _kernel_block(self._rows[part], self._offset[part], scaled, shift, out=scratch).sum(axis=0)
-        return total
+        return _kernel_sums(_folded(*self._prepared(positions)), len(self), self._fill)
+
+    def _fill(self, part: slice, block: Rows) -> None:
+        block[:, :-2] = self._rows[part]
+        block[:, -2] = self._offset[part]
 
     def _prepared(self, positions: NDArray[np.int64]) -> tuple[Rows, Rows]:
         """What turns a product with the rows into exponents: ``x.scaled - shift - offset(x) = -gamma ||x - y||²``."""
@@ -156,18 +155,30 @@ class PoolKernel:
         return scaled.astype(self._rows.dtype), shift.astype(self._rows.dtype)
 
 
-def _kernel_block(rows: Rows, own: Rows, scaled: Rows, shift: Rows, *, out: Rows | None = None) -> Rows:
-    """``exp(scaled.x - shift - own(x))``: one line per fixed row, so that the long side lies along memory."""
-    exponent: Rows = np.matmul(scaled, rows.T, out=out)
-    exponent -= shift[:, None]
-    exponent -= own
+def _folded(scaled: Rows, shift: Rows) -> Rows:
+    """Two more columns, so that the product with ``(x, own(x), 1)`` is the whole exponent: passes over memory saved."""
+    return np.column_stack([scaled, np.full_like(shift, -1.0), -shift])
+
+
+def _kernel_block(fixed: Rows, block: Rows, *, out: Rows | None = None) -> Rows:
+    """``exp(scaled.x - own(x) - shift)``: one line per fixed row, so that the long side lies along memory."""
+    exponent: Rows = np.matmul(fixed, block.T, out=out)
     return np.exp(exponent, out=exponent)
 
 
-def _blocks_with_scratch(rows: int, fixed: int, columns: int, dtype: np.dtype[Any]) -> Iterator[tuple[slice, Rows]]:
-    """Blocks of rows, each with room for its kernel values: fresh memory for each would cost more than the kernel."""
-    parts = list(blocks(rows, width=fixed + columns))
-    memory = np.empty(fixed * (parts[0].stop if parts else 0), dtype=dtype)
+def _kernel_sums(fixed: Rows, rows: int, fill: Callable[[slice, Rows], None]) -> NDArray[np.float64]:
+    """For each row the sum over the fixed ones; ``fill`` writes ``(x, own(x))`` for the rows of a block.
+
+    The same memory serves all blocks: fresh memory for each would cost more than the kernel.
+    """
+    number, width = fixed.shape
+    parts = list(blocks(rows, width=number + width))
+    longest = parts[0].stop if parts else 0
+    left, right = np.ones((longest, width), dtype=fixed.dtype), np.empty(number * longest, dtype=fixed.dtype)
+    total = np.empty(rows)
     for part in parts:
         length = part.stop - part.start
-        yield part, memory[: fixed * length].reshape(fixed, length)
+        fill(part, left[:length])
+        room = right[: number * length].reshape(number, length)
+        total[part] = _kernel_block(fixed, left[:length], out=room).sum(axis=0)
+    return total
