@@ -67,7 +67,7 @@ def test_every_part_of_the_kernel_is_part_of_the_digest(part: str) -> None:
 
 @pytest.mark.parametrize("part", ["dimension", "gamma", "commitment"])
 def test_every_part_of_the_hashing_is_part_of_the_digest(part: str) -> None:
-    other = {"dimension": 66, "gamma": 0.3, "commitment": commitment(SECRET + 1)}
+    other: dict[str, Any] = {"dimension": 66, "gamma": 0.3, "commitment": commitment(SECRET + 1)}
     assert terms(hashing=replace(HASHING, **{part: other[part]})).digest != terms(hashing=HASHING).digest
 
 

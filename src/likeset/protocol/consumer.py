@@ -84,8 +84,23 @@ class Consumer(Party):
         body = message.body
         if not isinstance(body, Summary) or message.sender != CURATOR:
             raise IllegalMessage(f"{self._named(message)}: the consumer expects nothing but the curator's summary")
-        lengths = {len(part) for part in (body.rows, body.owners, body.handles, body.weights, body.gains)}
-        if len(lengths) != 1 or len(body.rows) > self.terms.size or len(body.labels) not in (0, len(body.rows)):
+        if not self._fits(body):
             raise IllegalMessage(f"{self._named(message)}: its parts do not fit together")
         self.summary = body
         return ()
+
+    def _fits(self, body: Summary) -> bool:
+        """Whether a summary has the form of one: what is computed from it later will not fail."""
+        width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
+        aligned = (body.rows, body.owners, body.handles, body.weights, body.gains, body.squared_mmds)
+        places = np.concatenate([body.owners, body.absent, body.flagged])
+        return (
+            len({len(part) for part in aligned}) == 1
+            and len(body.rows) <= self.terms.size
+            and body.rows.shape[1] == width
+            and len(body.labels) in (0, len(body.rows))
+            and len(body.flagged) == len(body.reasons)
+            and bool(((places >= 0) & (places < len(self.terms.owners))).all())
+            and all(bool(np.isfinite(part).all()) for part in (body.rows, body.weights, body.gains, body.squared_mmds))
+            and bool((body.weights >= 0.0).all())
+        )

@@ -1,17 +1,19 @@
 """The curator's side, as far as both protocols share it: whom it waits for, whom it no longer believes, what it saw."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import IllegalMessage, QuorumMissed
+from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.privacy.noise import Noise
-from likeset.protocol.messages import Labels, Message, Offer, Summary, Target
+from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selected, Selection
@@ -85,7 +87,7 @@ class Curator(Party):
         self.absent.add(owner)
 
     def _is_late(self, message: Message) -> bool:
-        """Whether a message that nobody waits for answers a step that is over, and is discarded."""
+        """Whether a message answers a step that is over for its sender, and is discarded."""
         return message.sender in self.absent
 
     def _step(self) -> Sequence[Message]:
@@ -97,8 +99,10 @@ class Curator(Party):
             return self._take_target(message, message.body)
         if message.sender not in self.terms.owners:
             raise IllegalMessage(f"{self._named(message)}: its sender is not among the owners")
-        if message.sender not in self._waiting and self._is_late(message):
+        if self._is_late(message):
             self.late += 1
+            if isinstance(message.body, Offer | Delivery):
+                self.rows_seen += len(message.body.rows)
             return ()
         if message.sender not in self._waiting:
             raise IllegalMessage(f"{self._named(message)}: nothing is expected from its sender now")
@@ -119,7 +123,7 @@ class Curator(Party):
             raise IllegalMessage(f"{self._named(message)}: the target comes once, from the consumer")
         width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
         plan = target_plan(self.terms)
-        if target.rows.shape != (self.terms.target_size, width) or not np.isfinite(target.rows).all():
+        if target.rows.shape != (self.terms.target_size, width) or not _usable(target.rows):
             raise IllegalMessage(f"{self._named(message)}: the target does not have the shape of the terms")
         if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
             raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
@@ -141,22 +145,29 @@ class Curator(Party):
             return "sent handles that do not name its rows one by one"
         if len(offer.labels) not in (0, len(offer.rows)):
             return f"sent {len(offer.labels)} labels for {len(offer.rows)} rows"
-        if not np.isfinite(offer.rows).all():
-            return "sent rows that are not finite numbers"
+        if not _usable(offer.rows):
+            return "sent rows that are not finite numbers of ordinary size"
         if self.terms.hashing and len(offer.rows):
             norms = np.linalg.norm(offer.rows, axis=1)
             if float(np.abs(norms - 1.0).max()) > _HASH_NORM_TOLERANCE:
                 return "sent hashes that are not of length 1"
         return None
 
-    def _drop_odd_labels(self, held: list[Held]) -> list[Held]:
-        """Without owners whose labels are of another kind than those of the first owner who has any."""
-        kinds = {one.owner: _label_kind(one.offer.labels) for one in held if len(one.offer.rows)}
-        expected = next(iter(kinds.values()), "")
-        for place, kind in kinds.items():
-            if kind != expected:
-                self._flag(self.terms.owners[place], "sent labels of another kind than the other owners")
-        return [one for one in held if kinds.get(one.owner, expected) == expected]
+    def _drop_odd_labels(self, chosen: list[Held], *, held: list[Held]) -> list[Held]:
+        """Without owners whose labels are of another kind than those of most owners of whom something is held.
+
+        Where two kinds have as many owners, the kind of the first owner in the terms counts.
+        """
+        kinds: dict[int, set[str]] = {}
+        for one in sorted(held, key=lambda one: one.owner):
+            if len(one.offer.rows):
+                kinds.setdefault(one.owner, set()).add(_label_kind(one.offer.labels))
+        votes = Counter(next(iter(kind)) for kind in kinds.values() if len(kind) == 1)
+        expected = {kind for kind, _ in votes.most_common(1)}
+        odd = {place for place, kind in kinds.items() if kind != expected}
+        for place in sorted(odd):
+            self._flag(self.terms.owners[place], "sent labels of another kind than other owners")
+        return [one for one in chosen if one.owner not in odd]
 
     def _check_quorum(self, taking_part: int) -> None:
         if taking_part < self.terms.quorum:
@@ -169,6 +180,7 @@ class Curator(Party):
         rows, labels, owners, handles = _joined(held)
         chosen = selected.indices
         places = {name: place for place, name in enumerate(self.terms.owners)}
+        flags = sorted(self.flags, key=lambda flag: places[flag.owner])
         summary = Summary(
             rows=rows[chosen],
             labels=labels[chosen] if len(labels) else labels,
@@ -179,8 +191,8 @@ class Curator(Party):
             squared_mmds=selected.squared_mmds,
             rows_seen=self.rows_seen,
             absent=np.array(sorted(places[name] for name in self.absent), dtype=np.int64),
-            flagged=np.array([places[flag.owner] for flag in self.flags], dtype=np.int64),
-            reasons=np.array([flag.reason for flag in self.flags], dtype=np.str_),
+            flagged=np.array([places[flag.owner] for flag in flags], dtype=np.int64),
+            reasons=np.array([flag.reason for flag in flags], dtype=np.str_),
         )
         self.finished = True
         return self._message(self.terms.consumer, 0, summary)
@@ -192,6 +204,15 @@ def _joined(held: list[Held]) -> tuple[Rows, Labels, NDArray[np.int64], NDArray[
     owners = np.repeat([one.owner for one in held], [len(one.offer.rows) for one in held]).astype(np.int64)
     handles = np.concatenate([one.offer.handles for one in held])
     return rows, labels, owners, handles
+
+
+def _usable(rows: Rows) -> bool:
+    """Whether distances between these rows are numbers."""
+    try:
+        arguments.matrix("rows", rows, allow_empty=True)
+    except InvalidArgument:
+        return False
+    return True
 
 
 def _label_kind(labels: Labels) -> str:

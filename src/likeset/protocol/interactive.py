@@ -6,6 +6,7 @@ options (everyone is asked, nothing is released about the summary) it is fully p
 there by name and have no proof.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -88,7 +89,7 @@ class InteractiveOwner(Owner):
             return self._open(message, body.release)
         if isinstance(body, SummaryRelease) and message.round == self._round + 1 <= self.terms.size:
             return self._bid(message, body)
-        if isinstance(body, Asked) and message.round == self._round and self._bid_row is not None:
+        if isinstance(body, Asked) and 1 <= message.round == self._round:
             return self._answer(message, body)
         raise IllegalMessage(f"{self._named(message)}: may not come now")
 
@@ -199,6 +200,8 @@ class InteractiveCurator(Curator):
         self._pool: list[_Row] = []
         self._chosen: list[_Row] = []
         self._heard: set[str] = set()
+        self._abstained: set[tuple[str, bool]] = set()  # in this round: owner, and whether from bidding
+        self._delivered: set[tuple[str, int]] = set()
 
     def _begin(self, target: Target) -> Sequence[Message]:
         self._target_mean = direction_on_lattice(target.release)
@@ -207,11 +210,12 @@ class InteractiveCurator(Curator):
 
     def _is_late(self, message: Message) -> bool:
         """An answer to a step that is over; an owner who missed a step may answer the next one."""
-        current = isinstance(message.body, Bid) if self._bidding else isinstance(message.body, Delivery)
-        return message.round < self._round or (message.round == self._round and not current) or self.finished
+        abstained = (message.sender, isinstance(message.body, Bid)) in self._abstained
+        return message.round < self._round or (message.round == self._round and abstained) or self.finished
 
     def _abstain(self, owner: str) -> None:
         """Abstaining from a step costs an owner that step only."""
+        self._abstained.add((owner, self._bidding))
 
     def _take(self, message: Message) -> None:
         body = message.body
@@ -223,6 +227,8 @@ class InteractiveCurator(Curator):
                 self._bids[message.sender] = body
                 waited = self._times_bid.get((message.sender, body.handle), 0)
                 self._times_bid[message.sender, body.handle] = waited + 1
+            elif not math.isnan(body.gain):
+                self._flag(message.sender, "sent a bid that is not a number")
         elif not self._bidding and isinstance(body, Delivery):
             self._take_row(message.sender, body)
         else:
@@ -233,9 +239,12 @@ class InteractiveCurator(Curator):
         self.rows_seen += len(delivery.rows)
         offer = Offer(rows=delivery.rows, labels=delivery.labels, handles=np.array([delivery.handle], dtype=np.uint64))
         fault = self._fault(offer, most=1) or self._mismatch(self._bids[owner], delivery)
+        if fault is None and (owner, delivery.handle) in self._delivered:
+            fault = "sent a row a second time"
         if fault is not None:
             self._flag(owner, fault)
             return
+        self._delivered.add((owner, delivery.handle))
         features = np.zeros(self.terms.kernel.dimension) if self.terms.hashing else delivery.features[0]
         self._pool.append(_Row(Held(self.terms.owners.index(owner), offer), features.astype(np.float64)))
 
@@ -272,7 +281,7 @@ class InteractiveCurator(Curator):
 
     def _open_round(self) -> Sequence[Message]:
         self._round += 1
-        self._bidding, self._bids = True, {}
+        self._bidding, self._bids, self._abstained = True, {}, set()
         self._waiting = set(self.terms.owners)
         release = self._release_summary()
         return [self._message(owner, self._round, release) for owner in self.terms.owners]
@@ -321,7 +330,10 @@ class InteractiveCurator(Curator):
         asked = self._draw_auction()
         self._bidding = False
         names = self.terms.owners
-        self._waiting = {name for name, yes in zip(names, asked, strict=True) if yes}
+        chosen = {name for name, yes in zip(names, asked, strict=True) if yes}
+        # After a restart the stored draw may ask an owner whose bid did not come this time: it abstains.
+        self._waiting = chosen & set(self._bids)
+        self._abstained |= {(name, False) for name in chosen - self._waiting}
         messages = [
             self._message(name, self._round, Asked(asked=bool(yes)))
             for name, yes in zip(names, asked, strict=True)
@@ -387,7 +399,8 @@ class InteractiveCurator(Curator):
             raise IllegalMessage("there is no target")
         self.absent = set(self.terms.owners) - self._heard
         self._check_quorum(len(self._heard))
-        held = self._drop_odd_labels([row.held for row in self._chosen])
+        chosen = [row.held for row in self._chosen]
+        held = self._drop_odd_labels(chosen, held=chosen + [row.held for row in self._pool])
         if not held:
             self._check_quorum(0)
         rows: Rows = np.concatenate([one.offer.rows for one in held])

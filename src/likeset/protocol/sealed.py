@@ -181,10 +181,10 @@ class SealedCurator(Curator):
     def _take(self, message: Message) -> None:
         body = message.body
         if self._asking and isinstance(body, Misfit) and message.round == _RELEASE:
-            if is_number(body.misfit):
+            if is_number(body.misfit) and body.misfit >= 0.0:
                 self._misfits[message.sender] = body.misfit
             else:
-                self._flag(message.sender, "sent a misfit that is not a number")
+                self._flag(message.sender, "sent a misfit that is no squared distance")
             return
         expected = _RELEASE if self.terms.auction == "everyone" else _ANSWER
         if self._asking or not isinstance(body, Offer) or message.round != expected:
@@ -244,7 +244,8 @@ class SealedCurator(Curator):
         self._check_quorum(taking_part)
         places = {name: place for place, name in enumerate(self.terms.owners)}
         held = [Held(places[name], self._held[name]) for name in self.terms.owners if name in self._held]
-        held = self._drop_odd_labels([one for one in held if len(one.offer.rows)])
+        held = [one for one in held if len(one.offer.rows)]
+        held = self._drop_odd_labels(held, held=held)
         if not held:
             self._check_quorum(0)
         pool = np.concatenate([one.offer.rows for one in held])
