@@ -16,16 +16,19 @@ from likeset.privacy.events import ExponentialChoice, Release
 from likeset.privacy.noise import Noise, released
 from likeset.privacy.relation import Norm, Relation, RowSum
 
-__all__ = ["GRID", "Plan", "plan", "run"]
+__all__ = ["Plan", "grid", "plan", "run"]
 
-_STEP = 1.25
-GRID = tuple(float(_STEP**power) for power in range(-62, 63))
-"""Candidate squared distances: from a millionth to a million, in steps of a quarter."""
+_HALVINGS = range(-20, 7)  # in half powers of two
+
+
+def grid(columns: int) -> tuple[float, ...]:
+    """Candidate squared distances for rows with columns on a common scale of about 1: a thousandth to eight each."""
+    return tuple(float(columns * 2.0 ** (power / 2.0)) for power in _HALVINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be chosen: one of ``GRID``, with probability proportional to ``exp(rate * score)``.
+    """What will be chosen: one of ``grid(columns)``, with probability proportional to ``exp(rate * score)``.
 
     Args:
         size: the public number of rows.
@@ -80,6 +83,7 @@ def run(plan: Plan, data: ArrayLike, noise: Noise) -> Release[float]:
         raise InvalidArgument("data", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
     pairs = len(rows) // 2
     distances = ((rows[0 : 2 * pairs : 2] - rows[1 : 2 * pairs : 2]) ** 2).sum(axis=1)
-    below = np.searchsorted(np.sort(distances), GRID, side="right")
+    candidates = grid(rows.shape[1])
+    below = np.searchsorted(np.sort(distances), candidates, side="right")
     scores: NDArray[np.int64] = -np.abs(2 * below - pairs).astype(np.int64)
-    return released(GRID[noise.exponential_choice(scores, plan.rate)], plan.event, noise)
+    return released(candidates[noise.exponential_choice(scores, plan.rate)], plan.event, noise)

@@ -1,0 +1,264 @@
+"""From what a user wishes to the terms of a run: the choices that are made for them, and why.
+
+Every choice is a function of public facts: how many rows the target has, how many owners there are, the budget. None
+looks at a row.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from likeset import arguments
+from likeset.mechanisms import auction, gaussian_mean, width_choice
+from likeset.privacy import accounting, loss
+from likeset.privacy.events import Gaussian, Observer
+from likeset.privacy.relation import Relation
+from likeset.protocol.terms import Budget, Hashing, Kernel, Terms
+
+__all__ = ["RELEASE_SCALE", "Draft", "Facts", "ReleaseOutlook", "Wishes", "release_outlook"]
+
+RELEASE_SCALE = 1.0 / 3.0
+"""Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
+
+_WIDTH_SHARE = 0.15
+"""Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
+
+_DIMENSION = 140
+_SIGNAL = 0.05
+_USEFUL_RATIO = 1.0
+_OFFERED_PER_ASKED = 10.0
+"""With a threshold auction, about how many rows each asked owner discloses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a user asks for; the fields are described in ``likeset.Summarizer``."""
+
+    size: int
+    epsilon: float
+    delta: float
+    protocol: Literal["sealed", "interactive"]
+    dimension: int | Literal["auto"]
+    offer_factor: float
+    offers: Literal["auto", "tilted", "uniform"]
+    uniform_share: float
+    auction: Literal["auto", "everyone", "threshold", "paper"]
+    auction_epsilon: float
+    summary_release: Literal["none", "gaussian", "mwem"]
+    schedule: str
+    owner_epsilon: float
+    relation: str
+    rows_per_unit: int
+    accept_unproven: tuple[str, ...]
+    price_per_row: float
+    quorum: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is public about the data.
+
+    Attributes:
+        consumer: who wants the summary.
+        purpose: what for.
+        expires: until when the terms may be used; empty for no end.
+        target_size: rows of the target.
+        columns: columns of a row, as numbers.
+        column_names: of the table that they came from; empty for arrays.
+        schema_digest: of the schema that declares them; empty for arrays.
+        owners: names of the owners.
+        seed_rows: how many public rows start the summary of ``interactive``.
+        version: of the package.
+    """
+
+    consumer: str
+    purpose: str
+    expires: str
+    target_size: int
+    columns: int
+    column_names: tuple[str, ...]
+    schema_digest: str
+    owners: tuple[str, ...]
+    seed_rows: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOutlook:
+    """What a release of the target's mean can be expected to tell, from public facts alone.
+
+    Attributes:
+        noise: standard deviation of the noise in the score of a row.
+        signal: by how much the scores of rows differ, typically.
+    """
+
+    noise: float
+    signal: float
+
+    @property
+    def ratio(self) -> float:
+        """Signal to noise."""
+        return self.signal / self.noise
+
+    @property
+    def pays(self) -> bool:
+        """Whether offers tilted toward the release can be expected to beat uniform ones."""
+        return self.ratio >= _USEFUL_RATIO
+
+
+def release_outlook(
+    budget: Budget, *, target_size: int, dimension: int, relation: Relation, rows_per_unit: int
+) -> ReleaseOutlook:
+    """What a release within this budget can be expected to tell."""
+    plan = gaussian_mean.plan(
+        gaussian_mean.unit_rows(rows_per_unit),
+        size=target_size,
+        dimension=dimension,
+        relation=relation,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+    )
+    return ReleaseOutlook(noise=plan.standard_deviation, signal=_SIGNAL)
+
+
+@dataclass
+class Draft:
+    """Terms in the making.
+
+    Attributes:
+        wishes: of the user.
+        facts: about the data.
+        notes: what was chosen otherwise than wished, in words for the user.
+    """
+
+    wishes: Wishes
+    facts: Facts
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        wishes = self.wishes
+        self.relation = Relation(arguments.one_of("relation", wishes.relation, tuple(Relation)))
+        arguments.one_of("protocol", wishes.protocol, ("sealed", "interactive"))
+        self.budget = Budget(arguments.positive("epsilon", wishes.epsilon, zero=True), wishes.delta)
+        arguments.count("rows_per_unit", wishes.rows_per_unit)
+        automatic = wishes.dimension == "auto"
+        self.dimension = _DIMENSION if automatic else arguments.count("dimension", wishes.dimension)
+        self.offers = self._offers()
+
+    @property
+    def releases_target(self) -> bool:
+        """Whether the target's mean is released at all."""
+        return self.offers == "tilted"
+
+    def split_for_width(self) -> tuple[width_choice.Plan, Budget]:
+        """A choice of the release's width and what its cost leaves for the release, together within the budget."""
+        rows = self.wishes.rows_per_unit
+        rho = _rho_within(self.budget)
+        choice = width_choice.plan(
+            size=self.facts.target_size, rows=rows, rho=_WIDTH_SHARE * rho, relation=self.relation
+        )
+        quantity = gaussian_mean.unit_rows(rows)
+        sigma = quantity.sensitivity(self.relation) / math.sqrt(2.0 * (1.0 - _WIDTH_SHARE) * rho)
+        event = Gaussian(sigma=sigma, quantity=quantity, coordinates=self.dimension, spacing=gaussian_mean.SPACING)
+        left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
+        return choice, Budget(left.epsilon, self.budget.delta)
+
+    def terms(
+        self, *, release_gamma: float, feature_seed: int, target_budget: Budget, hashing: Hashing | None
+    ) -> Terms:
+        """The terms, once the release's kernel is known."""
+        wishes, facts = self.wishes, self.facts
+        paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
+        name, epsilon, offset = self._auction()
+        return Terms(
+            run=wishes.run,
+            consumer=facts.consumer,
+            purpose=facts.purpose,
+            expires=facts.expires,
+            owners=facts.owners,
+            quorum=wishes.quorum,
+            schema_digest=facts.schema_digest,
+            columns=facts.column_names,
+            kernel=Kernel(facts.columns, self.dimension, release_gamma, feature_seed, "paper" if paper else "paired"),
+            hashing=hashing,
+            protocol=wishes.protocol,
+            size=wishes.size,
+            target_size=facts.target_size,
+            offer_factor=wishes.offer_factor,
+            offers=self.offers,
+            uniform_share=wishes.uniform_share,
+            target_budget=target_budget if self.releases_target else Budget(0.0, wishes.delta),
+            owner_budget=Budget(self._owner_epsilon(name, epsilon), wishes.delta),
+            relation=self.relation,
+            rows_per_unit=wishes.rows_per_unit,
+            auction=name,
+            auction_epsilon=epsilon,
+            auction_offset=offset,
+            summary_release=wishes.summary_release,
+            seed_rows=facts.seed_rows,
+            schedule=wishes.schedule,
+            price_per_row=wishes.price_per_row,
+            accept_unproven=tuple(wishes.accept_unproven),
+            version=facts.version,
+        )
+
+    def _offers(self) -> Literal["tilted", "uniform"]:
+        """Tilted, unless the user wants otherwise or the release would be mostly noise."""
+        wished = arguments.one_of("offers", self.wishes.offers, ("auto", "tilted", "uniform"))
+        if self.wishes.protocol == "interactive":
+            return "tilted"
+        if wished == "uniform":
+            return "uniform"
+        if self.budget.epsilon > 0.0:
+            outlook = release_outlook(
+                self.budget,
+                target_size=self.facts.target_size,
+                dimension=self.dimension,
+                relation=self.relation,
+                rows_per_unit=self.wishes.rows_per_unit,
+            )
+            if outlook.pays:
+                return "tilted"
+        self.notes.append(
+            f"offers are uniform: with {self.facts.target_size} target rows and epsilon = {self.budget.epsilon:g} a "
+            "release would be mostly noise, so none is made and nothing of the budget is spent"
+        )
+        return "uniform"
+
+    def _auction(self) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
+        """Who is asked: everyone, unless there are more owners than rows to be offered."""
+        wishes, owners = self.wishes, len(self.facts.owners)
+        arguments.one_of("auction", wishes.auction, ("auto", "everyone", "threshold", "paper"))
+        offered = wishes.offer_factor * wishes.size
+        name = wishes.auction
+        if name == "auto":
+            name = "everyone" if owners <= offered or wishes.protocol == "interactive" else "threshold"
+        if name == "everyone":
+            return "everyone", 0.0, 0
+        epsilon = arguments.positive("auction_epsilon", wishes.auction_epsilon)
+        if name == "paper":
+            return "paper", epsilon, 0
+        least = auction.plan_threshold(
+            owners, epsilon=epsilon, observer=Observer.COALITION, rounds=1, summary_released=False
+        ).offset
+        return "threshold", epsilon, max(least, min(owners, round(offered / _OFFERED_PER_ASKED)))
+
+    def _owner_epsilon(self, auction_name: str, auction_epsilon: float) -> float:
+        """What owners may learn about one another: as wished, or what the auction needs."""
+        if auction_name != "threshold" or self.wishes.owner_epsilon > 0.0:
+            return self.wishes.owner_epsilon
+        rounds = self.wishes.size if self.wishes.protocol == "interactive" else 1
+        return rounds * math.log1p(math.exp(auction_epsilon))
+
+
+def _rho_within(budget: Budget) -> float:
+    """The largest rho of zero-concentrated privacy within a budget."""
+    low, high = 0.0, 1.0
+    while loss.epsilon_of_rho(high, budget.delta) <= budget.epsilon:
+        high *= 2.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if loss.epsilon_of_rho(middle, budget.delta) <= budget.epsilon else (low, middle)
+    # A hair less: what is planned here is added up again, step by step, by the ledger.
+    return low * (1.0 - 1e-6)
