@@ -1,10 +1,27 @@
 """Get a training set that looks like your target, from data owners who never learn about each other."""
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from likeset import errors
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.protocol.terms import Terms
-from likeset.summarizer import Summarizer
 
+if TYPE_CHECKING:
+    from likeset.geometry.discrepancy import squared_mmd
+    from likeset.protocol.terms import Terms
+    from likeset.summarizer import Summarizer
+
+__version__ = "0.1.0"
 __all__ = ["Summarizer", "Terms", "errors", "squared_mmd"]
+
+_HOMES = {
+    "Summarizer": "likeset.summarizer",
+    "Terms": "likeset.protocol.terms",
+    "squared_mmd": "likeset.geometry.discrepancy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used: the command line would wait two seconds for what it may not need."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'likeset' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-import likeset
 from likeset import arguments
 from likeset.engines.local import LocalEngine, Progress, RunResult
 from likeset.geometry.discrepancy import squared_mmd
@@ -247,7 +247,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             schema_digest="",
             owners=tuple(inputs.safe_names.values()),
             seed_rows=0 if self.seed_rows is None else len(arguments.matrix("seed_rows", self.seed_rows)),
-            version=likeset.__version__,
+            version=version("likeset"),
         )
 
     def _release_width(self, draft: Draft, inputs: MarketTables, ledger: Ledger, noise: Noise) -> "_Width":

@@ -1,17 +1,19 @@
 """``likeset demo``: what matching does, on data that comes with scikit-learn."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.progress import Progress
 
 from likeset.app.cli.screen import JsonFlag, make_directory, show_json, show_table, stdout
-from likeset.studies.figures import draw_images
-from likeset.studies.market import Market, digits_market
-from likeset.studies.matching import Outcome, compare_methods
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from likeset.studies.market import Market
+    from likeset.studies.matching import Outcome
 
 __all__ = ["demo"]
 
@@ -37,6 +39,11 @@ def demo(
 
     Example: [bold]likeset demo --out demo[/]
     """
+    import numpy as np
+
+    from likeset.studies.market import digits_market
+    from likeset.studies.matching import compare_methods
+
     make_directory(out)
     coins = np.random.default_rng(_SEED)
     market = digits_market(coins=coins)
@@ -54,7 +61,9 @@ def demo(
     _tell(market, outcomes, picture)
 
 
-def _draw(picture: Path, market: Market, outcomes: list[Outcome]) -> None:
+def _draw(picture: Path, market: "Market", outcomes: "list[Outcome]") -> None:
+    from likeset.studies.figures import draw_images
+
     pool = market.pool
     strips = [("the target", market.target[:_SHOWN])]
     strips += [(outcome.method, pool[_spread(outcome.indices)]) for outcome in outcomes if outcome.method != "block"]
@@ -66,11 +75,11 @@ def _draw(picture: Path, market: Market, outcomes: list[Outcome]) -> None:
     )
 
 
-def _spread(indices: NDArray[np.int64]) -> NDArray[np.int64]:
+def _spread(indices: "NDArray[np.int64]") -> "NDArray[np.int64]":
     return indices[:: len(indices) // _SHOWN][:_SHOWN]
 
 
-def _document(outcomes: list[Outcome], picture: Path) -> dict[str, object]:
+def _document(outcomes: "list[Outcome]", picture: Path) -> dict[str, object]:
     return {
         "private": False,
         "seed": _SEED,
@@ -88,7 +97,7 @@ def _document(outcomes: list[Outcome], picture: Path) -> dict[str, object]:
     }
 
 
-def _tell(market: Market, outcomes: list[Outcome], picture: Path) -> None:
+def _tell(market: "Market", outcomes: "list[Outcome]", picture: Path) -> None:
     stdout.print(
         f"\n[bold]{len(market.owners)} owners[/] hold {len(market.pool)} handwritten digits. A consumer has "
         f"{len(market.target)} images, 3s and 4s only,\n"
