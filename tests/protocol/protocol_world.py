@@ -32,7 +32,7 @@ from likeset.tables.scan import MemoryScan
 
 CONSUMER = "hospital"
 PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)
-UNPROVEN_KINDS = ("unbounded", "paper-auction", "threshold-auction")
+UNPROVEN_KINDS = ("simulated", "unbounded", "paper-auction", "threshold-auction")
 KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7)
 PAPER_KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7, kind="paper")
 _BASE: dict[str, Any] = {
