@@ -11,8 +11,11 @@ from likeset.app.cli.screen import JsonFlag, show_json, show_table
 from likeset.errors import InvalidArgument, UnknownEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from likeset.privacy.events import Event
     from likeset.privacy.guarantee import Guarantee
+    from likeset.privacy.paper import Comparison
 
 __all__ = ["account"]
 
@@ -89,27 +92,33 @@ def _paper(*, exact: bool, as_json: bool) -> None:
         return
     show_table(
         "The paper's settings: as it counts, and as proven",
-        ["what any coalition of owners hears", "protects", "delta", "relation", "claimed", "proven"]
-        + (["tightest"] if exact else []),
-        [
-            [
-                line.what,
-                line.protected,
-                f"{line.proven.delta:g}",
-                str(line.proven.relation),
-                _shown(line.claimed),
-                _shown(line.proven),
-                *([_shown(line.tightest)] if exact else []),
-            ]
-            for line in lines
-        ],
-        caption="claimed: the paper's count, under either relation. none: no finite epsilon is proven.",
+        ["what owners hear, and what that protects", "delta", "claimed", "proven,\nreplace", "proven,\nadd"],
+        _paper_table(lines, exact=exact),
+        caption="claimed: the paper's count. proven: under replace-one, and under add-or-remove; none: no epsilon is.",
     )
     show_table(
         "Preconditions of the paper's main theorem, at its own parameters (d = 140, p = 500, delta = 1e-4)",
         ["quantity", "at least", "used"],
         [[condition.what, f"{condition.needed:.3g}", f"{condition.used:g}"] for condition in conditions],
     )
+
+
+def _paper_table(lines: "Sequence[Comparison]", *, exact: bool) -> list[list[str]]:
+    """One line for each release, protected row and delta; the two relations side by side."""
+    table: dict[tuple[str, str, float], dict[str, str]] = {}
+    for line in lines:
+        cells = table.setdefault((line.what, line.protected, line.proven.delta), {"claimed": _shown(line.claimed)})
+        cells[line.proven.relation] = _shown(line.tightest if exact and line.tightest else line.proven)
+    return [
+        [
+            f"{what}\n[dim]protects {protected}[/]",
+            f"{delta:g}",
+            cells["claimed"],
+            cells.get("replace-one", "-"),
+            cells.get("add-or-remove", "-"),
+        ]
+        for (what, protected, delta), cells in table.items()
+    ]
 
 
 def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> None:

@@ -37,7 +37,9 @@ def show_table(
     """A table whose first column is words and whose other columns are figures."""
     table = Table(title=title, title_style="bold", caption=caption, caption_style="dim", title_justify="left")
     for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+        table.add_column(
+            column, justify="left" if place == 0 else "right", overflow="fold", ratio=1 if place == 0 else None
+        )
     for row in rows:
         table.add_row(*row)
     stdout.print(table)
