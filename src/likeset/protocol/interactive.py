@@ -201,6 +201,7 @@ class InteractiveCurator(Curator):
         self._chosen: list[_Row] = []
         self._heard: set[str] = set()
         self._abstained: set[tuple[str, bool]] = set()  # in this round: owner, and whether from bidding
+        self._gone: set[str] = set()  # those who missed a step of a run that releases something about the summary
         self._delivered: set[tuple[str, int]] = set()
 
     def _begin(self, target: Target) -> Sequence[Message]:
@@ -214,8 +215,16 @@ class InteractiveCurator(Curator):
         return message.round < self._round or (message.round == self._round and abstained) or self.finished
 
     def _abstain(self, owner: str) -> None:
-        """Abstaining from a step costs an owner that step only."""
+        """Abstaining from a step costs an owner that step only, unless something is released about the summary.
+
+        Then it is out, with its rows at hand: if it came back, a row more or less at this owner could move several
+        rows of the summary, and the noise is made for one (docs/proofs/summary-stream.md).
+        """
         self._abstained.add((owner, self._bidding))
+        if self.terms.summary_release != "none":
+            self._gone.add(owner)
+            place = self.terms.owners.index(owner)
+            self._pool = [row for row in self._pool if row.held.owner != place]
 
     def _take(self, message: Message) -> None:
         body = message.body
@@ -343,8 +352,8 @@ class InteractiveCurator(Curator):
 
     def _draw_auction(self) -> NDArray[np.bool_]:
         plan = auction_plan(self.terms)
-        flagged = {flag.owner for flag in self.flags}
-        bids = {name: bid for name, bid in self._bids.items() if name not in flagged}
+        out = self._gone | {flag.owner for flag in self.flags}
+        bids = {name: bid for name, bid in self._bids.items() if name not in out}
         values = auction.Bids(
             values=tuple(bids[name].gain if name in bids else None for name in self.terms.owners),
             waited=tuple(self._times_bid[name, bids[name].handle] if name in bids else 0 for name in self.terms.owners),
