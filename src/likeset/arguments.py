@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.errors import InvalidArgument
 
-__all__ = ["Rows", "count", "matrix", "one_of", "positive", "row_numbers", "same_columns", "vector"]
+__all__ = ["Rows", "count", "matrix", "one_of", "positive", "row_numbers", "same_columns", "usable_rows", "vector"]
 
 _HELD = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "time spans", "c": "complex numbers"}
 _FINITE_CHECK_ROWS = 65536
@@ -40,6 +40,14 @@ def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False) -> Row
     for first in range(0, len(rows), _FINITE_CHECK_ROWS):
         _check_block(argument, rows[first : first + _FINITE_CHECK_ROWS], first_row=first, shape=rows.shape)
     return rows
+
+
+def usable_rows(rows: Rows) -> NDArray[np.bool_]:
+    """Which rows ``matrix`` would accept in float32, as which they travel."""
+    with np.errstate(all="ignore"):
+        narrow = np.abs(rows.astype(np.float32))
+        usable: NDArray[np.bool_] = narrow.max(axis=1, initial=0.0) <= _largest(narrow)
+    return usable
 
 
 def vector(argument: str, value: ArrayLike, *, length: int | None = None) -> NDArray[np.float64]:
@@ -113,7 +121,7 @@ def one_of(argument: str, value: object, allowed: Collection[str]) -> str:
 
 
 def _check_block(argument: str, block: Rows, *, first_row: int, shape: tuple[int, ...]) -> None:
-    largest = float(np.finfo(block.dtype).max) ** 0.4
+    largest = _largest(block)
     with np.errstate(all="ignore"):
         # Where the sum of squares is small, so is everything in it; where it is not (or not a number), look closer.
         if float(np.einsum("ij,ij->", block, block)) <= largest**2:
@@ -129,6 +137,11 @@ def _check_block(argument: str, block: Rows, *, first_row: int, shape: tuple[int
         raise InvalidArgument(
             argument, f"array of shape {shape}", reason.format(f"row {first_row + row}, column {column}")
         )
+
+
+def _largest(rows: Rows) -> float:
+    """Beyond it, squared distances could overflow."""
+    return math.pow(float(np.finfo(rows.dtype).max), 0.4)
 
 
 def _shown(value: object) -> object:

@@ -6,6 +6,7 @@ how many rows it may differ is what the noise was made for.
 """
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ import pytest
 from numpy.typing import NDArray
 from protocol_world import QuickLedger, World, carry, rows, terms, world
 
+from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.relation import Relation
+from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice
+from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Bid, Delivery, Message
 from likeset.protocol.terms import Budget, Kernel
 
@@ -78,3 +82,80 @@ def test_an_owner_who_misses_a_step_is_out_only_where_the_summary_is_released() 
     made = world(agreed, QuickLedger())
     outcome = carry(made, tamper=lambda message: [] if (message.sender, message.round) == ("a", 1) else [message])
     assert 0 in outcome.summary.owners
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e7])
+def test_an_honest_owner_is_believed_whatever_its_rows_are(size: float) -> None:
+    """If one row could get its owner dropped, that row would decide about all others."""
+    kernel = Kernel(columns=20, dimension=16, gamma=0.05, seed=7)
+    agreed = terms(**{**STREAM, "kernel": kernel, "size": 6})
+    made = world(agreed, QuickLedger())
+    made.data["a"] = made.data["a"] * np.float32(size)
+    outcome = carry(made)
+    assert outcome.curator.flags == []
+    assert 0 in outcome.summary.owners or outcome.curator.rows_seen == 2 * agreed.size
+
+
+def test_a_row_that_float32_cannot_hold_is_not_offered_and_its_owner_stays() -> None:
+    agreed = terms(**{**STREAM, "size": 6})
+    made = world(agreed, QuickLedger())
+    wide = made.data["a"].astype(np.float64)
+    wide[0] = 1e30  # within what an owner's table may hold, beyond what a message may
+    made.data["a"] = wide  # type: ignore[assignment]
+    outcome = carry(made)
+    assert outcome.curator.flags == []
+    assert outcome.curator.rows_seen == 2 * agreed.size
+
+
+@pytest.mark.parametrize("release", ["gaussian", "mwem"])
+def test_what_a_row_adds_to_the_released_sum_does_not_depend_on_the_rows_around_it(
+    release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features computed in one product with other rows differ in their last bits, and far more for large rows."""
+    kind = "paper" if release == "mwem" else "paired"
+    kernel = Kernel(columns=20, dimension=16, gamma=0.05, seed=7, kind=kind)  # type: ignore[arg-type]
+    agreed = terms(
+        **{**STREAM, "kernel": kernel, "summary_release": release, "size": 12, "relation": Relation.REPLACE_ONE}
+    )
+    made = world(agreed, QuickLedger())
+    made.data = {name: data * np.float32(1e4) for name, data in made.data.items()}
+    curator = made.curator()
+    assert isinstance(curator, InteractiveCurator)
+    seen: list[NDArray[np.float32]] = []
+    module = "likeset.protocol.interactive." + ("mwem_mean" if release == "mwem" else "gaussian_mean")
+    true_run = (mwem_mean if release == "mwem" else gaussian_mean).run
+
+    def spying(plan: Any, features: NDArray[np.float32], noise: Any, **more: Any) -> Any:
+        seen.append(features.copy())
+        return true_run(plan, features, noise, **more)
+
+    monkeypatch.setattr(f"{module}.run", spying)
+    carry(made, parties={"curator": curator, agreed.consumer: made.consumer(), **made.owners()})
+    seen.pop(0)  # the target's
+    assert len(seen) == agreed.size - 1
+    for earlier, later in pairwise(seen):
+        assert (later[: len(earlier)] == earlier).all()
+
+
+@pytest.mark.parametrize("kind", ["paired", "paper"])
+@pytest.mark.parametrize("size", [0.1, 10.0, 1e3, 1e6])
+def test_two_computations_of_the_same_features_never_disagree_by_more_than_is_allowed(kind: str, size: float) -> None:
+    features = Kernel(columns=20, dimension=16, gamma=0.05, seed=7, kind=kind).features()  # type: ignore[arg-type]
+    table = rows(1, 300, columns=20) * np.float32(size)
+    one_by_one = np.concatenate([features.of_few(row[None, :]) for row in table])
+    allowed = features.disagreement(table)
+    for other in (features(table), features(table, first_row=77), features.of_few(table)):
+        assert (np.abs(other.astype(np.float64) - one_by_one) <= allowed).all()
+
+
+def test_scores_are_exact_for_the_longest_directions_that_are_accepted() -> None:
+    """An owner adds up differences of directions, a curator takes the last one: both must be whole numbers, exactly."""
+    coins = np.random.default_rng(0)
+    long = coins.normal(size=8)
+    long *= 2.0**11 * (1.0 - 1e-9) / np.linalg.norm(long)
+    lines = features_on_lattice((np.sign(long) / 2.0).astype(np.float32))[:, None]  # of length sqrt(2)
+    before, after = direction_on_lattice(-long), direction_on_lattice(long)
+    true = sum(int(one) * int(two) for one, two in zip(after, lines[:, 0], strict=True))
+    assert int(exact_sums(before, lines)[0] + exact_sums(after - before, lines)[0]) == true
+    steps = [int(one) * int(two) for one, two in zip(after - before, lines[:, 0], strict=True)]
+    assert max(abs(part) for part in np.cumsum(np.array(steps, dtype=object))) <= 2**53

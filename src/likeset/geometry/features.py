@@ -26,6 +26,8 @@ __all__ = ["TILE_ROWS", "FourierFeatures"]
 TILE_ROWS = 2048
 _PROBE_ROWS = 8
 _PROBE_DECIMALS = 4
+_ROUNDOFF = 2.0**-24
+_WAVE_ERROR = 2.0**-19  # of two float32 cosines together, scaling included: about 16 units in the last place
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,21 @@ class FourierFeatures:
         features = np.empty((len(array), self.dimension), dtype=np.float32)
         self._wave(angles, np.empty_like(angles), out=features)
         return features
+
+    def disagreement(self, rows: ArrayLike) -> NDArray[np.float64]:
+        """By how much two computations of the same features may differ, whatever the order of their sums.
+
+        A sum of n products in float32 is off by at most ``n u / (1 - n u)`` times the sum of the products' sizes (u is
+        the unit roundoff), with or without fused operations; cosines pass an error of the angle on undiminished at
+        worst. Rows that are large for the kernel have features of which nothing is certain: the bound is then above 2.
+        """
+        array = arguments.matrix("rows", rows)
+        self._check_columns(array)
+        sizes = np.abs(array.astype(np.float32).astype(np.float64)) @ np.abs(self._frequencies.astype(np.float64))
+        share = self.columns * _ROUNDOFF / (1.0 - self.columns * _ROUNDOFF)
+        angles = share * sizes + _ROUNDOFF * ((1.0 + share) * sizes + 2.0 * np.pi)  # the sum, and the phase
+        bound: NDArray[np.float64] = np.sqrt(2.0 / self.dimension) * (2.0 * angles + _WAVE_ERROR)
+        return bound if self.kind == "paper" else np.hstack([bound, bound])
 
     def mean(self, rows: ArrayLike) -> NDArray[np.float64]:
         """The mean feature vector of ``rows``."""

@@ -12,16 +12,27 @@ from numpy.typing import NDArray
 
 from likeset.errors import IllegalMessage
 
-__all__ = ["direction_on_lattice", "exact_sums", "features_on_lattice", "gains", "in_own_units"]
+__all__ = [
+    "STEPS",
+    "direction_on_lattice",
+    "exact_sums",
+    "features_on_lattice",
+    "gains",
+    "in_own_units",
+    "within_bounds",
+]
 
-_STEPS = 2.0**20
-_LONGEST = 2.0**12  # of a direction, so that its product with features of length sqrt(2) stays below 2**53
+STEPS = 2.0**20
+"""Lattice steps per unit."""
+
+_LONGEST = 2.0**11  # of a direction: products of a *difference* of two with features of length sqrt(2) stay below 2**53
+_NEAR_ONE = 1.0 - 1e-6
 _CHUNK = 1 << 16
 
 
 def features_on_lattice(features: NDArray[np.float32]) -> NDArray[np.float32]:
     """Features as whole numbers of steps; a float32 holds them exactly."""
-    return np.asarray(np.rint(features * np.float32(_STEPS)))
+    return np.asarray(np.rint(features * np.float32(STEPS)))
 
 
 def direction_on_lattice(direction: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -32,7 +43,7 @@ def direction_on_lattice(direction: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     if not float(np.linalg.norm(direction)) < _LONGEST:
         raise IllegalMessage("a released mean is longer than any that noise can make")
-    return np.rint(direction * _STEPS)
+    return np.rint(direction * STEPS)
 
 
 def exact_sums(direction: NDArray[np.float64], lines: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -51,4 +62,23 @@ def gains(attraction: NDArray[np.float64], repulsion: NDArray[np.float64], *, su
 
 def in_own_units(score: float) -> float:
     """A score as an inner product of features and direction."""
-    return score / (_STEPS * _STEPS)
+    return score / (STEPS * STEPS)
+
+
+def within_bounds(features: NDArray[np.float64], *, paired: bool) -> NDArray[np.float32]:
+    """One row's lattice features as they enter a released sum: within the bounds that its noise was made for.
+
+    A function of this row alone: features computed anew, in one product with other rows, would differ in their last
+    bits with the rows around them.
+
+    Args:
+        features: of one row, in lattice steps.
+        paired: whether the bound is on their length (1) or on each coordinate (``sqrt(2/d)``).
+    """
+    own = features / STEPS
+    if not paired:
+        bound = np.sqrt(2.0 / len(own))
+        return np.clip(own, -bound, bound).astype(np.float32)
+    # Short of 1 by more than float32 rounds: whoever checks the length finds it below 1 in any order of summation.
+    length = float(np.sqrt(own @ own))
+    return (own * (_NEAR_ONE / max(length, _NEAR_ONE))).astype(np.float32)

@@ -23,7 +23,15 @@ from likeset.privacy.events import Event, NoRelease, Simulated, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
 from likeset.protocol.curator import Curator, Held, is_number
-from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice, gains, in_own_units
+from likeset.protocol.exact_scores import (
+    STEPS,
+    direction_on_lattice,
+    exact_sums,
+    features_on_lattice,
+    gains,
+    in_own_units,
+    within_bounds,
+)
 from likeset.protocol.messages import (
     Asked,
     Bid,
@@ -43,16 +51,18 @@ from likeset.protocol.terms import Terms
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
 
-_FEATURE_TOLERANCE = 16.0
-"""How far, in lattice steps, the features that an owner sends may be from those that the curator computes."""
+_FEATURE_TOLERANCE = 4.0
+"""How far, in lattice steps, the features that an owner sends may be from those that the curator computes, beyond what
+float32 leaves open for that row. An honest owner must pass whatever its rows are, or one row would decide about all."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """A row at hand, with its features in lattice steps."""
+    """A row at hand, with its features in lattice steps and what it would add to a released sum."""
 
     held: Held
     features: NDArray[np.float64]
+    addend: NDArray[np.float32]
 
 
 class InteractiveOwner(Owner):
@@ -107,11 +117,15 @@ class InteractiveOwner(Owner):
         direction = direction_on_lattice(release)
         features = self.terms.kernel.features()
         lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
+        usable = np.empty(self._scan.row_count, dtype=np.bool_)
         for first, rows in self._scan.blocks():
+            usable[first : first + len(rows)] = arguments.usable_rows(rows)
             for place, hashed in features.blocks(rows, first_row=first):
                 lines[:, first + place.start : first + place.stop] = features_on_lattice(hashed).T
+        lines[:, ~usable] = 0.0
         self._features = lines
         self._attraction = exact_sums(direction, lines)
+        self._attraction[~usable] = -np.inf  # no curator would take them, nor this owner's other rows with them
         self._repulsion = np.zeros(self._scan.row_count)
         return ()
 
@@ -254,8 +268,11 @@ class InteractiveCurator(Curator):
             self._flag(owner, fault)
             return
         self._delivered.add((owner, delivery.handle))
-        features = np.zeros(self.terms.kernel.dimension) if self.terms.hashing else delivery.features[0]
-        self._pool.append(_Row(Held(self.terms.owners.index(owner), offer), features.astype(np.float64)))
+        features = np.zeros(self.terms.kernel.dimension)
+        if not self.terms.hashing:
+            features = delivery.features[0].astype(np.float64)
+        addend = within_bounds(features, paired=self.terms.kernel.kind == "paired")
+        self._pool.append(_Row(Held(self.terms.owners.index(owner), offer), features, addend))
 
     def _mismatch(self, bid: Bid, delivery: Delivery) -> str | None:
         """How a row differs from its bid; where hashes are all there is, only the handle can be compared."""
@@ -268,7 +285,8 @@ class InteractiveCurator(Curator):
         own = features_on_lattice(self._map.of_few(delivery.rows))
         if not (delivery.features == np.rint(delivery.features)).all():
             return "sent features that are not on the lattice"
-        if float(np.abs(own - delivery.features).max()) > _FEATURE_TOLERANCE:
+        allowed = _FEATURE_TOLERANCE + STEPS * self._map.disagreement(delivery.rows)
+        if not (np.abs(own.astype(np.float64) - delivery.features) <= allowed).all():
             return "sent a row that does not have the features it bid with"
         if in_own_units(float(self._gains(delivery.features.astype(np.float64))[0])) != bid.gain:
             return "sent a row that is not worth its bid"
@@ -324,9 +342,8 @@ class InteractiveCurator(Curator):
         # A round without a row still counts: rows of zeros stand in, so that the divisor is the public counter.
         features = np.zeros((plan.size, plan.dimension), dtype=np.float32)
         features[: len(self._seed_features)] = self._seed_features
-        if self._chosen:
-            chosen = np.concatenate([row.held.offer.rows for row in self._chosen])
-            features[len(self._seed_features) : len(self._seed_features) + len(chosen)] = self._map.of_few(chosen)
+        for place, row in enumerate(self._chosen, start=len(self._seed_features)):
+            features[place] = row.addend
         stored = np.zeros((3, plan.dimension))
         if isinstance(plan, gaussian_mean.Plan):
             stored[0] = gaussian_mean.run(plan, features, self._noise).value
