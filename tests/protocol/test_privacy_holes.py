@@ -159,3 +159,14 @@ def test_scores_are_exact_for_the_longest_directions_that_are_accepted() -> None
     assert int(exact_sums(before, lines)[0] + exact_sums(after - before, lines)[0]) == true
     steps = [int(one) * int(two) for one, two in zip(after - before, lines[:, 0], strict=True)]
     assert max(abs(part) for part in np.cumsum(np.array(steps, dtype=object))) <= 2**53
+
+
+@pytest.mark.parametrize("declared", [29, 31])
+def test_under_add_or_remove_the_true_size_of_the_target_does_not_decide_whether_there_is_a_release(
+    declared: int,
+) -> None:
+    agreed = terms(relation=Relation.ADD_OR_REMOVE, target_size=declared)
+    made = world(agreed, QuickLedger())
+    made.target = rows(5, 30, shift=0.3)
+    outcome = carry(made)
+    assert len(outcome.summary.rows) == agreed.size

@@ -12,6 +12,7 @@ from likeset.ledger import Ledger, Request
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise
+from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Summary, Target, Vector
 from likeset.protocol.party import CURATOR, Party
@@ -43,8 +44,8 @@ class Consumer(Party):
     ) -> None:
         super().__init__(terms, terms.consumer)
         rows = arguments.matrix("target", target)
-        if rows.shape != (terms.target_size, terms.kernel.columns):
-            wanted = (terms.target_size, terms.kernel.columns)
+        wanted = (terms.target_size if terms.relation is Relation.REPLACE_ONE else len(rows), terms.kernel.columns)
+        if rows.shape != wanted:  # under add-or-remove the size is declared, and the true one is nobody's business
             raise InvalidArgument(
                 "target", f"array of shape {rows.shape}", f"must have shape {wanted}, as in the terms"
             )

@@ -13,6 +13,7 @@ from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.privacy.noise import Noise
+from likeset.privacy.relation import Relation
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
@@ -123,7 +124,8 @@ class Curator(Party):
             raise IllegalMessage(f"{self._named(message)}: the target comes once, from the consumer")
         width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
         plan = target_plan(self.terms)
-        if target.rows.shape != (self.terms.target_size, width) or not _usable(target.rows):
+        size = self.terms.target_size if self.terms.relation is Relation.REPLACE_ONE else max(1, len(target.rows))
+        if target.rows.shape != (size, width) or not _usable(target.rows):
             raise IllegalMessage(f"{self._named(message)}: the target does not have the shape of the terms")
         if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
             raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")

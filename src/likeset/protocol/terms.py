@@ -119,7 +119,7 @@ class Terms:
         hashing: set where the curator may see hashes only.
         protocol: ``sealed`` or ``interactive``.
         size: rows of the summary (the paper's p).
-        target_size: rows of the target (m): public.
+        target_size: rows of the target (m), public; under add-or-remove declared beforehand and near the true number.
         offer_factor: about how many rows are offered, in all, for each row of the summary.
         offers: ``tilted`` toward the target's release, or ``uniform``, without any release.
         uniform_share: share of each tilted offer that is drawn uniformly: a hedge against look-alikes.
