@@ -123,6 +123,22 @@ def test_threshold_auctions(event: Event, expected: float) -> None:
     assert answer.basis is Basis.PROVEN
 
 
+@pytest.mark.parametrize("position", ["last", "followed", "followed by nothing", "followed in a repetition"])
+def test_one_owner_s_auction_is_cheap_only_while_nothing_follows(position: str) -> None:
+    """What follows may depend on who else was asked: the owner then hears about the others too."""
+    asked = _auction(epsilon=1.0, observer=Observer.ONE_OWNER, rounds=1)
+    together = math.log(1 + math.e)
+    other = Laplace(scale=20.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1))
+    whole, expected = {
+        "last": (Composition((other, asked)), 0.1 + 1.0),
+        "followed": (Composition((asked, other)), together + 0.1),
+        "followed by nothing": (Composition((Composition((asked, NoRelease())), Repeated(NoRelease(), 3))), 1.0),
+        "followed in a repetition": (Repeated(Composition((other, asked)), 2), 2 * (0.1 + together)),
+    }[position]
+    assert pure(whole, REPLACE) == pytest.approx(expected)
+    assert concentrated(Composition((asked, other)), REPLACE) == pytest.approx((together**2 + 0.1**2) / 2)
+
+
 UNPRICED: list[Event] = [
     Unbounded(reason="raw rows"),
     PaperAuction(epsilon=0.01, owners=5, rounds=1, patience=3),

@@ -84,7 +84,8 @@ class Filter:
 
     Start with ``Filter.empty``, ``add`` each charge as it is made, and compare ``with_next.epsilon`` with the
     limit before the next one: the limit then holds for the whole, however the charges were chosen. An account
-    with a single charge is a plan fixed in advance and is priced as one.
+    with a single charge is a plan fixed in advance and is priced as one. Charges are taken as they are: a threshold
+    auction priced for one owner must be charged for a coalition once another charge follows it (the ledger does).
 
     Args:
         relation: what neighbouring data are, for the life of the account.
@@ -183,10 +184,9 @@ def _leaves(event: ev.Event, times: int = 1) -> Iterator[tuple[ev.Event, int]]:
 
 def _priced(event: ev.Event, relation: Relation) -> Iterator[tuple[loss.Part, int]]:
     """Each step of an event without obstacles as a kind of privacy loss, with how often it is incurred."""
-    for leaf, times in _leaves(event):
+    steps = [(leaf, times) for leaf, times in _leaves(event) if not isinstance(leaf, ev.NoRelease)]
+    for place, (leaf, times) in enumerate(steps, start=1):
         match leaf:
-            case ev.NoRelease():
-                pass
             case ev.Laplace(scale=scale, quantity=quantity):
                 yield loss.Pure(quantity.sensitivity(relation) / scale), times
             case ev.ExponentialChoice(rate=rate, quantity=quantity):
@@ -195,13 +195,14 @@ def _priced(event: ev.Event, relation: Relation) -> Iterator[tuple[loss.Part, in
                 shift = quantity.sensitivity(relation) / sigma
                 yield loss.Normal(shift, loss.rounding_distance(coordinates, sigma / spacing)), times
             case ev.ThresholdAuction(epsilon=epsilon, observer=observer, rounds=rounds):
-                # One owner hears one bit; over several rounds what others were asked shapes what it is asked.
-                alone = observer is ev.Observer.ONE_OWNER and rounds * times == 1
+                # One owner hears one bit; but whatever follows, a further round included, may depend on who else was
+                # asked, and so tells it about those as well.
+                alone = observer is ev.Observer.ONE_OWNER and rounds * times == 1 and place == len(steps)
                 jointly = epsilon + math.log1p(math.exp(-epsilon))
                 yield loss.Pure(epsilon if alone else jointly), times * rounds
             case ev.Unbounded() | ev.PaperAuction() | ev.Simulated():
                 raise UnknownEvent(type(leaf).__name__, "has no price")
-            case ev.Composition() | ev.Repeated():
-                raise AssertionError("taken apart by _leaves")
+            case ev.NoRelease() | ev.Composition() | ev.Repeated():
+                raise AssertionError("left out above, or taken apart by _leaves")
             case _:
                 assert_never(leaf)
