@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 from likeset.audit import neighbours
 from likeset.audit.exact import pure_epsilon
 from likeset.audit.neighbours import Neighbours
+from likeset.mechanisms import share, width_choice
 from likeset.mechanisms.auction import Bids, ThresholdPlan, plan_threshold, ranks
+from likeset.privacy.accounting import pure
 from likeset.privacy.events import Observer
-from likeset.privacy.noise import Integers
+from likeset.privacy.noise import Integers, SimulatedNoise
+from likeset.privacy.relation import Relation
 
 OWNERS = 12
 
@@ -111,3 +114,43 @@ def test_corners_move_the_folded_sums_one_against_all_others() -> None:
     pair = neighbours.opposite_corners(4, 1.0)
     assert np.abs(pair.first.sum(axis=0)).tolist() == [0, 2, 2, 2]
     assert np.abs(pair.second.sum(axis=0)).tolist() == [2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("observers", [1, 2])
+def test_shares_that_change_hands_lose_the_whole_claim(observers: int) -> None:
+    """Noise of scale b on a whole, clipped: 1 (or 0) has probability 1/2 against e^(-1/b)/2, up to a lattice step."""
+    pair = neighbours.all_value_changes_hands(3)
+    assert pair.first.sum() == pair.second.sum() == 1.0
+    assert np.abs(pair.first - pair.second)[:observers].sum() == observers
+    observer = Observer.ONE_OWNER if observers == 1 else Observer.COALITION
+    plan = share.plan(3, epsilon=1.0, observer=observer, relation=Relation.REPLACE_ONE)
+    assert observers / plan.scale == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rising", [1, 3, 13])
+def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int) -> None:
+    pair = neighbours.distance_collapses(rising)
+    assert (pair.first != pair.second).any(axis=1).sum() == 1
+    plan = width_choice.Plan(size=8, rows=1, rate=0.5, relation=Relation.REPLACE_ONE)
+    scores = [_scores_of(plan, pair[side]) for side in (0, 1)]
+    assert (scores[1] - scores[0]).tolist() == [2] * rising + [-2] * (len(scores[0]) - rising)
+    laws = [np.exp(plan.rate * one) / np.exp(plan.rate * one).sum() for one in scores]
+    lost = float(np.log(laws[1][0] / laws[0][0]))
+    assert lost < pure(plan.event, Relation.REPLACE_ONE)
+    if rising == 1:
+        assert lost > 0.9 * pure(plan.event, Relation.REPLACE_ONE)
+
+
+def _scores_of(plan: width_choice.Plan, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """What the mechanism hands to the choice."""
+
+    class Spy(SimulatedNoise):
+        seen: NDArray[np.int64]
+
+        def exponential_choice(self, scores: NDArray[np.int64], rate: float) -> int:
+            self.seen = scores
+            return super().exponential_choice(scores, rate)
+
+    spy = Spy(1)
+    width_choice.run(plan, rows, spy)
+    return spy.seen

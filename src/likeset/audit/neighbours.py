@@ -11,13 +11,16 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.mechanisms import width_choice
 from likeset.mechanisms.auction import Bids
 from likeset.privacy.noise import Integers
 
 __all__ = [
     "Neighbours",
     "absent_owner_appears",
+    "all_value_changes_hands",
     "coalition_is_split",
+    "distance_collapses",
     "opposite_corners",
     "opposite_rows",
     "opposite_scores",
@@ -135,6 +138,35 @@ def absent_owner_appears(owners: int, rank: int) -> Neighbours[Bids]:
     pair = overtaken(owners, rank)
     absent = (*pair.first.values[:-1], None)
     return _bids("an absent rival appears at the top", absent, pair.second.values)
+
+
+def all_value_changes_hands(owners: int) -> Neighbours[Rows]:
+    """The first owner's rows are all that is selected, or the second's.
+
+    One of the two hears its share fall by 1, the other rise by 1, and that is as far as shares can move: clipped to
+    [0, 1], "1" has probability 1/2 or e^(-1/scale)/2 for the one and "0" likewise for the other.
+    """
+    first, second = np.zeros(owners), np.zeros(owners)
+    first[0] = second[1] = 1.0
+    return Neighbours("the whole value passes from one owner to another", first, second)
+
+
+def distance_collapses(candidates: int) -> Neighbours[Rows]:
+    """Four pairs of rows in one column; one row moves onto its partner, and one distance falls from large to zero.
+
+    The other distances are zero, just above the first ``candidates`` of the grid, and large. So the count of distances
+    rises by 1 at every candidate: from 1 to 2 of 4 at the first ones, whose score rises by 2, from 2 to 3 at all
+    others, whose score falls by 2. That a rising one is chosen tells the more, the fewer they are: up to all of
+    ``2 * rate * 2``.
+    """
+    grid = width_choice.grid(1)
+    between = math.sqrt((grid[candidates - 1] + grid[candidates]) / 2)
+    far = 10 * math.sqrt(grid[-1])
+    first = np.zeros((8, 1))
+    first[1::2, 0] = far, 0.0, between, far
+    second = first.copy()
+    second[1, 0] = 0.0
+    return Neighbours("a row moves onto its partner", first, second)
 
 
 def _bids(words: str, first: tuple[float | None, ...], second: tuple[float | None, ...]) -> Neighbours[Bids]:

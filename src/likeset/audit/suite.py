@@ -20,7 +20,7 @@ from likeset.audit.partitions import Score
 from likeset.audit.prefetch import Prefetched
 from likeset.audit.sums import EVENT, PAIR, NoisySum, ResentSum, TracedSum, claim, fresh_seed
 from likeset.audit.trials import Channel, Observe, Trial, draws, repeated_answers, restarted_answers
-from likeset.mechanisms import auction, gaussian_mean, mwem_mean
+from likeset.mechanisms import auction, gaussian_mean, mwem_mean, share, width_choice
 from likeset.mechanisms.auction import Bids
 from likeset.privacy.events import Composition, Event, ExponentialChoice, Gaussian, Observer
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
@@ -55,6 +55,9 @@ def sound() -> list[Trial]:
         _threshold(secret, split, hears=[0, 1]),
         _threshold(secret, split, hears=[0, 1], rounds=2),
         _everyone(secret),
+        _share(secret, hears=[0]),
+        _share(secret, hears=[0, 1]),
+        _width(secret),
         _resent(secret),
         _traced(secret),
         _restarted(),
@@ -189,6 +192,33 @@ def _everyone(noise: Noise) -> Trial:
         event=plan.event,
         noise=noise,
         samples=2_000,
+    )
+
+
+def _share(noise: Noise, *, hears: list[int]) -> Trial:
+    pair = neighbours.all_value_changes_hands(3)
+    observer = Observer.COALITION if len(hears) > 1 else Observer.ONE_OWNER
+    plan = share.plan(3, epsilon=1.0, observer=observer, relation=Relation.REPLACE_ONE)
+    return _trial(
+        f"share, {observer}",
+        pair,
+        draws(lambda side: share.run(plan, pair[side], noise).value[hears]),
+        event=plan.event,
+        noise=noise,
+        samples=10_000,
+    )
+
+
+def _width(noise: Noise) -> Trial:
+    pair = neighbours.distance_collapses(candidates=3)
+    plan = width_choice.Plan(size=len(pair.first), rows=1, rate=0.5, relation=Relation.REPLACE_ONE)
+    return _trial(
+        "width choice",
+        pair,
+        draws(lambda side: width_choice.run(plan, pair[side], noise).value),
+        event=plan.event,
+        noise=noise,
+        samples=5_000,
     )
 
 
