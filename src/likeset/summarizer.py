@@ -29,14 +29,14 @@ from likeset.privacy.view import View
 from likeset.protocol.attribution import attribute
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
-from likeset.protocol.drafting import RELEASE_SCALE, Draft, Facts, Wishes
+from likeset.protocol.drafting import Draft, Facts, Wishes
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.owner import Owner
 from likeset.protocol.plans import PlannedView, planned_views, target_plan
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
-from likeset.protocol.terms import Budget, Hashing, Terms
+from likeset.protocol.terms import RELEASE_SCALE, Budget, Hashing, Terms
 from likeset.tables.frames import MarketTables, column_names, gather
 from likeset.tables.scan import MemoryScan
 
@@ -83,7 +83,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         offer_factor: about how many rows the curator sees for each row of the summary.
         offers: ``tilted`` toward the release, ``uniform`` (no release at all), or ``auto``: tilted where the release
             can be expected to pay, by the target's size and the budget alone.
-        uniform_share: share of each tilted offer that is drawn uniformly.
+        label_strata: whether owners may use their own labels to find the classes that the target consists of.
+        thinning: whether owners thin more candidates than they offer to an offer that represents them.
         auction: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``.
         auction_epsilon: of one use of an auction other than ``everyone``.
         summary_release: what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``.
@@ -133,7 +134,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         dimension: int | Literal["auto"] = "auto",
         offer_factor: float = 10.0,
         offers: Literal["auto", "tilted", "uniform"] = "tilted",
-        uniform_share: float = 0.25,
+        label_strata: bool = True,
+        thinning: bool = True,
         auction: Literal["auto", "everyone", "threshold", "paper"] = "auto",
         auction_epsilon: float = 1.0,
         summary_release: Literal["none", "gaussian", "mwem"] = "none",
@@ -163,7 +165,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.dimension = dimension
         self.offer_factor = offer_factor
         self.offers = offers
-        self.uniform_share = uniform_share
+        self.label_strata = label_strata
+        self.thinning = thinning
         self.auction = auction
         self.auction_epsilon = auction_epsilon
         self.summary_release = summary_release
@@ -196,7 +199,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         Args:
             target: rows to match; an array or a data frame of numbers.
             owners: rows of each owner, of the same kind and with the same columns.
-            labels: labels of each owner's rows; they are handed on, and never used for matching.
+            labels: labels of each owner's rows; they are handed on and, unless ``label_strata`` is off, help their
+                owner to find the classes that matter.
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
         inputs = MarketTables.checked(target, owners, labels, public_rows)

@@ -71,6 +71,7 @@ def fit(
     noise_energy: float,
     wanted: int,
     population: int | None = None,
+    log_weights: ArrayLike | None = None,
 ) -> Tilt:
     """Fit the tilt on feature rows: all of an owner's rows, or a uniform subsample of them.
 
@@ -80,11 +81,21 @@ def fit(
         noise_energy: expected squared length of the noise in ``released``: ``dimension * sigma² / m²``.
         wanted: number of rows that will be drawn.
         population: number of rows that the sample stands for; the sample's own size if not given.
+        log_weights: of the rows before they are tilted, up to a constant; equal if not given.
     """
     rows = arguments.matrix("features", features)
-    own_mean = rows.mean(axis=0, dtype=np.float64)
-    return fit_blocks(
-        [rows], released, own_mean=own_mean, noise_energy=noise_energy, wanted=wanted, population=population
+    base = np.zeros(len(rows))
+    if log_weights is not None:
+        base = arguments.vector("log_weights", log_weights, length=len(rows))
+    weights = np.exp(base - base.max())
+    return _fitted(
+        [rows],
+        released,
+        own_mean=weights @ rows.astype(np.float64) / weights.sum(),
+        noise_energy=noise_energy,
+        wanted=wanted,
+        population=population,
+        base=base,
     )
 
 
@@ -98,6 +109,27 @@ def fit_blocks(
     population: int | None = None,
 ) -> Tilt:
     """The same from blocks of feature rows whose mean is known; only one number per row is held."""
+    return _fitted(
+        feature_blocks,
+        released,
+        own_mean=own_mean,
+        noise_energy=noise_energy,
+        wanted=wanted,
+        population=population,
+        base=None,
+    )
+
+
+def _fitted(
+    feature_blocks: Iterable[ArrayLike],
+    released: ArrayLike,
+    *,
+    own_mean: ArrayLike,
+    noise_energy: float,
+    wanted: int,
+    population: int | None,
+    base: NDArray[np.float64] | None,
+) -> Tilt:
     mean = arguments.vector("own_mean", own_mean)
     goal = arguments.vector("released", released, length=len(mean))
     arguments.positive("noise_energy", noise_energy, zero=True)
@@ -107,11 +139,12 @@ def fit_blocks(
     if len(scores) == 0:
         raise InvalidArgument("feature_blocks", "no rows", "at least one row is needed to fit a tilt")
     rows = arguments.count("population", len(scores) if population is None else population, least=len(scores))
-    # ||released||² overstates the target's by the noise; the cross term is unbiased (PROTOCOLS: u.g_target).
+    base = np.zeros(len(scores)) if base is None else base
+    # The target's own score along the direction: ||released||² overstates its part by the noise, the rest is unbiased.
     target_score = float(goal @ goal) - noise_energy - float(goal @ mean)
     fewest = min(wanted / 2.0, float(rows))
-    beta, reached = _strength(scores, target_score, fewest_share=fewest / rows)
-    mean_score, effective_share = _moments(scores, beta)
+    beta, reached = _strength(scores, base, target_score, fewest_share=fewest / rows)
+    mean_score, effective_share = _moments(scores, base, beta)
     return Tilt(
         direction=direction,
         beta=beta,
@@ -170,9 +203,11 @@ def _largest(numbers: NDArray[np.int64], perturbed: NDArray[np.float64], count: 
     return Draw(row_numbers=numbers[order], perturbed=perturbed[order])
 
 
-def _strength(scores: NDArray[np.float64], target_score: float, *, fewest_share: float) -> tuple[float, bool]:
+def _strength(
+    scores: NDArray[np.float64], base: NDArray[np.float64], target_score: float, *, fewest_share: float
+) -> tuple[float, bool]:
     """The smallest beta whose weighted mean reaches the target score, or the largest that keeps enough rows."""
-    mean, _ = _moments(scores, 0.0)
+    mean, _ = _moments(scores, base, 0.0)
     if target_score <= mean:
         return 0.0, True
     spread = float(scores.max() - scores.min())
@@ -181,7 +216,7 @@ def _strength(scores: NDArray[np.float64], target_score: float, *, fewest_share:
         return 0.0, False
 
     def may_grow(beta: float) -> bool:
-        mean_score, share = _moments(scores, beta)
+        mean_score, share = _moments(scores, base, beta)
         return mean_score < target_score and share >= fewest_share
 
     # The weighted mean rises and the effective share falls with beta, so bisection finds where the first gives way.
@@ -191,12 +226,13 @@ def _strength(scores: NDArray[np.float64], target_score: float, *, fewest_share:
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if may_grow(middle) else (low, middle)
-    return low, _moments(scores, high)[0] >= target_score
+    return low, _moments(scores, base, high)[0] >= target_score
 
 
-def _moments(scores: NDArray[np.float64], beta: float) -> tuple[float, float]:
-    """Weighted mean of the scores under ``exp(beta * score)``, and the effective share of the rows."""
-    weights = np.exp(beta * (scores - scores.max()))
+def _moments(scores: NDArray[np.float64], base: NDArray[np.float64], beta: float) -> tuple[float, float]:
+    """Weighted mean of the scores under ``exp(base + beta * score)``, and the effective share of the rows."""
+    exponents = base + beta * scores
+    weights = np.exp(exponents - exponents.max())
     total = float(weights.sum())
     share = total * total / (float(weights @ weights) * len(scores))
     return float(weights @ scores) / total, share

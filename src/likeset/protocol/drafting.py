@@ -15,17 +15,14 @@ from likeset.privacy.events import Gaussian, Observer
 from likeset.privacy.relation import Relation
 from likeset.protocol.terms import Budget, Hashing, Kernel, Terms
 
-__all__ = ["RELEASE_SCALE", "Draft", "Facts", "ReleaseOutlook", "Wishes", "release_outlook"]
-
-RELEASE_SCALE = 1.0 / 3.0
-"""Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
+__all__ = ["Draft", "Facts", "ReleaseOutlook", "Wishes", "release_outlook"]
 
 _WIDTH_SHARE = 0.15
 """Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
 
-_DIMENSION = 140
-_SIGNAL = 0.05
-_USEFUL_RATIO = 1.0
+_SHORTEST, _LONGEST = 64, 320  # released vectors: outside of this nothing was gained
+_SIGNAL = 0.1
+"""By how much scores of rows differ, typically: with noise below this, tilted offers beat uniform ones (measured)."""
 _OFFERED_PER_ASKED = 10.0
 """With a threshold auction, about how many rows each asked owner discloses."""
 
@@ -41,7 +38,8 @@ class Wishes:
     dimension: int | Literal["auto"]
     offer_factor: float
     offers: Literal["auto", "tilted", "uniform"]
-    uniform_share: float
+    label_strata: bool
+    thinning: bool
     auction: Literal["auto", "everyone", "threshold", "paper"]
     auction_epsilon: float
     summary_release: Literal["none", "gaussian", "mwem"]
@@ -104,7 +102,7 @@ class ReleaseOutlook:
     @property
     def pays(self) -> bool:
         """Whether offers tilted toward the release can be expected to beat uniform ones."""
-        return self.ratio >= _USEFUL_RATIO
+        return self.ratio >= 1.0
 
 
 def release_outlook(
@@ -143,7 +141,7 @@ class Draft:
         self.budget = Budget(arguments.positive("epsilon", wishes.epsilon, zero=True), wishes.delta)
         arguments.count("rows_per_unit", wishes.rows_per_unit)
         automatic = wishes.dimension == "auto"
-        self.dimension = _DIMENSION if automatic else arguments.count("dimension", wishes.dimension)
+        self.dimension = self._dimension() if automatic else arguments.count("dimension", wishes.dimension)
         self.offers = self._offers()
 
     @property
@@ -187,7 +185,8 @@ class Draft:
             target_size=facts.target_size,
             offer_factor=wishes.offer_factor,
             offers=self.offers,
-            uniform_share=wishes.uniform_share,
+            label_strata=bool(wishes.label_strata),
+            thinning=bool(wishes.thinning),
             target_budget=target_budget if self.releases_target else Budget(0.0, wishes.delta),
             owner_budget=Budget(self._owner_epsilon(name, epsilon), wishes.delta),
             relation=self.relation,
@@ -203,6 +202,28 @@ class Draft:
             version=facts.version,
         )
 
+    def _dimension(self) -> int:
+        """Length of the released vector.
+
+        The noise in a row's score is s = sigma/m at any length: features have norm 1. What grows with the length is the
+        noise in the score that the target itself would have, ``s² sqrt(2d)``; what shrinks is the kernel's error,
+        about ``1/(2d)`` for a mean over rows. Their sum is least at ``d = (1 / (sqrt(2) s²))^(2/3)``. Quality is flat
+        around it.
+        """
+        if self.budget.epsilon == 0.0:
+            return _SHORTEST
+        best = math.pow(1.0 / (math.sqrt(2.0) * self._outlook(_LONGEST).noise ** 2), 2.0 / 3.0)
+        return 2 * round(min(max(best, _SHORTEST), _LONGEST) / 2.0)
+
+    def _outlook(self, dimension: int) -> ReleaseOutlook:
+        return release_outlook(
+            self.budget,
+            target_size=self.facts.target_size,
+            dimension=dimension,
+            relation=self.relation,
+            rows_per_unit=self.wishes.rows_per_unit,
+        )
+
     def _offers(self) -> Literal["tilted", "uniform"]:
         """Tilted, unless the user wants otherwise or the release would be mostly noise."""
         wished = arguments.one_of("offers", self.wishes.offers, ("auto", "tilted", "uniform"))
@@ -211,13 +232,7 @@ class Draft:
         if wished == "uniform":
             return "uniform"
         if self.budget.epsilon > 0.0:
-            outlook = release_outlook(
-                self.budget,
-                target_size=self.facts.target_size,
-                dimension=self.dimension,
-                relation=self.relation,
-                rows_per_unit=self.wishes.rows_per_unit,
-            )
+            outlook = self._outlook(self.dimension)
             if outlook.pays:
                 return "tilted"
         self.notes.append(

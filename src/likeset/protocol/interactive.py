@@ -118,9 +118,9 @@ class InteractiveOwner(Owner):
         features = self.terms.kernel.features()
         lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
         usable = np.empty(self._scan.row_count, dtype=np.bool_)
-        for first, rows in self._scan.blocks():
-            usable[first : first + len(rows)] = arguments.usable_rows(rows)
-            for place, hashed in features.blocks(rows, first_row=first):
+        for first, block in self._scan.blocks():
+            usable[first : first + len(block.rows)] = arguments.usable_rows(block.rows)
+            for place, hashed in features.blocks(block.rows, first_row=first):
                 lines[:, first + place.start : first + place.stop] = features_on_lattice(hashed).T
         lines[:, ~usable] = 0.0
         self._features = lines

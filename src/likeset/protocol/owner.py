@@ -17,9 +17,6 @@ from likeset.protocol.terms import Terms
 
 __all__ = ["Owner", "Records", "RowScore", "Scan"]
 
-RowScore = Callable[[Rows, int], NDArray[np.float64]]
-"""Log-weights of a block of rows, given the number of its first row."""
-
 
 class Records(Protocol):
     """Rows as they may leave."""
@@ -31,6 +28,10 @@ class Records(Protocol):
     @property
     def labels(self) -> NDArray[Any]:
         """One label each, or none at all."""
+
+
+RowScore = Callable[[Records, int], NDArray[np.float64]]
+"""Log-weights of a block of rows, given the number of its first row."""
 
 
 class Scan(Protocol):
@@ -49,7 +50,7 @@ class Scan(Protocol):
     def fetch(self, row_numbers: NDArray[np.int64]) -> Records:
         """The rows of these numbers, in this order."""
 
-    def blocks(self) -> Iterator[tuple[int, Rows]]:
+    def blocks(self) -> Iterator[tuple[int, Records]]:
         """All rows, block by block, with the number of each block's first row."""
 
 

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
-from likeset.geometry import tilt
 from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import auction, gaussian_mean
@@ -22,6 +20,7 @@ from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
 from likeset.protocol.curator import Curator, Held, is_number
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
+from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, weigh
 from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, target_plan
@@ -29,9 +28,6 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 __all__ = ["SealedCurator", "SealedOwner"]
-
-_FIT_ROWS = 20_000
-"""Rows on which an owner fits its tilt: enough for a mean and one parameter."""
 
 _RELEASE, _ANSWER = 1, 2  # rounds
 
@@ -60,17 +56,16 @@ class SealedOwner(Owner):
     ) -> None:
         super().__init__(terms, name, scan=scan, key=key, hashes=hashes)
         self._ledger = ledger
-        self._release: Vector | None = None
-        self._tilt: tilt.Tilt | None = None
+        self._weighing: Weighing | None = None
 
     def _handle(self, message: Message) -> Sequence[Message]:
         if message.sender != CURATOR:
             raise IllegalMessage(f"{self._named(message)}: an owner hears the curator only")
         body = message.body
-        if isinstance(body, TargetRelease) and message.round == _RELEASE and self._release is None:
+        if isinstance(body, TargetRelease) and message.round == _RELEASE and self._weighing is None:
             return self._hear(message, body.release)
-        if isinstance(body, Asked) and message.round == _ANSWER and self._release is not None and self._auctioned:
-            return (self._sealed_offer(message),) if body.asked else ()
+        if isinstance(body, Asked) and message.round == _ANSWER and self._weighing is not None and self._auctioned:
+            return (self._sealed_offer(message, self._weighing),) if body.asked else ()
         raise IllegalMessage(f"{self._named(message)}: may not come now")
 
     @property
@@ -81,74 +76,31 @@ class SealedOwner(Owner):
         plan = target_plan(self.terms)
         if release.shape != (plan.dimension if plan else 0,) or not np.isfinite(release).all():
             raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
-        fitted = self._fit(release) if plan else None
+        weighing = weigh(
+            self.terms,
+            self._scan,
+            release if plan else None,
+            noise=plan.standard_deviation if isinstance(plan, gaussian_mean.Plan) else 0.0,
+            keys=self._keys,
+        )
         if self._auctioned:
-            reply = self._message(CURATOR, _RELEASE, Misfit(misfit=self._misfit(release, fitted)))
+            reply = self._message(CURATOR, _RELEASE, Misfit(misfit=weighing.misfit))
         else:
-            self._tilt = fitted
-            reply = self._sealed_offer(message)
-        self._release, self._tilt = release, fitted
+            reply = self._sealed_offer(message, weighing)
+        self._weighing = weighing
         return (reply,)
 
-    def _fit(self, release: Vector) -> tilt.Tilt:
-        """The tilt, on a subsample; its noise correction comes from the terms."""
-        plan = target_plan(self.terms)
-        if not isinstance(plan, gaussian_mean.Plan):
-            raise IllegalMessage("the terms announce no release to tilt toward")
-        wanted = min(self._tilted_rows, self._scan.row_count)
-        return tilt.fit(
-            self._sampled_features(),
-            release,
-            noise_energy=plan.dimension * plan.standard_deviation**2,
-            wanted=max(1, wanted),
-            population=self._scan.row_count,
+    @property
+    def _keys(self) -> OfferKeys:
+        return OfferKeys(
+            fit=self._derived_key("fit"), tilted=self._derived_key("offer"), uniform=self._derived_key("hedge")
         )
 
-    def _sampled_features(self) -> NDArray[np.float32]:
-        numbers = np.sort(self._scan.sample(_FIT_ROWS, key=self._derived_key("fit")).row_numbers)
-        return self.terms.kernel.features()(self._scan.fetch(numbers).rows)
-
-    def _misfit(self, release: Vector, fitted: tilt.Tilt | None) -> float:
-        """Squared distance of the tilted mean from the release: of the release and the owner's own rows only."""
-        if fitted is None:
-            return 0.0
-        features = self._sampled_features()
-        weights = np.exp(fitted.score(features) - fitted.score(features).max())
-        mean = weights @ features.astype(np.float64) / weights.sum()
-        return float(((mean - release) ** 2).sum())
-
-    @property
-    def _uniform_rows(self) -> int:
-        return round(self.terms.uniform_share * self.terms.rows_per_owner)
-
-    @property
-    def _tilted_rows(self) -> int:
-        return self.terms.rows_per_owner - self._uniform_rows
-
-    def _draw(self) -> NDArray[np.int64]:
-        """Row numbers of the offer: the uniform part, and in one pass over all rows the tilted part."""
-        count = self.terms.rows_per_owner
-        fitted = self._tilt
-        if fitted is None or fitted.beta == 0.0 or self._scan.row_count <= count:
-            return self._scan.sample(count, key=self._derived_key("offer")).row_numbers
-        features = self.terms.kernel.features()
-
-        def score(rows: Rows, first_row: int) -> NDArray[np.float64]:
-            scores = np.empty(len(rows))
-            for place, hashed in features.blocks(rows, first_row=first_row):
-                scores[place] = fitted.score(hashed)
-            return scores
-
-        hedge = self._scan.sample(self._uniform_rows, key=self._derived_key("hedge")).row_numbers
-        tilted = self._scan.top(score, count, key=self._derived_key("offer")).row_numbers
-        others = tilted[~np.isin(tilted, hedge)]
-        return np.concatenate([hedge, others])[:count]
-
-    def _sealed_offer(self, message: Message) -> Message:
+    def _sealed_offer(self, message: Message, weighing: Weighing) -> Message:
         """The offer, charged before it is made and kept so that it can be sent again."""
 
         def run() -> tuple[bytes, None]:
-            offer = self._offer(self._draw())
+            offer = self._offer(draw_offer(self.terms, self._scan, weighing, keys=self._keys))
             return encode(self._message(CURATOR, message.round, offer)), None
 
         data = self._ledger.answer(
@@ -160,7 +112,8 @@ class SealedOwner(Owner):
         )
         reply = decode(data)
         if isinstance(reply.body, Offer) and not self._rows_by_handle and len(reply.body.handles):
-            self._handles(self._draw())  # sent before a restart: the same draw says which rows they were
+            # Sent before a restart: the same draw says which rows they were.
+            self._handles(draw_offer(self.terms, self._scan, weighing, keys=self._keys))
         return reply
 
 

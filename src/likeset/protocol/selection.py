@@ -1,6 +1,6 @@
 """How the curator selects: exactly, on what it was sent, with a kernel that never leaves it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.geometry.greedy import Progress, match, match_hashed
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
+from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
 
 __all__ = ["Selected", "Selection"]
@@ -32,11 +33,13 @@ class Selection:
             target because no owner ever hears it.
         scale: gamma times that median, where gamma is not given.
         weighted: whether to weigh the selected rows so that they match better still.
+        swaps: how many times to go through the selected rows and replace those for which there is a better one.
     """
 
     gamma: float | None = None
     scale: float = 1.0
     weighted: bool = False
+    swaps: int = 2
 
     def kernel_width(self, target: Rows) -> float:
         """The gamma used for this target."""
@@ -45,17 +48,13 @@ class Selection:
         return median_gamma(target, scale=self.scale, coins=np.random.default_rng(0))
 
     def select(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
-        """Greedy on the exact kernel; fewer rows than wanted where the pool has fewer."""
+        """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
         gamma = self.kernel_width(target)
         found = match(pool, target, min(size, len(pool)), gamma=gamma, progress=progress)
-        within_target = float(kernel_means(target.astype(np.float64), target, gamma=gamma).mean())
-        equal = np.full(len(found), 1.0 / len(found))
-        return Selected(
-            indices=found.indices,
-            weights=weights(pool[found.indices], target, gamma=gamma) if self.weighted else equal,
-            gains=found.gains,
-            squared_mmds=np.maximum(0.0, within_target - found.objectives),
-        )
+        chosen = swap(pool, target, found.indices, gamma=gamma, passes=self.swaps)
+        judged = self.judge(pool[chosen], target)
+        best = weights(pool[chosen], target, gamma=gamma) if self.weighted else judged.weights
+        return replace(judged, indices=chosen, weights=best)
 
     def judge(self, rows: Rows, target: Rows) -> Selected:
         """Rows that were selected otherwise, in their order: what each was worth under the exact kernel."""

@@ -22,7 +22,10 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
 
-__all__ = ["SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms"]
+__all__ = ["RELEASE_SCALE", "SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms"]
+
+RELEASE_SCALE = 1.0 / 3.0
+"""Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
 
 SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
@@ -122,7 +125,8 @@ class Terms:
         target_size: rows of the target (m), public; under add-or-remove declared beforehand and near the true number.
         offer_factor: about how many rows are offered, in all, for each row of the summary.
         offers: ``tilted`` toward the target's release, or ``uniform``, without any release.
-        uniform_share: share of each tilted offer that is drawn uniformly: a hedge against look-alikes.
+        label_strata: whether owners may use their own labels to find the classes that the target consists of.
+        thinning: whether owners thin more candidates than they offer to an offer that represents them.
         target_budget: what owners may learn about the target.
         owner_budget: what owners may learn about one another's rows.
         relation: what neighbouring data are.
@@ -153,7 +157,8 @@ class Terms:
     target_size: int
     offer_factor: float
     offers: Literal["tilted", "uniform"]
-    uniform_share: float
+    label_strata: bool
+    thinning: bool
     target_budget: Budget
     owner_budget: Budget
     relation: Relation
@@ -200,12 +205,11 @@ class Terms:
 
     def _check_numbers(self) -> None:
         """Kept as plain numbers: equal terms have one text, whatever their numbers were made of."""
-        share = arguments.positive("uniform_share", self.uniform_share, zero=True)
-        if share > 1.0:
-            raise InvalidArgument("uniform_share", share, "must lie between 0 and 1")
+        for name in ("label_strata", "thinning"):
+            if type(getattr(self, name)) is not bool:
+                raise InvalidArgument(name, repr(getattr(self, name)), "must be true or false")
         _keep(
             self,
-            uniform_share=share,
             quorum=arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners"),
             size=arguments.count("size", self.size),
             target_size=arguments.count("target_size", self.target_size),

@@ -53,11 +53,11 @@ class MemoryScan:
         """Numbers of uniformly drawn rows, all of them if there are fewer."""
         return tilt.draw(np.zeros(len(self._rows)), np.arange(len(self._rows)), count, key=key)
 
-    def top(self, score: Callable[[Rows, int], NDArray[np.float64]], count: int, *, key: int) -> tilt.Draw:
+    def top(self, score: Callable[[FetchedRows, int], NDArray[np.float64]], count: int, *, key: int) -> tilt.Draw:
         """Numbers of rows drawn by their weights, in one pass."""
         kept = []
         for first, block in self.blocks():
-            numbers = np.arange(first, first + len(block))
+            numbers = np.arange(first, first + len(block.rows))
             kept.append(tilt.draw(score(block, first), numbers, count, key=key))
         return tilt.merge(kept, count)
 
@@ -66,7 +66,8 @@ class MemoryScan:
         labels = self._labels[row_numbers] if len(self._labels) else self._labels
         return FetchedRows(rows=self._rows[row_numbers], labels=labels)
 
-    def blocks(self) -> Iterator[tuple[int, Rows]]:
+    def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""
         for first in range(0, len(self._rows), _BLOCK_ROWS):
-            yield first, self._rows[first : first + _BLOCK_ROWS]
+            part = slice(first, first + _BLOCK_ROWS)
+            yield first, FetchedRows(rows=self._rows[part], labels=self._labels[part])

@@ -1,0 +1,92 @@
+"""Which classes of rows a target seems to consist of, from its (noisy) mean features alone.
+
+The mean features of a set are the mix of its classes' mean features. So a non-negative mix of an owner's own classes
+that comes close to the released mean says which classes matter, and how much. It is a second kind of evidence beside
+the witness tilt: a few numbers instead of one, but tied to structure that the owner knows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+__all__ = ["Strata", "fit_strata"]
+
+_MOST_CLASSES = 50
+_KEPT = 0.1  # share of the weight that stays as it was, so that no class is lost
+_SHUFFLES = 5
+_EVIDENCE = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """Log-weights of rows by their class.
+
+    Attributes:
+        classes: sorted.
+        log_weights: one for each.
+    """
+
+    classes: NDArray[Any]
+    log_weights: NDArray[np.float64]
+
+    def score(self, labels: NDArray[Any]) -> NDArray[np.float64]:
+        """The log-weight of each row; a class that was not seen when fitting keeps the least."""
+        places = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+        known = self.classes[places] == labels
+        return np.where(known, self.log_weights[places], np.log(_KEPT))
+
+
+def fit_strata(
+    features: NDArray[np.float32],
+    labels: NDArray[Any],
+    released: NDArray[np.float64],
+    *,
+    noise: float,
+    coins: np.random.Generator,
+) -> Strata | None:
+    """Weights of classes by which an owner's rows come closest to a released mean; None where they tell nothing.
+
+    Args:
+        features: feature rows of a sample.
+        labels: their classes.
+        released: the released mean.
+        noise: standard deviation of each of its coordinates.
+        coins: for the comparison with shuffled labels: classes count only if they explain clearly more than chance.
+    """
+    classes, codes = np.unique(labels, return_inverse=True)
+    if not 2 <= len(classes) <= _MOST_CLASSES:
+        return None
+    wide = features.astype(np.float64)
+    left = float(((released - wide.mean(axis=0)) ** 2).sum())
+    mix, gained = _mix(wide, codes, released, left, noise=noise)
+    by_chance = max(_mix(wide, coins.permutation(codes), released, left, noise=noise)[1] for _ in range(_SHUFFLES))
+    if gained <= _EVIDENCE * max(noise**2, by_chance):
+        return None
+    shares = np.bincount(codes) / len(codes)
+    return Strata(classes=classes, log_weights=np.log((1.0 - _KEPT) * mix / shares + _KEPT))
+
+
+def _mix(
+    features: NDArray[np.float64], codes: NDArray[np.int64], released: NDArray[np.float64], left: float, *, noise: float
+) -> tuple[NDArray[np.float64], float]:
+    """The mix of classes nearest to the release, held to the owner's own mix as far as noise may mislead.
+
+    Returns:
+        the mix, and by how much it lowers the squared distance to the release.
+    """
+    counts = np.bincount(codes).astype(np.float64)
+    shares = counts / counts.sum()
+    sums = np.zeros((len(counts), features.shape[1]))
+    np.add.at(sums, codes, features)
+    means = sums / counts[:, None]
+    # ||g - M'pi||² + (1 - sum pi)² + noise² sum (pi - p)²/p, as one least-squares problem.
+    system = np.vstack([means.T, np.ones(len(counts)), np.diag(noise / np.sqrt(shares))])
+    goal = np.concatenate([released, [1.0], noise * np.sqrt(shares)])
+    mix, _ = nnls(system, goal)
+    if mix.sum() <= 0.0:
+        return shares, 0.0
+    mix = mix / mix.sum()
+    return mix, left - float(((released - mix @ means) ** 2).sum())

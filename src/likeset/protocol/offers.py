@@ -1,0 +1,134 @@
+"""Which of its rows an owner offers: its own rows, the release and public numbers decide, and nothing else.
+
+Three steps: weigh (by class, where the owner's classes clearly explain the release, and by the witness tilt), draw
+candidates by those weights in one pass, and thin them to an offer that represents the weighted rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.strata import Strata, fit_strata
+from likeset.geometry.thinning import thin
+from likeset.geometry.tilt import Tilt
+from likeset.geometry.tilt import fit as fit_tilt
+from likeset.protocol.owner import Records, Scan
+from likeset.protocol.terms import RELEASE_SCALE, Terms
+
+__all__ = ["OfferKeys", "Weighing", "draw_offer", "weigh"]
+
+_FIT_ROWS = 4000  # rows on which the weights are fitted: enough for class means and one parameter
+_PROXY_ROWS = 2500  # rows that stand for the weighted table when candidates are thinned
+_TILTED_CANDIDATES = 4  # candidates for each offered row that are drawn by weight ...
+_UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
+
+
+@dataclass(frozen=True, slots=True)
+class OfferKeys:
+    """An owner's keys for one run: each draw has its own."""
+
+    fit: int
+    tilted: int
+    uniform: int
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """Weights of an owner's rows, fitted on a sample of them.
+
+    Attributes:
+        features: the release's feature map; None where there is no release.
+        tilt: the witness tilt; None where there is no release.
+        strata: weights by class; None where classes are unknown or tell nothing.
+        sample: the rows that it was fitted on.
+        sample_weights: their weights, summing to 1.
+        misfit: squared distance of their weighted mean from the release; 0 where there is none.
+    """
+
+    features: FourierFeatures | None
+    tilt: Tilt | None
+    strata: Strata | None
+    sample: Records
+    sample_weights: NDArray[np.float64]
+    misfit: float
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all rows weigh the same."""
+        return self.strata is None and (self.tilt is None or self.tilt.beta == 0.0)
+
+    def score(self, block: Records, first_row: int) -> NDArray[np.float64]:
+        """Log-weights of a block of rows, given the number of its first row."""
+        scores = np.zeros(len(block.rows))
+        if self.features is not None and self.tilt is not None and self.tilt.beta > 0.0:
+            for place, hashed in self.features.blocks(block.rows, first_row=first_row):
+                scores[place] = self.tilt.score(hashed)
+        if self.strata is not None:
+            scores += self.strata.score(block.labels)
+        return scores
+
+
+def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, keys: OfferKeys) -> Weighing:
+    """Fit the weights on a sample.
+
+    Args:
+        terms: of the run.
+        scan: the owner's rows.
+        release: the released mean of the target; None where offers are uniform.
+        noise: standard deviation of each coordinate of the release.
+        keys: of the owner, for this run.
+    """
+    numbers = np.sort(scan.sample(_FIT_ROWS, key=keys.fit).row_numbers)
+    sample = scan.fetch(numbers)
+    equal = np.full(len(numbers), 1.0 / len(numbers))
+    if release is None:
+        return Weighing(None, None, None, sample, equal, 0.0)
+    features = terms.kernel.features()
+    hashed = features(sample.rows)
+    strata = None
+    if terms.label_strata and len(sample.labels):
+        strata = fit_strata(hashed, sample.labels, release, noise=noise, coins=np.random.default_rng(keys.fit % 2**63))
+    base = np.zeros(len(numbers)) if strata is None else strata.score(sample.labels)
+    tilt = fit_tilt(
+        hashed,
+        release,
+        noise_energy=len(release) * noise**2,
+        # The tilt keeps half as many effective rows as this: twice what is offered, half of a small table.
+        wanted=min(_TILTED_CANDIDATES * terms.rows_per_owner, scan.row_count),
+        population=scan.row_count,
+        log_weights=base,
+    )
+    exponents = base + tilt.score(hashed)
+    weights = np.exp(exponents - exponents.max())
+    weights /= weights.sum()
+    mean = weights @ hashed.astype(np.float64)
+    return Weighing(features, tilt, strata, sample, weights, float(((mean - release) ** 2).sum()))
+
+
+def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, keys: OfferKeys) -> NDArray[np.int64]:
+    """Numbers of the rows to offer, as many as the terms say or all that there are."""
+    count = terms.rows_per_owner
+    if scan.row_count <= count:
+        return scan.sample(count, key=keys.uniform).row_numbers
+    if not terms.thinning:
+        if weighing.is_uniform:
+            return scan.sample(count, key=keys.uniform).row_numbers
+        return scan.top(weighing.score, count, key=keys.tilted).row_numbers
+    if weighing.is_uniform:
+        candidates = scan.sample((_TILTED_CANDIDATES + _UNIFORM_CANDIDATES) * count, key=keys.uniform).row_numbers
+    else:
+        tilted = scan.top(weighing.score, _TILTED_CANDIDATES * count, key=keys.tilted).row_numbers
+        uniform = scan.sample(_UNIFORM_CANDIDATES * count, key=keys.uniform).row_numbers
+        candidates = np.concatenate([tilted, uniform[~np.isin(uniform, tilted)]])
+    proxies = np.unique(np.linspace(0, len(weighing.sample.rows) - 1, _PROXY_ROWS).astype(np.int64))
+    weights = weighing.sample_weights[proxies]
+    kept = thin(
+        scan.fetch(candidates).rows,
+        weighing.sample.rows[proxies],
+        weights / weights.sum(),
+        count,
+        gamma=terms.kernel.gamma / RELEASE_SCALE,
+    )
+    return candidates[kept]
