@@ -21,7 +21,7 @@ from likeset.geometry.kernels import median_gamma
 
 Rows = NDArray[np.floating[Any]]
 METHODS: tuple[Method, ...] = get_args(Method)
-GROUPED = 9000
+GROUPED = 12_000
 """Rows of a pool in which ``block`` works with active sets, also within an active set."""
 
 
@@ -192,7 +192,7 @@ def test_block_is_never_much_worse_than_exact(data: Any, width: float, dtype: ty
 
 
 def test_block_with_active_sets_is_exact_where_the_right_rows_are_few() -> None:
-    """180 right rows among 9000: every active set holds them all, so picks and order must be the same."""
+    """240 right rows among 12,000: every active set holds them all, so picks and order must be the same."""
     pool, target = _two_per_cent_right_rows(np.random.default_rng(5))
     gamma = median_gamma(target, scale=1.0, coins=np.random.default_rng(0))
     exact, block = (match(pool, target, 100, gamma=gamma, method=method).indices for method in ("exact", "block"))

@@ -27,7 +27,7 @@ from likeset.geometry import tilt
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.kernels import KernelColumns, PoolKernel
 
-__all__ = ["Match", "Method", "Progress", "match", "match_hashed", "uniform"]
+__all__ = ["Match", "Method", "Progress", "largest", "match", "match_hashed", "uniform"]
 
 Method = Literal["exact", "block", "stochastic", "features"]
 Progress = Callable[[int, int], None]
@@ -35,10 +35,16 @@ Progress = Callable[[int, int], None]
 
 _METHODS = ("exact", "block", "stochastic", "features")
 _DEPTH = 2  # active sets within active sets
-_ACTIVE_SHARE = 0.25  # share of the rows in an active set ...
-_TRAILING_SHARE = 0.1  # ... of which this share are its last rows: when one of them wins, the set is spent
+_FEW_ROWS = 10_000  # a set this small is searched whole
+_ACTIVE_SHARE = 0.25  # share of the best rows in an active set ...
+_TRAILING_SHARE = 0.1  # ... of which this share are its last rows
+_SAMPLED_SHARE = 0.0625  # share of the other rows; when one of these or of the last rows wins, the set is spent
 _LARGEST_GROUP = 128  # picks between two scorings of all rows, at most: a wider matrix product gains no more speed
-_FEW_ROWS = 4096  # a set this small is searched whole
+_WATCHED_PICKS = 192  # after so many picks a pool is narrowed ...
+_NARROWED_SHARE = 0.25  # ... to this share, the rows that scored best so far ...
+_NARROWED_SAMPLE = 0.125  # ... and to a sample of the others ...
+_PLENTY_PER_PICK = 60  # ... if that leaves so many rows for each pick
+_GOLDEN_RATIO = 0.6180339887498949
 _CANDIDATES_PER_PICK = 20  # rows that ``stochastic`` draws for each row of the summary
 _FEWEST_CANDIDATES = 20_000
 _STOCHASTIC_DIMENSION = 256
@@ -194,43 +200,67 @@ class _Candidates:
         indices: the rows' places in the pool, increasing.
         attraction: mean similarity with the target; minus infinity once picked.
         repulsion: summed similarity with the picks so far.
-        leading: all rows but the last of an active set; see ``spent_by``.
-        level: the smallest score in an active set when it was chosen.
         similarity: how alike the rows are.
+        lots: decide which rows are sampled; see ``_draw_lots``.
+        odds: rows with smaller lots are sampled into this set, whatever their score.
+        leading: the others, without those that were the last of them when the set was chosen.
+        level: the score of the last then.
     """
 
     indices: NDArray[np.int64]
     attraction: NDArray[np.float64]
     repulsion: NDArray[np.float64]
-    leading: NDArray[np.bool_]
-    level: float
     similarity: _Similarity
+    lots: NDArray[np.float32]
+    odds: float
+    leading: NDArray[np.bool_]
+    level: float = -np.inf
 
     @classmethod
     def all_of(cls, attraction: NDArray[np.float64], similarity: _Similarity) -> Self:
         """Every row of a pool, before the first pick."""
         number = len(attraction)
-        return cls(np.arange(number), attraction, np.zeros(number), np.ones(number, dtype=bool), -np.inf, similarity)
-
-    def subset(self, positions: NDArray[np.int64], *, leading: NDArray[np.bool_], level: float) -> Self:
-        """Some of the rows as a set of their own."""
-        return type(self)(
-            self.indices[positions],
-            self.attraction[positions],
-            self.repulsion[positions],
-            leading,
-            level,
-            self.similarity.subset(positions),
+        every = np.ones(number, dtype=bool)
+        return cls(
+            np.arange(number), attraction, np.zeros(number), similarity, _draw_lots(attraction), odds=1.0, leading=every
         )
 
+    def scores(self, *, picks_made: int) -> NDArray[np.float64]:
+        """Each row's marginal gain; minus infinity once picked."""
+        scores = self.repulsion * (-1.0 / (picks_made + 1))
+        scores += self.attraction
+        return scores
+
     def best(self, *, picks_made: int) -> tuple[NDArray[np.int64], Self]:
-        """The active set: positions of the best rows, increasing, and these rows as a set of their own."""
-        scores = self.attraction - self.repulsion / (picks_made + 1)
-        chosen = _largest(scores, int(np.ceil(_ACTIVE_SHARE * len(scores))))
+        """The active set: positions of its rows, increasing, and these rows as a set of their own."""
+        scores = self.scores(picks_made=picks_made)
+        chosen, part = self.subset(scores, _ACTIVE_SHARE, sampled=_SAMPLED_SHARE)
         kept = scores[chosen]
-        last = int(_TRAILING_SHARE * len(kept))
-        leading = kept >= np.partition(kept, last)[last]
-        return chosen, self.subset(chosen, leading=leading, level=float(kept.min()))
+        best = int(np.ceil(_ACTIVE_SHARE * len(scores)))
+        last = len(kept) - best + int(_TRAILING_SHARE * best)
+        edges = np.partition(kept, [len(kept) - best, last])
+        part.level, part.leading = float(edges[len(kept) - best]), kept >= edges[last]
+        return chosen, part
+
+    def subset(self, scores: NDArray[np.float64], share: float, *, sampled: float) -> tuple[NDArray[np.int64], Self]:
+        """The rows of the best scores and a sample of the others: their positions, and a set of their own.
+
+        The sample has rows of all kinds: where scores change quickly, or the best rows are much alike, one of it is
+        nearly as good as any row left out.
+        """
+        odds = sampled * self.odds
+        wanted = (self.lots < odds) & np.isfinite(scores)
+        wanted[largest(scores, int(np.ceil(share * len(scores))))] = True
+        chosen = np.flatnonzero(wanted)
+        return chosen, type(self)(
+            self.indices[chosen],
+            self.attraction[chosen],
+            self.repulsion[chosen],
+            self.similarity.subset(chosen),
+            self.lots[chosen],
+            odds=odds,
+            leading=np.ones(len(chosen), dtype=bool),
+        )
 
     def take(self, picked: NDArray[np.int64]) -> None:
         """Strike out rows that were picked and score the others anew."""
@@ -240,7 +270,7 @@ class _Candidates:
     def spent_by(self, picked: int | NDArray[np.int64], picks: "_Picks") -> bool:
         """Whether the newest picks show that rows outside this active set would now compete.
 
-        They do where a row won that was among the set's last, or where the winner scores less than rows outside did.
+        They do where a row won that stands for them, or where the winner scores less than they did.
         """
         return not np.all(self.leading[picked]) or picks.gains[picks.made - 1] < self.level
 
@@ -256,9 +286,27 @@ def _match_block(pool: Rows, target: Rows, size: int, gamma: float, report: Prog
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
     picks = _Picks(size, report)
     rows = _Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
+    if (_NARROWED_SHARE + _NARROWED_SAMPLE * (1.0 - _NARROWED_SHARE)) * len(pool) >= _PLENTY_PER_PICK * size:
+        rows = _narrow(picks, rows)
     for _ in _groups(picks, size, rows, depth=_DEPTH):
         pass
     return picks.result()
+
+
+def _narrow(picks: _Picks, rows: _Candidates) -> _Candidates:
+    """Make the first picks among all rows; return those that scored best on average meanwhile and some of the others.
+
+    Where rows are plenty, most of those that keep scoring low are never picked, yet scoring them is most of the work.
+    """
+    standing = np.zeros(len(rows.indices))
+    groups = _groups(picks, min(_WATCHED_PICKS, len(picks.indices)), rows, depth=_DEPTH)
+    for picked in groups:
+        # Scores shrink like one over the number of picks; without that each scoring counts alike.
+        standing += (picks.made + 1) * rows.scores(picks_made=picks.made)
+        newest = picked
+    rows.take(newest)
+    standing[~np.isfinite(rows.attraction)] = -np.inf
+    return rows.subset(standing, _NARROWED_SHARE, sampled=_NARROWED_SAMPLE)[1]
 
 
 def _match_stochastic(
@@ -347,12 +395,23 @@ def _pick(picks: _Picks, last: int, rows: _Candidates) -> NDArray[np.int64]:
     return np.array(positions)
 
 
-def _largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Positions of the ``count`` largest scores, increasing; of those that tie for the last places, the first."""
     edge = np.partition(scores, len(scores) - count)[len(scores) - count]
     above = np.flatnonzero(scores > edge)
     tied = np.flatnonzero(scores == edge)[: count - len(above)]
     return np.sort(np.concatenate([above, tied]))
+
+
+def _draw_lots(attraction: NDArray[np.float64]) -> NDArray[np.float32]:
+    """A number between 0 and 1 for each row, spread evenly over the rows, yet the same for rows that are equal.
+
+    It is made of the leading digits of the row's attraction, so that it depends neither on the order of the rows nor
+    on a seed. Rows of no attraction get 1.
+    """
+    digits, _ = np.frexp(attraction)
+    lots = np.rint(digits * 2.0**18) * _GOLDEN_RATIO % 1.0
+    return np.where(attraction > 0.0, lots, 1.0).astype(np.float32)
 
 
 def _silent(_made: int, _wanted: int) -> None:

@@ -139,9 +139,9 @@ class PoolKernel:
         exponent -= shift
         return np.exp(exponent, out=exponent)
 
-    def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def sums(self, positions: NDArray[np.int64], *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """For every row the sum of its kernel values with the rows at ``positions``: one matrix product, in blocks."""
-        return _kernel_sums(_folded(*self._prepared(positions)), len(self), self._fill)
+        return _kernel_sums(_folded(*self._prepared(positions)), len(self), self._fill, weights=weights)
 
     def _fill(self, part: slice, block: Rows) -> None:
         block[:, :-2] = self._rows[part]
@@ -166,8 +166,10 @@ def _kernel_block(fixed: Rows, block: Rows, *, out: Rows | None = None) -> Rows:
     return np.exp(exponent, out=exponent)
 
 
-def _kernel_sums(fixed: Rows, rows: int, fill: Callable[[slice, Rows], None]) -> NDArray[np.float64]:
-    """For each row the sum over the fixed ones; ``fill`` writes ``(x, own(x))`` for the rows of a block.
+def _kernel_sums(
+    fixed: Rows, rows: int, fill: Callable[[slice, Rows], None], *, weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """For each row the (weighted) sum over the fixed ones; ``fill`` writes ``(x, own(x))`` for the rows of a block.
 
     The same memory serves all blocks: fresh memory for each would cost more than the kernel.
     """
@@ -175,10 +177,12 @@ def _kernel_sums(fixed: Rows, rows: int, fill: Callable[[slice, Rows], None]) ->
     parts = list(blocks(rows, width=number + width))
     longest = parts[0].stop if parts else 0
     left, right = np.ones((longest, width), dtype=fixed.dtype), np.empty(number * longest, dtype=fixed.dtype)
+    factors = None if weights is None else weights.astype(fixed.dtype)
     total = np.empty(rows)
     for part in parts:
         length = part.stop - part.start
         fill(part, left[:length])
         room = right[: number * length].reshape(number, length)
-        total[part] = _kernel_block(fixed, left[:length], out=room).sum(axis=0)
+        kernel = _kernel_block(fixed, left[:length], out=room)
+        total[part] = kernel.sum(axis=0) if factors is None else factors @ kernel
     return total

@@ -10,7 +10,7 @@ from likeset.geometry.kernels import KernelColumns, rbf_kernel
 
 __all__ = ["weights"]
 
-_JITTER = 1e-9
+JITTER = 1e-9
 """Added to the kernel's diagonal: equal rows make it singular; the squared MMD changes by at most this much."""
 
 
@@ -28,7 +28,7 @@ def weights(selected: ArrayLike, target: ArrayLike, *, gamma: float) -> NDArray[
     rows = rows.astype(np.float64)
     kernel = rbf_kernel(rows, rows, gamma=gamma)
     attraction = KernelColumns(wanted, gamma=gamma, dtype=np.dtype(np.float64)).sums(rows) / len(wanted)
-    root = cholesky(kernel + _JITTER * np.eye(len(rows)), lower=False)
+    root = cholesky(kernel + JITTER * np.eye(len(rows)), lower=False)
     hull = root - solve_triangular(root, attraction, trans="T")[:, None]
     # t at the size of ||C w|| for equal weights keeps the two parts of the sum comparable, hence well conditioned.
     balance = max(float(np.linalg.norm(hull.mean(axis=1))), 1e-6)
