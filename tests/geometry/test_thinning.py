@@ -1,0 +1,42 @@
+"""Tests of thinning candidates to a few that represent a weighted set."""
+
+import numpy as np
+
+from likeset.geometry import thinning
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.thinning import thin
+
+
+def test_thinned_candidates_represent_better_than_a_random_choice() -> None:
+    """A random 100 of 1000 leave about (1 - mean kernel)/100; greedy leaves a small part of that."""
+    coins = np.random.default_rng(0)
+    rows = coins.normal(size=(1000, 4))
+    equal = np.full(1000, 1e-3)
+    kept = thin(rows, rows, equal, 100, gamma=0.2)
+    assert len(np.unique(kept)) == 100
+    chance = np.mean([squared_mmd(rows[coins.choice(1000, 100, replace=False)], rows, gamma=0.2) for _ in range(20)])
+    assert squared_mmd(rows[kept], rows, gamma=0.2) < 0.3 * chance
+
+
+def test_weights_of_the_proxies_decide() -> None:
+    """All weight on the proxies of one half: the choice comes from that half."""
+    coins = np.random.default_rng(1)
+    rows = np.concatenate([coins.normal(size=(300, 3)), coins.normal(6.0, size=(300, 3))])
+    weights = np.concatenate([np.zeros(300), np.full(300, 1 / 300)])
+    kept = thin(rows, rows, weights, 50, gamma=0.2)
+    assert (kept >= 300).mean() > 0.95
+
+
+def test_groups_share_the_count() -> None:
+    """More candidates than one group holds: every group gives its part, none twice, and the choice is as good."""
+    coins = np.random.default_rng(2)
+    rows = coins.normal(size=(7000, 3))
+    kept = thin(rows, rows[:500], np.full(500, 1 / 500), 101, gamma=0.2)
+    assert len(np.unique(kept)) == 101
+    groups = -(-7000 // thinning._GROUP)
+    assert sorted(np.bincount(kept % groups)) == [33, 34, 34]
+
+
+def test_fewer_candidates_than_wanted_are_all_kept() -> None:
+    rows = np.zeros((3, 2))
+    assert thin(rows, rows, np.full(3, 1 / 3), 5, gamma=1.0).tolist() == [0, 1, 2]
