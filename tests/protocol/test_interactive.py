@@ -1,0 +1,399 @@
+"""``interactive``: Algorithm 3 round by round, with the sound options and with the paper's own."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protocol_world import (
+    KERNEL,
+    PAPER,
+    PAPER_PARTS,
+    THRESHOLD,
+    CountingNoise,
+    Outcome,
+    QuickLedger,
+    World,
+    carry,
+    ledger_on_disk,
+    rows,
+    terms,
+    world,
+)
+
+from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed, UnprovenPart
+from likeset.ledger import Limit
+from likeset.privacy import accounting
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.noise import Integers
+from likeset.privacy.relation import Relation
+from likeset.privacy.schedules import auction_patience
+from likeset.privacy.view import View
+from likeset.protocol.interactive import InteractiveCurator
+from likeset.protocol.messages import (
+    Asked,
+    Bid,
+    Delivery,
+    Message,
+    Misfit,
+    SummaryRelease,
+    TargetRelease,
+    decode,
+)
+from likeset.protocol.plans import planned_views, target_plan
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import Budget, Kernel
+
+INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
+GAUSSIAN: dict[str, Any] = {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": INTERACTIVE,
+    "seeds": {**INTERACTIVE, "seed_rows": 3},
+    "gaussian": GAUSSIAN,
+    "loud-gaussian": {**GAUSSIAN, "owner_budget": Budget(0.5, 1e-9)},
+    "mwem": {**PAPER, "auction": "everyone", "auction_epsilon": 0.0, "schedule": "", "owner_budget": Budget(1.0, 1e-5)},
+    "threshold": {**INTERACTIVE, **THRESHOLD},
+    "threshold-gaussian": {**GAUSSIAN, **THRESHOLD, "accept_unproven": PAPER_PARTS},
+    "paper": PAPER,
+    "paper-theorem": {**PAPER, "schedule": "theorem"},
+    "paper-proof": {**PAPER, "schedule": "proof"},
+}
+
+
+def _bodies(outcome: Outcome, sender: str, kind: type[Any]) -> list[Message]:
+    messages = [decode(data) for received in outcome.heard.values() for data in received]
+    return [message for message in messages if message.sender == sender and isinstance(message.body, kind)]
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("size", [3, 9])
+def test_every_option_runs_and_honest_owners_are_never_flagged(options: dict[str, Any], size: int) -> None:
+    """The curator checks each row against its bid to the last bit: rounding must not look like a lie."""
+    made = world(terms(**options, size=size))
+    made.data["c"] = made.data["c"][:4]  # has fewer rows than there are rounds
+    outcome = carry(made)
+    summary = outcome.summary
+    assert len(summary.flagged) == 0
+    assert not outcome.refused
+    assert summary.rows_seen <= size * 3
+    assert len(summary.rows) <= size
+    if options.get("auction", "everyone") == "everyone":
+        assert len(summary.rows) == size
+    for place, row in zip(summary.owners, summary.rows, strict=True):
+        assert (made.data[made.terms.owners[place]] == row).all(axis=1).any()  # no seed row, no zeros
+    for name in made.terms.owners:
+        kinds = [decode(data).body.kind for data in outcome.heard[name]]
+        assert kinds == ["target-release"] + size * ["summary-release", "asked"]
+        sent = _bodies(outcome, name, Delivery)
+        handles = [message.body.handle for message in sent if isinstance(message.body, Delivery)]
+        assert len(set(handles)) == len(handles) <= size  # no row twice, no more than announced
+        asked = [decode(data) for data in outcome.heard[name]]
+        lengths = {
+            len(data) for data, one in zip(outcome.heard[name], asked, strict=True) if isinstance(one.body, Asked)
+        }
+        assert len(lengths) == 1
+
+
+def test_without_a_summary_release_the_best_rows_under_the_target_release_are_selected() -> None:
+    """With everyone asked and the pool, greedy under a fixed direction is the best p rows of all owners together."""
+    made = world(terms(**INTERACTIVE, size=6))
+    outcome = carry(made)
+    (release,) = [
+        m.body.release for m in _bodies(outcome, "curator", TargetRelease)[:1] if isinstance(m.body, TargetRelease)
+    ]
+    pooled = np.concatenate(list(made.data.values()))
+    scores = KERNEL.features()(pooled).astype(np.float64) @ release
+    best = pooled[np.argsort(-scores)[:6]]
+    assert np.array_equal(outcome.summary.rows, best)
+    assert outcome.summary.rows_seen == 18
+
+
+@pytest.mark.parametrize("name", ["gaussian", "mwem", "paper"])
+def test_owners_bids_follow_the_corrected_gain_with_seed_rows_counted(name: str) -> None:
+    """Gain = (target - q/(q+1) summary) . h with q = seed rows + round - 1, recomputed here from what was heard."""
+    made = world(terms(**{**OPTIONS[name], "seed_rows": 2}, size=5))
+    outcome = carry(made)
+    for owner in made.terms.owners:
+        features = made.terms.kernel.features()(made.data[owner]).astype(np.float64)
+        target, summary = np.zeros(16), np.zeros(16)
+        bids = {m.round: m.body for m in _bodies(outcome, owner, Bid)}
+        sent: set[int] = set()
+        for data in outcome.heard[owner]:
+            message = decode(data)
+            body = message.body
+            if isinstance(body, TargetRelease):
+                target = body.release
+            if isinstance(body, SummaryRelease):
+                summary[body.coordinates] = body.values
+                q = 2 + message.round - 1
+                scores = features @ (target - q / (q + 1) * summary)
+                scores[list(sent)] = -np.inf
+                bid = bids[message.round]
+                assert isinstance(bid, Bid)
+                assert bid.gain == pytest.approx(scores.max(), abs=1e-3 * (1.0 + float(np.abs(summary).max())))
+                best = int(scores.argmax())
+            if isinstance(body, Asked) and body.asked:
+                sent.add(best)
+
+
+def test_a_row_waits_no_longer_than_the_paper_says() -> None:
+    """With tau = ceil(3**(2/3)) = 3, an owner whose same row is outbid three times is asked for it."""
+    assert auction_patience(3) == 3
+    auction = {"auction": "paper", "auction_epsilon": 50.0, "accept_unproven": PAPER_PARTS}
+    made = world(terms(**INTERACTIVE, **auction, size=6))
+    made.data["c"] = made.data["c"] + np.float32(9.0)  # never the best, and always with the same row
+    outcome = carry(made)
+    asked = {m.round for m in _bodies(outcome, "curator", Asked) if m.receiver == "c" and m.body.asked}  # type: ignore[union-attr]
+    assert asked == {3, 6}
+
+
+manners = st.sampled_from(["honest", "missing", "liar", "silent", "short"])
+others = st.fixed_dictionaries({name: st.tuples(st.integers(0, 2**32), st.integers(1, 15), manners) for name in "bc"})
+
+
+def _with_others(drawn: dict[str, tuple[int, int, str]], **options: Any) -> Outcome:
+    made = world(terms(**{**INTERACTIVE, **options}, size=3))
+    liars: dict[str, Any] = {}
+    for name, (seed, count, manner) in drawn.items():
+        made.data[name] = rows(seed, 1 if manner == "short" else count)
+        if manner == "missing":
+            del made.data[name]
+        elif manner == "silent":
+            liars[name] = lambda _heard, replies: [one for one in replies if one.round % 2]
+        elif manner == "liar":
+            liars[name] = lambda _heard, replies: [
+                replace(one, body=replace(one.body, gain=1e9)) if isinstance(one.body, Bid) else one for one in replies
+            ]
+    return carry(World(made.terms, made.data, made.target, QuickLedger(), CountingNoise(2)), replies_of=liars)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(first=others, second=others)
+def test_with_everyone_asked_and_nothing_released_an_owner_hears_the_same_whatever_the_others_have_and_do(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    one, other = _with_others(first), _with_others(second)
+    assert one.heard["a"] == other.heard["a"]
+    assert len(one.heard["a"]) == 1 + 2 * 3
+    assert not [words for name, words in one.refused + other.refused if name == "a"]
+
+
+@pytest.mark.parametrize("options", [GAUSSIAN, THRESHOLD], ids=["summary-release", "threshold"])
+def test_with_other_options_an_owner_does_hear_something_about_the_others(options: dict[str, Any]) -> None:
+    """So the comparison above can fail."""
+    heard = [_with_others(dict.fromkeys("bc", (seed, 12, "honest")), **options).heard["a"] for seed in range(6)]
+    assert any(one != heard[0] for one in heard)
+
+
+def test_the_papers_settings_are_priced_as_this_project_derived() -> None:
+    """PROTOCOLS section 2: epsilon 3.30 at delta = 0.01 and 5.55 at 1e-5 for the target, nothing for owners' rows."""
+    for delta, epsilon in ((0.01, 3.30), (1e-5, 5.55)):
+        agreed = terms(
+            **{
+                **PAPER,
+                "kernel": Kernel(3, 140, 0.1, 1, "paper"),
+                "size": 500,
+                "target_budget": Budget(1.4, delta),
+                "seed_rows": 150,
+            }
+        )
+        views = {view.view: view for view in planned_views(agreed)}
+        target = views[View.owners("hospital")]
+        assert target.guarantee.basis is Basis.PROVEN
+        assert target.guarantee.epsilon == pytest.approx(epsilon, abs=0.01)
+        for name in agreed.owners:
+            assert views[View.owners(name)].guarantee.basis is Basis.NONE
+            assert views[View.curator(name)].rows == 500
+
+
+def test_the_papers_settings_run_end_to_end_and_say_what_they_are() -> None:
+    agreed = terms(**PAPER)
+    with ledger_on_disk(agreed) as ledger:
+        outcome = carry(world(agreed, ledger))
+        assert len(outcome.summary.rows) > 0
+        accounts = {account.view: account for account in ledger.accounts()}
+        for name in agreed.owners:
+            assert accounts[View.owners(name)].unproven
+            assert accounts[View.owners(name)].basis is Basis.NONE
+            assert accounts[View.curator(name)].rows == agreed.rows_per_owner
+    views = {view.view: view for view in planned_views(agreed)}
+    plan = target_plan(agreed)
+    assert plan is not None
+    expected = accounting.guarantee(plan.event, relation=Relation.REPLACE_ONE, delta=agreed.target_budget.delta)
+    assert views[View.owners("hospital")].guarantee == expected
+    simulated = {view.view: view for view in planned_views(agreed, simulated=True)}
+    assert simulated[View.owners("hospital")].guarantee.basis is Basis.NONE
+
+
+def test_without_acceptance_nothing_is_spent() -> None:
+    with ledger_on_disk(terms()) as ledger:
+        before = ledger.head()
+        with pytest.raises(UnprovenPart):
+            carry(world(terms(**{**PAPER, "accept_unproven": ()}), ledger))
+        assert ledger.head() == before
+
+
+def test_an_account_that_does_not_accept_the_papers_parts_gives_nothing_to_owners() -> None:
+    """The ledger has the last word: it refuses before anything about an owner's rows was drawn."""
+    agreed = terms(**PAPER)
+    with ledger_on_disk(agreed) as ledger:
+        for name in agreed.owners:
+            ledger.set_limit(View.owners(name), Limit(1.0, 1e-5, Relation.REPLACE_ONE))
+        made = world(agreed, ledger)
+        with pytest.raises((UnprovenPart, AssertionError)):
+            carry(made)
+        accounts = {account.view: account for account in ledger.accounts()}
+        assert all(accounts[View.owners(name)].unproven == () for name in agreed.owners)
+
+
+def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -> None:
+    agreed = terms(**INTERACTIVE)
+    with ledger_on_disk(agreed, rows=agreed.size) as ledger:
+        made = world(agreed, ledger)
+        carry(made)
+        carry(made)
+        accounts = {account.view: account for account in ledger.accounts()}
+        assert {accounts[View.curator(name)].rows for name in agreed.owners} == {agreed.size}
+
+
+def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
+    made = world(terms(**GAUSSIAN))
+    curator, owner = made.curator(), made.owner("a")
+    calls = [call for call in curator.receive(made.consumer().start()[0]) if call.receiver == "a"]
+    opening, first = calls
+    with pytest.raises(IllegalMessage):
+        owner.receive(first)  # before the release of the target
+    assert owner.receive(opening) == ()
+    with pytest.raises(IllegalMessage):
+        owner.receive(replace(first, body=Asked(asked=True)))  # before any bid
+    with pytest.raises(IllegalMessage):
+        owner.receive(replace(first, round=2))
+    nothing = np.empty(0, dtype=np.int64)
+    for coordinates, values in (
+        (np.array([16]), np.zeros(1)),
+        (np.array([-1]), np.zeros(1)),
+        (np.array([1, 1]), np.zeros(2)),
+        (np.array([1]), np.zeros(2)),
+        (np.array([1]), np.full(1, np.inf)),
+        (np.array([1]), np.full(1, 1e9)),
+        (nothing, np.zeros(1)),
+    ):
+        with pytest.raises(IllegalMessage):
+            owner.receive(replace(first, body=SummaryRelease(coordinates=coordinates, values=values)))
+    with pytest.raises(IllegalMessage):
+        owner.receive(replace(opening, body=TargetRelease(release=np.ones(16))))  # another one in its place
+    (bid,) = owner.receive(first)
+    (again,) = owner.receive(first)
+    assert bid is again
+    assert isinstance(bid.body, Bid)
+
+
+def test_the_curator_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
+    made = world(terms(**INTERACTIVE))
+    curator = made.curator()
+    calls = curator.receive(made.consumer().start()[0])
+    owners = made.owners()
+    bids: list[Message] = []
+    for call in calls:
+        bids.extend(owners[call.receiver].receive(call))
+    delivery = Delivery(rows=rows(1, 1), labels=np.empty(0), handle=1, features=np.zeros((1, 16), dtype=np.float32))
+    for wrong in (
+        replace(bids[0], round=2),
+        replace(bids[0], body=delivery),
+        replace(bids[0], body=Misfit(misfit=0.0)),
+        replace(bids[0], sender="hospital"),
+        replace(bids[0], sender="stranger"),
+        replace(bids[0], receiver="a"),
+    ):
+        with pytest.raises(IllegalMessage):
+            curator.receive(wrong)
+    assert curator.waiting_for == {"a", "b", "c"}
+    assert curator.receive(bids[0]) == curator.receive(bids[0]) == ()
+    with pytest.raises(IllegalMessage):
+        curator.receive(replace(bids[0], body=Bid(gain=7.0, handle=7)))
+    assert curator.waiting_for == {"b", "c"}
+    assert curator.rows_seen == curator.late == 0
+
+
+def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_are_discarded() -> None:
+    made = world(terms(**INTERACTIVE))
+    curator = made.curator()
+    owners = made.owners()
+    held_back: list[Message] = []
+
+    def answers(calls: tuple[Message, ...]) -> list[Message]:
+        return [reply for call in calls for reply in owners[call.receiver].receive(call)]
+
+    bids = answers(curator.receive(made.consumer().start()[0]))
+    held_back.append(bids[1])
+    curator.receive(bids[0])
+    curator.receive(bids[2])
+    asks = curator.give_up("b")  # from bidding in round 1
+    assert curator.receive(held_back[0]) == ()
+    assert curator.late == 1
+    deliveries = answers(asks)
+    assert {one.sender for one in deliveries} == {"a", "c"}
+    held_back.append(deliveries[0])
+    curator.receive(deliveries[1])
+    second = answers(curator.give_up("a"))  # from delivering in round 1
+    assert {one.sender for one in second} == {"a", "b", "c"}
+    before = curator.rows_seen
+    assert curator.receive(held_back[1]) == ()  # late in the next round, and its sender is waited for
+    assert (curator.late, curator.rows_seen) == (2, before + 1)  # discarded, but seen
+    assert curator.waiting_for == {"a", "b", "c"}
+    assert curator.give_up("nobody") == ()
+
+
+def test_too_few_owners_end_the_run() -> None:
+    made = world(terms(**INTERACTIVE, quorum=3))
+    del made.data["b"]
+    with pytest.raises(QuorumMissed):
+        carry(made)
+    made = world(terms(**INTERACTIVE, quorum=2))
+    del made.data["b"]
+    assert carry(made).summary.absent.tolist() == [1]
+
+
+@pytest.mark.parametrize("release", ["gaussian", "mwem"])
+def test_rounds_without_a_row_still_count(release: str) -> None:
+    """Nobody is asked in the first two rounds: releases go on, the divisor is the public number of the round."""
+
+    class LowAtFirst(CountingNoise):
+        asked = 0
+
+        def discrete_laplace(self, scale: float, size: int) -> Integers:
+            if scale != 1.0 / 8.0:
+                return super().discrete_laplace(scale, size)
+            self.asked += 1
+            return np.full(size, -9 if self.asked <= 2 else 0)
+
+    options = {"gaussian": OPTIONS["threshold-gaussian"], "mwem": {**OPTIONS["mwem"], **THRESHOLD, "seed_rows": 0}}
+    made = world(terms(**options[release], size=5))
+    made.noise = LowAtFirst()
+    outcome = carry(made)
+    assert len(outcome.summary.rows) == 3
+    assert len(outcome.summary.flagged) == 0
+    assert not outcome.refused
+
+
+def test_an_owner_who_misses_a_step_is_out_where_something_is_released_about_the_summary() -> None:
+    made = world(terms(**GAUSSIAN, size=5))
+    made.data["b"] = made.target[:12].copy()
+    outcome = carry(made, replies_of={"b": lambda _heard, replies: [one for one in replies if one.round != 2]})
+    assert outcome.summary.owners.tolist().count(1) <= 1  # what joined the summary before it went
+    asked = {m.round: m.body.asked for m in _bodies(outcome, "curator", Asked) if m.receiver == "b"}  # type: ignore[union-attr]
+    assert asked == {1: True, 2: False, 3: False, 4: False, 5: False}
+
+
+@pytest.mark.parametrize("seeds", [None, rows(1, 2), rows(1, 3)[:, :2], np.full((3, 3), np.nan)])
+def test_seed_rows_must_be_those_of_the_terms(seeds: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        InteractiveCurator(
+            terms(**INTERACTIVE, seed_rows=3),
+            selection=Selection(),
+            ledger=QuickLedger(),
+            noise=CountingNoise(),
+            seed_rows=seeds,
+        )
