@@ -83,7 +83,7 @@ class Consumer(Party):
 
     def _handle(self, message: Message) -> Sequence[Message]:
         body = message.body
-        if not isinstance(body, Summary) or message.sender != CURATOR:
+        if not isinstance(body, Summary) or message.sender != CURATOR or message.round != 0:
             raise IllegalMessage(f"{self._named(message)}: the consumer expects nothing but the curator's summary")
         if not self._fits(body):
             raise IllegalMessage(f"{self._named(message)}: its parts do not fit together")

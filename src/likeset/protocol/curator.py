@@ -120,7 +120,7 @@ class Curator(Party):
         raise NotImplementedError
 
     def _take_target(self, message: Message, target: Target) -> Sequence[Message]:
-        if message.sender != self.terms.consumer or self._target is not None:
+        if message.sender != self.terms.consumer or message.round != 0 or self._target is not None:
             raise IllegalMessage(f"{self._named(message)}: the target comes once, from the consumer")
         width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
         plan = target_plan(self.terms)
