@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from protocol_world import QuickLedger, World, carry, rows, terms, world
+from protocol_world import THRESHOLD, CountingNoise, QuickLedger, World, carry, rows, terms, world
 
+from likeset.errors import QuorumMissed
 from likeset.mechanisms import gaussian_mean, mwem_mean
+from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Bid, Delivery, Message
+from likeset.protocol.messages import Asked, Bid, Delivery, Message
 from likeset.protocol.terms import Budget, Kernel
 
 STREAM: dict[str, Any] = {
@@ -170,3 +172,30 @@ def test_under_add_or_remove_the_true_size_of_the_target_does_not_decide_whether
     made.target = rows(5, 30, shift=0.3)
     outcome = carry(made)
     assert len(outcome.summary.rows) == agreed.size
+
+
+class _LowNoise(CountingNoise):
+    """The threshold is always below 1: nobody is asked."""
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        del scale
+        return np.full(size, -100, dtype=np.int64)
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_whoever_is_not_asked_hears_so_even_if_nobody_is(protocol: str) -> None:
+    """Else a no would prove that somebody ranks higher, which is what breaks the paper's auction."""
+    agreed = terms(protocol=protocol, size=2, **THRESHOLD)
+    made = world(agreed, QuickLedger())
+    made.noise = _LowNoise()
+    heard: Counter[str] = Counter()
+
+    def listening(message: Message) -> list[Message]:
+        if isinstance(message.body, Asked):
+            assert not message.body.asked
+            heard[message.receiver] += 1
+        return [message]
+
+    with pytest.raises(QuorumMissed):
+        carry(made, tamper=listening)
+    assert heard == dict.fromkeys(agreed.owners, 1 if protocol == "sealed" else agreed.size)

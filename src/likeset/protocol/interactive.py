@@ -42,6 +42,7 @@ from likeset.protocol.messages import (
     Target,
     TargetRelease,
     Vector,
+    encode,
 )
 from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.party import CURATOR
@@ -111,7 +112,7 @@ class InteractiveOwner(Owner):
             View.curator(self.name),
             Unbounded("rows are seen by the curator"),
             lambda: (b"open", None),
-            request=Request(self.terms.run, 0, f"{self.name}/rows", content=self._digest.encode()),
+            request=Request(self.terms.run, 0, f"{self.name}/rows", content=encode(message)),
             rows=self.terms.rows_per_owner,
         )
         direction = direction_on_lattice(release)
@@ -214,6 +215,7 @@ class InteractiveCurator(Curator):
         self._pool: list[_Row] = []
         self._chosen: list[_Row] = []
         self._heard: set[str] = set()
+        self._asked: set[str] = set()
         self._abstained: set[tuple[str, bool]] = set()  # in this round: owner, and whether from bidding
         self._gone: set[str] = set()  # those who missed a step of a run that releases something about the summary
         self._delivered: set[tuple[str, int]] = set()
@@ -235,7 +237,7 @@ class InteractiveCurator(Curator):
         rows of the summary, and the noise is made for one (docs/proofs/summary-stream.md).
         """
         self._abstained.add((owner, self._bidding))
-        if self.terms.summary_release != "none":
+        if self.terms.summary_release != "none" and (self._bidding or owner in self._asked):
             self._gone.add(owner)
             place = self.terms.owners.index(owner)
             self._pool = [row for row in self._pool if row.held.owner != place]
@@ -252,7 +254,7 @@ class InteractiveCurator(Curator):
                 self._times_bid[message.sender, body.handle] = waited + 1
             elif not math.isnan(body.gain):
                 self._flag(message.sender, "sent a bid that is not a number")
-        elif not self._bidding and isinstance(body, Delivery):
+        elif not self._bidding and isinstance(body, Delivery) and message.sender in self._asked:
             self._take_row(message.sender, body)
         else:
             raise IllegalMessage(f"{self._named(message)}: may not come now")
@@ -358,13 +360,17 @@ class InteractiveCurator(Curator):
         names = self.terms.owners
         chosen = {name for name, yes in zip(names, asked, strict=True) if yes}
         # After a restart the stored draw may ask an owner whose bid did not come this time: it abstains.
-        self._waiting = chosen & set(self._bids)
+        self._asked = chosen & set(self._bids)
+        self._waiting = set(self._asked)
         self._abstained |= {(name, False) for name in chosen - self._waiting}
         messages = [
             self._message(name, self._round, Asked(asked=bool(yes)))
             for name, yes in zip(names, asked, strict=True)
             if name in self._heard
         ]
+        if not self._waiting and self._round == self.terms.size:
+            # The end of the run may fail, but not before all have their answers: everybody is waited for, in vain.
+            self._waiting = set(names)
         return messages if self._waiting else [*messages, *self._close_round()]
 
     def _draw_auction(self) -> NDArray[np.bool_]:

@@ -114,6 +114,7 @@ class SealedOwner(Owner):
         if isinstance(reply.body, Offer) and not self._rows_by_handle and len(reply.body.handles):
             # Sent before a restart: the same draw says which rows they were.
             self._handles(draw_offer(self.terms, self._scan, weighing, keys=self._keys))
+            self.rows_disclosed = len(reply.body.rows)
         return reply
 
 
@@ -125,6 +126,7 @@ class SealedCurator(Curator):
         self._misfits: dict[str, float] = {}
         self._held: dict[str, Offer] = {}
         self._asking = terms.auction != "everyone"
+        self._asked = set(terms.owners)
 
     def _begin(self, target: Target) -> Sequence[Message]:
         self._waiting = set(self.terms.owners)
@@ -144,7 +146,9 @@ class SealedCurator(Curator):
             raise IllegalMessage(f"{self._named(message)}: may not come now")
         self.rows_seen += len(body.rows)
         fault = self._fault(body, most=self.terms.rows_per_owner)
-        if fault:
+        if message.sender not in self._asked:
+            self._flag(message.sender, "sent rows that nobody asked for")
+        elif fault:
             self._flag(message.sender, fault)
         else:
             self._held[message.sender] = body
@@ -158,15 +162,14 @@ class SealedCurator(Curator):
         """One auction, drawn once; everybody gets an answer of the same length."""
         asked = self._draw_auction()
         self._asking = False
-        present = [owner in self._misfits for owner in self.terms.owners]
-        self._waiting = {
-            owner for owner, yes, here in zip(self.terms.owners, asked, present, strict=True) if yes and here
-        }
-        messages = [
+        self._asked = {owner for owner, yes in zip(self.terms.owners, asked, strict=True) if yes} & set(self._misfits)
+        # Where nobody was asked the run will fail, but not before all have their answers: else whoever got a no would
+        # know that somebody else got a yes. So everybody is waited for, in vain.
+        self._waiting = set(self._asked or self.terms.owners)
+        return [
             self._message(owner, _ANSWER, Asked(asked=bool(yes)))
             for owner, yes in zip(self.terms.owners, asked, strict=True)
         ]
-        return messages if self._waiting else [*messages, self._select()]
 
     def _draw_auction(self) -> NDArray[np.bool_]:
         plan = auction_plan(self.terms)
