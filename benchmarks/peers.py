@@ -22,7 +22,7 @@ from peers.environments import LIKESET, PEERS, Tool
 
 _HERE = Path(__file__).parent
 _WORK = _HERE / ".peers"
-_OWN_METHODS = ("block", "exact", "stochastic", "block+weights")
+_OWN_METHODS = ("block", "exact", "stochastic", "weighted", "block+weights")
 _PEER_METHODS = {
     "coreax": "herding",
     "protodash": "picks+weights",
@@ -138,6 +138,7 @@ class Bench:
         if 100_000 in self.rows and 500 in self.sizes:
             yield "own", self.pools[100_000], 500
             yield from self.peer_at("coreax", self.pools[100_000], 500)
+            yield from self.peer_at("coreax", self.pools[100_000], 500, method="herding, default blocks")
         if 1_000_000 in self.rows and 1000 in self.sizes:
             yield "own", self.pools[1_000_000], 1000
         yield from (("climb", tool, self.sizes[0]) for tool in self.peers if tool.name == "protodash")
@@ -153,11 +154,11 @@ class Bench:
             for tool in self.peers:
                 yield "climb", tool, size
 
-    def peer_at(self, name: str, pool: data.DataSet, size: int) -> Iterator[tuple[Any, ...]]:
+    def peer_at(self, name: str, pool: data.DataSet, size: int, *, method: str = "") -> Iterator[tuple[Any, ...]]:
         """One peer on one pool, if it takes part."""
         for tool in self.peers:
             if tool.name == name:
-                yield "do", tool, _PEER_METHODS[name], pool, size
+                yield "do", tool, method or _PEER_METHODS[name], pool, size
 
     def write(self) -> None:
         """The figures, the tables and the plot, as far as they are known."""

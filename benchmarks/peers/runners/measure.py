@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-_REPEAT_BELOW_SECONDS = 5.0  # a short call is repeated, and the least of three counts
+_REPEAT_BELOW_SECONDS = 30.0  # a short call is repeated, and the least of three counts
 _REPEATS = 3
 
 

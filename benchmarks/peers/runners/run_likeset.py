@@ -1,10 +1,11 @@
-"""likeset: ``block``, ``exact``, ``stochastic``, and ``block`` with optimal weights."""
+"""likeset: ``block``, ``exact``, ``stochastic``, ``block`` with optimal weights, and ``weighted`` matching."""
 
 from collections.abc import Callable
 
 from measure import Picks, Task, run
 
 from likeset.geometry.greedy import match
+from likeset.geometry.pursuit import match_weighted
 from likeset.geometry.weights import weights
 
 
@@ -13,6 +14,9 @@ def prepare(task: Task) -> Callable[[], Picks]:
     method, _, extra = task.method.partition("+")
 
     def select() -> Picks:
+        if method == "weighted":
+            both = match_weighted(task.pool, task.target, task.size, gamma=task.gamma)
+            return Picks(both.indices, both.weights)
         found = match(task.pool, task.target, task.size, gamma=task.gamma, method=method).indices
         if not extra:
             return Picks(found)

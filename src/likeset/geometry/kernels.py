@@ -1,6 +1,6 @@
 """The RBF kernel ``k(x, y) = exp(-gamma * ||x - y||²)``, in blocks so that memory stays bounded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, Self
 
@@ -88,11 +88,12 @@ class KernelColumns:
         """The kernel matrix between ``rows`` and the fixed set."""
         block = np.ones((len(rows), self._fixed.shape[1]), dtype=self.dtype)
         self._fill(rows, block)
-        return _kernel_block(self._fixed, block).T
+        exponent: Rows = self._fixed @ block.T
+        return np.exp(exponent, out=exponent).T
 
     def sums(self, rows: Rows) -> NDArray[np.float64]:
         """For each of ``rows`` the sum of its kernel values with the fixed set, in blocks."""
-        return _kernel_sums(self._fixed, len(rows), lambda part, block: self._fill(rows[part], block))
+        return _folded_sums(self._fixed, len(rows), lambda part, block: self._fill(rows[part], block))
 
     def _fill(self, rows: Rows, block: Rows) -> None:
         moved = block[:, :-2]
@@ -140,8 +141,17 @@ class PoolKernel:
         return np.exp(exponent, out=exponent)
 
     def sums(self, positions: NDArray[np.int64], *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """For every row the sum of its kernel values with the rows at ``positions``: one matrix product, in blocks."""
-        return _kernel_sums(_folded(*self._prepared(positions)), len(self), self._fill, weights=weights)
+        """For every row the (weighted) sum of its kernel values with those at ``positions``, by products in blocks."""
+        scaled, shift = self._prepared(positions)
+        if len(positions) > self._rows.shape[1]:
+            return _folded_sums(_folded(scaled, shift), len(self), self._fill, weights=weights)
+
+        def exponents(part: slice, out: Rows) -> None:
+            np.matmul(scaled, self._rows[part].T, out=out)
+            np.subtract(out, shift[:, None], out=out)
+            np.subtract(out, self._offset[part], out=out)
+
+        return _kernel_sums(exponents, blocks(len(self), width=len(shift)), scaled, weights=weights)
 
     def _fill(self, part: slice, block: Rows) -> None:
         block[:, :-2] = self._rows[part]
@@ -156,33 +166,52 @@ class PoolKernel:
 
 
 def _folded(scaled: Rows, shift: Rows) -> Rows:
-    """Two more columns, so that the product with ``(x, own(x), 1)`` is the whole exponent: passes over memory saved."""
+    """Two more columns, so that the product with ``(x, own(x), 1)`` is the whole exponent ``-gamma ||x - y||²``."""
     return np.column_stack([scaled, np.full_like(shift, -1.0), -shift])
 
 
-def _kernel_block(fixed: Rows, block: Rows, *, out: Rows | None = None) -> Rows:
-    """``exp(scaled.x - own(x) - shift)``: one line per fixed row, so that the long side lies along memory."""
-    exponent: Rows = np.matmul(fixed, block.T, out=out)
-    return np.exp(exponent, out=exponent)
-
-
-def _kernel_sums(
-    fixed: Rows, rows: int, fill: Callable[[slice, Rows], None], *, weights: NDArray[np.float64] | None = None
+def _folded_sums(
+    fixed: Rows,
+    rows: int,
+    fill: Callable[[slice, Rows], None],
+    *,
+    weights: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """For each row the (weighted) sum over the fixed ones; ``fill`` writes ``(x, own(x))`` for the rows of a block.
+    """Sums over fixed rows that are folded; ``fill`` writes ``(x, own(x))`` for the rows of a block.
 
-    The same memory serves all blocks: fresh memory for each would cost more than the kernel.
+    To copy the rows costs less than to go twice more over the kernel values, if there are more of these.
     """
     number, width = fixed.shape
     parts = list(blocks(rows, width=number + width))
-    longest = parts[0].stop if parts else 0
-    left, right = np.ones((longest, width), dtype=fixed.dtype), np.empty(number * longest, dtype=fixed.dtype)
+    block = np.ones((parts[0].stop if parts else 0, width), dtype=fixed.dtype)
+
+    def exponents(part: slice, out: Rows) -> None:
+        fill(part, block[: out.shape[1]])
+        np.matmul(fixed, block[: out.shape[1]].T, out=out)
+
+    return _kernel_sums(exponents, parts, fixed, weights=weights)
+
+
+def _kernel_sums(
+    exponents: Callable[[slice, Rows], None],
+    parts: Iterable[slice],
+    fixed: Rows,
+    *,
+    weights: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """For each row the (weighted) sum over the fixed ones of the exponential of what ``exponents`` writes.
+
+    One line of memory per fixed row, so that the long side lies along memory. The same memory serves all blocks:
+    fresh memory for each would cost more than the kernel.
+    """
+    sums, memory = [np.empty(0)], np.empty(0, dtype=fixed.dtype)
     factors = None if weights is None else weights.astype(fixed.dtype)
-    total = np.empty(rows)
     for part in parts:
-        length = part.stop - part.start
-        fill(part, left[:length])
-        room = right[: number * length].reshape(number, length)
-        kernel = _kernel_block(fixed, left[:length], out=room)
-        total[part] = kernel.sum(axis=0) if factors is None else factors @ kernel
-    return total
+        number, length = len(fixed), part.stop - part.start
+        if len(memory) < number * length:
+            memory = np.empty(number * length, dtype=fixed.dtype)
+        kernel = memory[: number * length].reshape(number, length)
+        exponents(part, kernel)
+        np.exp(kernel, out=kernel)
+        sums.append(kernel.sum(axis=0) if factors is None else factors @ kernel)
+    return np.concatenate(sums)
