@@ -191,16 +191,14 @@ def _inverted(hashed: NDArray[np.float64], secret_map: FourierFeatures, starts: 
     pairs = len(phases)
     angles = np.arctan2(hashed[pairs:], hashed[:pairs])
     coins = np.random.default_rng(0)
-    best, least = np.zeros(frequencies.shape[1]), np.inf
+    found: list[tuple[float, NDArray[np.float64]]] = []
     for _ in range(starts):
         row = coins.normal(size=frequencies.shape[1])
         for _ in range(30):
             off = np.angle(np.exp(1j * (angles - frequencies @ row - phases)))  # unwrapped: to within half a turn
             row = row + np.linalg.lstsq(frequencies, off, rcond=None)[0]
-        left = float((off**2).sum())
-        if left < least:
-            best, least = row, left
-    return best
+        found.append((float((off**2).sum()), row))
+    return min(found, key=lambda one: one[0])[1]
 
 
 def test_with_the_seed_a_hash_is_as_good_as_the_row_and_with_another_seed_it_is_not() -> None:

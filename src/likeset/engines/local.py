@@ -1,7 +1,8 @@
 """All parties in one process: the default engine.
 
 Messages travel as bytes here too, so that what works in one process works between organisations. Owners work side by
-side in threads. An owner who cannot answer (its policy, its budget, its data) abstains; the run goes on without it.
+side in threads. An owner who cannot answer (its policy, its budget, its data) abstains, and a message of an owner that
+the curator refuses is as if it had not come; the run goes on.
 """
 
 from collections import deque
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from likeset.errors import LikesetError, RunCancelled
+from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.messages import Message, Summary, decode, encode
@@ -78,16 +79,19 @@ class LocalEngine:
                     continue
                 batch = _front(queue, owners)
                 if batch:
-                    for call, replies in zip(batch, pool.map(lambda m: _answer(owners, m), batch), strict=True):
+                    for call, replies in zip(
+                        batch, pool.map(lambda m: self._answer(owners[m.receiver], m), batch), strict=True
+                    ):
                         if isinstance(replies, LikesetError):
-                            failures[call.receiver] = str(replies)
+                            # What follows from the first failure explains less.
+                            failures.setdefault(call.receiver, str(replies))
                             queue.extend(self._travel(curator.give_up(call.receiver)))
                         else:
-                            queue.extend(self._travel(replies))
+                            queue.extend(replies)
                     continue
                 message = queue.popleft()
                 if message.receiver == curator.name:
-                    queue.extend(self._travel(curator.receive(message)))
+                    queue.extend(self._heard_by(curator, message, failures))
                     self._report(curator)
                 elif message.receiver == consumer.name:
                     queue.extend(self._travel(consumer.receive(message)))
@@ -104,6 +108,27 @@ class LocalEngine:
             arrived.append(decode(data))
         return arrived
 
+    def _answer(self, owner: Owner, message: Message) -> list[Message] | LikesetError:
+        """An owner's replies, or why it has none; whoever speaks in another's name is not heard."""
+        try:
+            replies = owner.receive(message)
+            if any(reply.sender != owner.name for reply in replies):
+                raise IllegalMessage(f"{owner.name} spoke in another party's name")
+            return self._travel(replies)
+        except LikesetError as error:
+            return error
+
+    def _heard_by(self, curator: Curator, message: Message, failures: dict[str, str]) -> list[Message]:
+        """What the curator says to a message; one of an owner that it refuses does not stop the run."""
+        try:
+            replies = curator.receive(message)
+        except (BadMessage, IllegalMessage) as error:
+            if message.sender not in curator.terms.owners:
+                raise
+            failures.setdefault(message.sender, str(error))
+            return []
+        return self._travel(replies)
+
     def _report(self, curator: Curator) -> None:
         if self.progress is not None:
             total = len(curator.terms.owners)
@@ -116,10 +141,3 @@ def _front(queue: deque[Message], owners: Mapping[str, Owner]) -> list[Message]:
     while queue and queue[0].receiver in owners and queue[0].receiver not in {one.receiver for one in batch}:
         batch.append(queue.popleft())
     return batch
-
-
-def _answer(owners: Mapping[str, Owner], message: Message) -> tuple[Message, ...] | LikesetError:
-    try:
-        return owners[message.receiver].receive(message)
-    except LikesetError as error:
-        return error
