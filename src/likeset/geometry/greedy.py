@@ -40,7 +40,7 @@ _ACTIVE_SHARE = 0.25  # share of the best rows in an active set ...
 _TRAILING_SHARE = 0.1  # ... of which this share are its last rows
 _SAMPLED_SHARE = 0.0625  # share of the other rows; when one of these or of the last rows wins, the set is spent
 _LARGEST_GROUP = 128  # picks between two scorings of all rows, at most: a wider matrix product gains no more speed
-_WATCHED_PICKS = 192  # after so many picks a pool is narrowed ...
+_WATCHED_PICKS = (192, 512)  # after so many picks a pool is narrowed, ...
 _NARROWED_SHARE = 0.25  # ... to this share, the rows that scored best so far ...
 _NARROWED_SAMPLE = 0.125  # ... and to a sample of the others ...
 _PLENTY_PER_PICK = 60  # ... if that leaves so many rows for each pick
@@ -286,21 +286,22 @@ def _match_block(pool: Rows, target: Rows, size: int, gamma: float, report: Prog
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
     picks = _Picks(size, report)
     rows = _Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
-    if (_NARROWED_SHARE + _NARROWED_SAMPLE * (1.0 - _NARROWED_SHARE)) * len(pool) >= _PLENTY_PER_PICK * size:
-        rows = _narrow(picks, rows)
+    kept_share = _NARROWED_SHARE + _NARROWED_SAMPLE * (1.0 - _NARROWED_SHARE)
+    for watched in _WATCHED_PICKS:
+        if watched < size and kept_share * len(rows.indices) >= _PLENTY_PER_PICK * size:
+            rows = _narrow(picks, watched, rows)
     for _ in _groups(picks, size, rows, depth=_DEPTH):
         pass
     return picks.result()
 
 
-def _narrow(picks: _Picks, rows: _Candidates) -> _Candidates:
-    """Make the first picks among all rows; return those that scored best on average meanwhile and some of the others.
+def _narrow(picks: _Picks, last: int, rows: _Candidates) -> _Candidates:
+    """Make picks until ``last`` are made; return the rows that scored best on average and some of the others.
 
     Where rows are plenty, most of those that keep scoring low are never picked, yet scoring them is most of the work.
     """
     standing = np.zeros(len(rows.indices))
-    groups = _groups(picks, min(_WATCHED_PICKS, len(picks.indices)), rows, depth=_DEPTH)
-    for picked in groups:
+    for picked in _groups(picks, last, rows, depth=_DEPTH):
         # Scores shrink like one over the number of picks; without that each scoring counts alike.
         standing += (picks.made + 1) * rows.scores(picks_made=picks.made)
         newest = picked
@@ -398,9 +399,10 @@ def _pick(picks: _Picks, last: int, rows: _Candidates) -> NDArray[np.int64]:
 def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Positions of the ``count`` largest scores, increasing; of those that tie for the last places, the first."""
     edge = np.partition(scores, len(scores) - count)[len(scores) - count]
-    above = np.flatnonzero(scores > edge)
-    tied = np.flatnonzero(scores == edge)[: count - len(above)]
-    return np.sort(np.concatenate([above, tied]))
+    chosen = scores > edge
+    tied = np.flatnonzero(scores == edge)
+    chosen[tied[: count - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
 
 
 def _draw_lots(attraction: NDArray[np.float64]) -> NDArray[np.float32]:
