@@ -14,19 +14,21 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from likeset import arguments
+from likeset.arguments import Rows
 from likeset.engines.local import LocalEngine, Progress, RunResult
+from likeset.errors import InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.shapley import selection_game
-from likeset.ledger import Ledger, Limit, Request
+from likeset.ledger import Ledger, Request
 from likeset.mechanisms import width_choice
 from likeset.privacy import accounting
 from likeset.privacy.events import Composition, Event, Release, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.attribution import attribute
+from likeset.protocol.budgets import check_rows_left, limit_of, open_accounts, owner_limits
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.drafting import Draft, Facts, Wishes
@@ -34,6 +36,7 @@ from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.owner import Owner
 from likeset.protocol.plans import PlannedView, planned_views, target_plan
+from likeset.protocol.run_secrets import RunSecrets
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Budget, Hashing, Terms
@@ -43,6 +46,8 @@ from likeset.tables.scan import MemoryScan
 __all__ = ["Pick", "Summarizer"]
 
 _CONSUMER = "consumer"
+_LONGEST_HASH = 1 << 16
+_LARGEST_EXPONENT = 1e37
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,28 +209,31 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
         inputs = MarketTables.checked(target, owners, labels, public_rows)
+        if self.progress is not None and not callable(self.progress):
+            raise InvalidArgument("progress", type(self.progress).__name__, "must be a function")
         simulated = arguments.one_of("noise", self.noise, ("secret", "simulated")) == "simulated"
-        coins = np.random.default_rng(self.random_state)
-        secret = _drawn_from(coins) if simulated else secrets.randbits
-        noise: Noise = SimulatedNoise(secret(63)) if simulated else SecretNoise()
-        selection = Selection(
-            gamma=None if self.gamma == "median" else arguments.positive("gamma", self.gamma),
-            scale=arguments.positive("gamma_scale", self.gamma_scale),
-            weighted=self.weights,
-        )
+        coins = self._coins()
+        draw = _drawn_from(coins) if simulated else secrets.randbits
+        noise: Noise = SimulatedNoise(draw(63)) if simulated else SecretNoise()
+        public_seed = None if self.random_state is None else int(coins.integers(2**63))
+        selection = self._selection(inputs)
+        draft = Draft(self._wishes(), self._facts(inputs))
+        planned = self._planned_width(draft, inputs)
+        # What is wrong with the terms shows before anything is spent.
+        public = planned if isinstance(planned, _Width) else _Width(1.0, draft.budget, None)
+        trial = self._terms(draft, public, RunSecrets(0), None)
         with self._opened_ledger() as ledger:
-            draft = Draft(self._wishes(), self._facts(inputs))
-            width = self._release_width(draft, inputs, ledger, noise)
-            hash_seed = None if self.hash_dimension is None else 1 << 255 | secret(255)
-            terms = draft.terms(
-                release_gamma=width.gamma,
-                feature_seed=secrets.randbits(64) if self.random_state is None else int(coins.integers(2**63)),
-                target_budget=width.budget_left,
-                hashing=self._hashing(width.gamma, hash_seed),
-            )
-            _open_accounts(ledger, terms, target_epsilon=self.epsilon, simulated=simulated)
-            hashes = None if hash_seed is None else hash_map(terms, hash_seed)
-            parties = self._owners(terms, inputs, ledger=ledger, secret=secret, hashes=hashes)
+            check_rows_left(ledger, trial)
+            limit = limit_of(self.epsilon, self.delta, draft.relation, simulated=simulated)
+            open_accounts(ledger, {View.owners(_CONSUMER): limit})
+            drawn = RunSecrets(draw(256))
+            if self.ledger is not None:
+                drawn = drawn.kept(ledger, View.owners(_CONSUMER), run=self.run, content=inputs.digest())
+            width = planned if isinstance(planned, _Width) else self._chosen_width(planned, inputs, ledger, noise)
+            terms = self._terms(draft, width, drawn, public_seed)
+            open_accounts(ledger, owner_limits(terms, simulated=simulated))
+            hashes = None if terms.hashing is None else hash_map(terms, drawn.hash_seed)
+            parties = self._owners(terms, inputs, ledger=ledger, drawn=drawn, hashes=hashes)
             result = LocalEngine(progress=self.progress).run(
                 self._curator(terms, selection, ledger, noise),
                 parties,
@@ -236,6 +244,34 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.guarantees_ = _guarantees(terms, width.event, simulated=simulated)
         self._tell(result, inputs, parties, draft.notes)
         return self
+
+    def _coins(self) -> np.random.Generator:
+        seed = None if self.random_state is None else arguments.count("random_state", self.random_state, least=0)
+        return np.random.default_rng(seed)
+
+    def _selection(self, inputs: MarketTables) -> Selection:
+        """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
+        scale = arguments.positive("gamma_scale", self.gamma_scale)
+        if not isinstance(self.weights, bool):
+            raise InvalidArgument("weights", type(self.weights).__name__, "must be True or False")
+        if self.weights and (self.hash_dimension is not None or self.protocol == "interactive"):
+            raise InvalidArgument("weights", True, "go with the sealed protocol and a curator who sees rows")
+        if self.hash_dimension is not None:
+            return Selection()
+        if self.gamma == "median":
+            gamma = _median_gamma("target", inputs.target, scale=scale)
+        else:
+            gamma = arguments.positive("gamma", self.gamma)
+        _check_width("gamma_scale" if self.gamma == "median" else "gamma", gamma, inputs)
+        return Selection(gamma=gamma, weighted=self.weights)
+
+    def _terms(self, draft: Draft, width: "_Width", drawn: RunSecrets, public_seed: int | None) -> Terms:
+        return draft.terms(
+            release_gamma=width.gamma,
+            feature_seed=drawn.feature_seed if public_seed is None else public_seed,
+            target_budget=width.budget_left,
+            hashing=self._hashing(width.gamma, drawn.hash_seed),
+        )
 
     def _wishes(self) -> Wishes:
         return Wishes(**{field.name: getattr(self, field.name) for field in fields(Wishes)})
@@ -250,39 +286,50 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             column_names=column_names(next(iter(inputs.tables.values()))) or (),
             schema_digest="",
             owners=tuple(inputs.safe_names.values()),
-            seed_rows=0 if self.seed_rows is None else len(arguments.matrix("seed_rows", self.seed_rows)),
+            seed_rows=self._count_seed_rows(inputs),
             version=version("likeset"),
         )
 
-    def _release_width(self, draft: Draft, inputs: MarketTables, ledger: Ledger, noise: Noise) -> "_Width":
-        """The width of the release's kernel: given, from public rows, or a charged private choice."""
+    def _planned_width(self, draft: Draft, inputs: MarketTables) -> "_Width | tuple[width_choice.Plan, Budget]":
+        """The width of the release's kernel where it is given or follows from public rows; else how to choose it."""
         if self.release_gamma is not None:
-            return _Width(arguments.positive("release_gamma", self.release_gamma), draft.budget, None)
-        scale = arguments.positive("gamma_scale", self.gamma_scale) * RELEASE_SCALE
-        if inputs.public_rows is not None:
-            gamma = median_gamma(inputs.public_rows, scale=scale, coins=np.random.default_rng(0))
-            return _Width(gamma, draft.budget, None)
-        if not draft.releases_target:
-            return _Width(1.0, draft.budget, None)  # no release is made: nobody uses it
-        plan, budget_left = draft.split_for_width()
+            gamma = arguments.positive("release_gamma", self.release_gamma)
+        elif inputs.public_rows is not None:
+            gamma = _median_gamma("public_rows", inputs.public_rows, scale=self.gamma_scale * RELEASE_SCALE)
+        elif draft.releases_target:
+            return draft.split_for_width()
+        elif self.hash_dimension is None or self.gamma != "median":
+            return _Width(1.0, draft.budget, None)  # nobody uses it
+        else:
+            raise InvalidArgument("gamma", "'median'", "must be a number: hashes are public, and nothing is released")
+        _check_width("release_gamma", gamma, inputs)
+        return _Width(gamma, draft.budget, None)
+
+    def _chosen_width(
+        self, split: tuple[width_choice.Plan, Budget], inputs: MarketTables, ledger: Ledger, noise: Noise
+    ) -> "_Width":
+        """The same by a private choice, charged to the target's budget."""
+        plan, budget_left = split
         event: Event = plan.event if noise.private else Simulated(plan.event)
-        view = View.owners(_CONSUMER)
-        limit = _limit(self.epsilon, self.delta, draft.relation, simulated=not noise.private)
-        _open_account(ledger, view, limit)
 
         def run() -> tuple[bytes, Release[float]]:
             chosen = width_choice.run(plan, inputs.target, noise)
             return np.float64(chosen.value).tobytes(), chosen
 
-        data = ledger.answer(view, event, run, request=Request(self.run, 0, f"{_CONSUMER}/width"))
+        request = Request(self.run, 0, f"{_CONSUMER}/width")
+        data = ledger.answer(View.owners(_CONSUMER), event, run, request=request)
+        scale = self.gamma_scale * RELEASE_SCALE
         return _Width(scale / float(np.frombuffer(data, dtype=np.float64)[0]), budget_left, plan.event)
 
-    def _hashing(self, release_gamma: float, hash_seed: int | None) -> Hashing | None:
-        if hash_seed is None or self.hash_dimension is None:
+    def _hashing(self, release_gamma: float, hash_seed: int) -> Hashing | None:
+        if self.hash_dimension is None:
             return None
+        dimension = arguments.count("hash_dimension", self.hash_dimension, least=2, most=_LONGEST_HASH)
+        if dimension % 2:
+            raise InvalidArgument("hash_dimension", dimension, "must be even")
         # Owners use this kernel too, so it must not be read off the target: it follows from the release's.
-        gamma = release_gamma / RELEASE_SCALE if self.gamma == "median" else float(self.gamma)
-        return Hashing(arguments.count("hash_dimension", self.hash_dimension), gamma, commitment(hash_seed))
+        gamma = release_gamma / RELEASE_SCALE if self.gamma == "median" else arguments.positive("gamma", self.gamma)
+        return Hashing(dimension, gamma, commitment(hash_seed))
 
     def _owners(
         self,
@@ -290,7 +337,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         inputs: MarketTables,
         *,
         ledger: Ledger,
-        secret: Callable[[int], int],
+        drawn: RunSecrets,
         hashes: FourierFeatures | None,
     ) -> dict[str, Owner]:
         kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
@@ -298,7 +345,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         for name, rows in inputs.owners.items():
             safe = inputs.safe_names[name]
             scan = MemoryScan(rows, None if inputs.labels is None else inputs.labels[name])
-            parties[safe] = kind(terms, safe, scan=scan, key=secret(256), ledger=ledger, hashes=hashes)
+            parties[safe] = kind(terms, safe, scan=scan, key=drawn.owner_key(safe), ledger=ledger, hashes=hashes)
         return parties
 
     def _curator(self, terms: Terms, selection: Selection, ledger: Ledger, noise: Noise) -> Curator:
@@ -325,7 +372,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             Pick(owner, row, float(gain), float(value))
             for (owner, row), gain, value in zip(picks, found.gains, found.squared_mmds, strict=True)
         )
-        disclosed = [0 if place in found.absent else self.terms_.rows_per_owner for place in range(len(names))]
+        disclosed = [parties[inputs.safe_names[name]].rows_disclosed for name in names]
         self.attribution_ = attribute(
             tuple(inputs.safe_names[name] for name in names),
             gains=found.gains,
@@ -345,8 +392,19 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             warnings.append(f"only {len(picks)} rows were offered where {self.size} were wanted")
         self.warnings_ = tuple(warnings)
 
+    def _count_seed_rows(self, inputs: MarketTables) -> int:
+        if self.seed_rows is None:
+            return 0
+        if self.protocol != "interactive":
+            raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
+        rows = arguments.matrix("seed_rows", self.seed_rows)
+        arguments.same_columns("target", inputs.target, "seed_rows", rows)
+        return len(rows)
+
     @contextmanager
     def _opened_ledger(self) -> Iterator[Ledger]:
+        if self.ledger is not None and not isinstance(self.ledger, str | Path):
+            raise InvalidArgument("ledger", type(self.ledger).__name__, "must be the path of a file")
         if self.ledger is not None:
             with Ledger(self.ledger) as kept:
                 yield kept
@@ -373,29 +431,15 @@ def _drawn_from(coins: np.random.Generator) -> Callable[[int], int]:
     return lambda bits: int.from_bytes(coins.bytes((bits + 7) // 8), "big") >> (-bits % 8)
 
 
-def _limit(epsilon: float, delta: float, relation: Relation, *, simulated: bool, accept: tuple[str, ...] = ()) -> Limit:
-    return Limit(epsilon, delta, relation, accept_unproven=(*accept, "simulated") if simulated else accept)
+def _median_gamma(argument: str, rows: Rows, *, scale: float) -> float:
+    """By the median squared distance; an error names the argument that the caller gave."""
+    try:
+        return median_gamma(rows, scale=scale, coins=np.random.default_rng(0))
+    except InvalidArgument as error:
+        raise InvalidArgument(argument, error.value, error.reason) from error
 
 
-def _open_accounts(ledger: Ledger, terms: Terms, *, target_epsilon: float, simulated: bool) -> None:
-    """Accounts that this run needs and the ledger does not have yet, with what the run may spend as their limit."""
-    relation = terms.relation
-    _open_account(
-        ledger,
-        View.owners(terms.consumer),
-        _limit(target_epsilon, terms.target_budget.delta, relation, simulated=simulated),
-    )
-    unproven = ("unbounded", *(name for name, _ in terms.unproven_parts())) if terms.unproven_parts() else ()
-    for owner in terms.owners:
-        budget = terms.owner_budget
-        _open_account(
-            ledger,
-            View.owners(owner),
-            _limit(budget.epsilon, budget.delta, relation, simulated=simulated, accept=unproven),
-        )
-        _open_account(ledger, View.curator(owner), Limit.rows_only(terms.rows_per_owner))
-
-
-def _open_account(ledger: Ledger, view: View, limit: Limit) -> None:
-    if all(account.view != view for account in ledger.accounts()):
-        ledger.set_limit(view, limit)
+def _check_width(argument: str, gamma: float, inputs: MarketTables) -> None:
+    """Exponents of the kernel must be numbers in single precision."""
+    if 4.0 * gamma * inputs.largest_squared_norm > _LARGEST_EXPONENT:
+        raise InvalidArgument(argument, f"{gamma:g}", "is too large for these rows: a kernel of them is not a number")

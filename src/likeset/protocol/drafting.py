@@ -5,10 +5,12 @@ looks at a row.
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
 from likeset import arguments
+from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, width_choice
 from likeset.privacy import accounting, loss
 from likeset.privacy.events import Gaussian, Observer
@@ -23,6 +25,9 @@ _WIDTH_SHARE = 0.15
 _SHORTEST, _LONGEST = 64, 320  # released vectors: outside of this nothing was gained
 _SIGNAL = 0.1
 """By how much scores of rows differ, typically: with noise below this, tilted offers beat uniform ones (measured)."""
+_MOST_COORDINATES = 1 << 16
+_MOST_ROWS = 1 << 40
+_LARGEST_EPSILON = 1e6
 _OFFERED_PER_ASKED = 10.0
 """With a threshold auction, about how many rows each asked owner discloses."""
 
@@ -138,11 +143,30 @@ class Draft:
         wishes = self.wishes
         self.relation = Relation(arguments.one_of("relation", wishes.relation, tuple(Relation)))
         arguments.one_of("protocol", wishes.protocol, ("sealed", "interactive"))
-        self.budget = Budget(arguments.positive("epsilon", wishes.epsilon, zero=True), wishes.delta)
-        arguments.count("rows_per_unit", wishes.rows_per_unit)
+        self._check_amounts()
+        self.budget = Budget(float(wishes.epsilon), wishes.delta)
+        accepted: object = wishes.accept_unproven
+        if isinstance(accepted, str) or not isinstance(accepted, Collection):
+            raise InvalidArgument("accept_unproven", type(accepted).__name__, "must be a list of the names of parts")
+        self.offers: Literal["tilted", "uniform"] = self._wished_offers()
         automatic = wishes.dimension == "auto"
-        self.dimension = self._dimension() if automatic else arguments.count("dimension", wishes.dimension)
-        self.offers = self._offers()
+        self.dimension = (
+            self._dimension() if automatic else arguments.count("dimension", wishes.dimension, most=_MOST_COORDINATES)
+        )
+        if self.offers == "tilted" and wishes.protocol == "sealed" and not self._pays():
+            self._fall_back()
+
+    def _check_amounts(self) -> None:
+        """Numbers within bounds far beyond use, so that what is computed from them stays a number."""
+        wishes = self.wishes
+        for name in ("epsilon", "owner_epsilon", "auction_epsilon"):
+            if arguments.positive(name, getattr(wishes, name), zero=True) > _LARGEST_EPSILON:
+                raise InvalidArgument(name, getattr(wishes, name), f"must be at most {_LARGEST_EPSILON:g}")
+        arguments.positive("delta", wishes.delta, zero=True)
+        arguments.count("rows_per_unit", wishes.rows_per_unit, most=_MOST_ROWS)
+        size = arguments.count("size", wishes.size, most=_MOST_ROWS)
+        if arguments.positive("offer_factor", wishes.offer_factor) * size > _MOST_ROWS:
+            raise InvalidArgument("offer_factor", wishes.offer_factor, f"asks for more than {_MOST_ROWS:,} rows in all")
 
     @property
     def releases_target(self) -> bool:
@@ -151,6 +175,12 @@ class Draft:
 
     def split_for_width(self) -> tuple[width_choice.Plan, Budget]:
         """A choice of the release's width and what its cost leaves for the release, together within the budget."""
+        if self.wishes.schedule:
+            raise InvalidArgument("release_gamma", None, "must be given with a schedule, which has a budget of its own")
+        if self.relation is not Relation.REPLACE_ONE:
+            raise InvalidArgument(
+                "release_gamma", None, f"cannot be chosen privately under {self.relation}: give it, or public_rows"
+            )
         rows = self.wishes.rows_per_unit
         rho = _rho_within(self.budget)
         choice = width_choice.plan(
@@ -185,8 +215,8 @@ class Draft:
             target_size=facts.target_size,
             offer_factor=wishes.offer_factor,
             offers=self.offers,
-            label_strata=bool(wishes.label_strata),
-            thinning=bool(wishes.thinning),
+            label_strata=wishes.label_strata,
+            thinning=wishes.thinning,
             target_budget=target_budget if self.releases_target else Budget(0.0, wishes.delta),
             owner_budget=Budget(self._owner_epsilon(name, epsilon), wishes.delta),
             relation=self.relation,
@@ -224,22 +254,35 @@ class Draft:
             rows_per_unit=self.wishes.rows_per_unit,
         )
 
-    def _offers(self) -> Literal["tilted", "uniform"]:
-        """Tilted, unless the user wants otherwise or the release would be mostly noise."""
+    def _wished_offers(self) -> Literal["tilted", "uniform"]:
+        """Tilted, unless the user wants otherwise; there must be something to pay for it with."""
         wished = arguments.one_of("offers", self.wishes.offers, ("auto", "tilted", "uniform"))
-        if self.wishes.protocol == "interactive":
-            return "tilted"
+        interactive = self.wishes.protocol == "interactive"
+        if interactive and wished == "uniform":
+            raise InvalidArgument(
+                "offers", "'uniform'", "is of the sealed protocol; interactive needs a target release"
+            )
+        if interactive and self.budget.epsilon == 0.0:
+            raise InvalidArgument("epsilon", 0.0, "allows no release of the target, which interactive needs")
         if wished == "uniform":
             return "uniform"
-        if self.budget.epsilon > 0.0:
-            outlook = self._outlook(self.dimension)
-            if outlook.pays:
-                return "tilted"
+        if self.budget.delta == 0.0 and self.budget.epsilon > 0.0:
+            raise InvalidArgument(
+                "delta", 0.0, "must be above 0 for a release of the target; offers='uniform' needs none"
+            )
+        return "tilted"
+
+    def _pays(self) -> bool:
+        """Whether a release can be expected to pay: a matter of the budget and the target's size alone."""
+        return self.budget.epsilon > 0.0 and self._outlook(self.dimension).pays
+
+    def _fall_back(self) -> None:
+        """Offers without a release, and a word about it."""
+        self.offers = "uniform"
         self.notes.append(
             f"offers are uniform: with {self.facts.target_size} target rows and epsilon = {self.budget.epsilon:g} a "
             "release would be mostly noise, so none is made and nothing of the budget is spent"
         )
-        return "uniform"
 
     def _auction(self) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: everyone, unless there are more owners than rows to be offered."""

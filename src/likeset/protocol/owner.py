@@ -63,6 +63,9 @@ class Owner(Party):
         scan: its rows.
         key: secret and kept: decides which rows are drawn and how they are named toward others.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
+
+    Attributes:
+        rows_disclosed: how many rows were sent to the curator in this run.
     """
 
     def __init__(self, terms: Terms, name: str, *, scan: Scan, key: int, hashes: FourierFeatures | None = None) -> None:
@@ -75,6 +78,7 @@ class Owner(Party):
         self._key = key
         self._hashes = hashes
         self._rows_by_handle: dict[int, int] = {}
+        self.rows_disclosed = 0
 
     def row_of(self, handle: int) -> int:
         """The number of the row that was sent under this handle; only its owner can tell."""
@@ -104,4 +108,5 @@ class Owner(Party):
         numbers, handles = row_numbers[order], handles[order]
         records = self._scan.fetch(numbers)
         rows = np.asarray(records.rows, dtype=np.float32)
+        self.rows_disclosed += len(rows)
         return Offer(rows=rows if self._hashes is None else self._hashes(rows), labels=records.labels, handles=handles)

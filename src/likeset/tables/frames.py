@@ -1,5 +1,6 @@
 """Arrays and data frames: numbers in, and the selected rows out in the form that they came in."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,6 +81,22 @@ class MarketTables:
     public_rows: Rows | None
     safe_names: dict[str, str]
 
+    @property
+    def largest_squared_norm(self) -> float:
+        """Of all rows of the target and the owners."""
+        tables = (self.target, *self.owners.values())
+        return max(float(np.einsum("ij,ij->i", table, table).max()) for table in tables)
+
+    def digest(self) -> bytes:
+        """Of everything in them: the same tables again have the same digest."""
+        found = hashlib.sha256()
+        for name, table in (("", self.target), *self.owners.items()):
+            found.update(f"{name!r}/{table.dtype.str}/{table.shape}/".encode())
+            found.update(np.ascontiguousarray(table).data)
+        for name, labels in (self.labels or {}).items():
+            found.update(f"{name!r}/{labels.dtype.str}/".encode() + labels.tobytes())
+        return found.digest()
+
     @classmethod
     def checked(
         cls,
@@ -94,19 +111,56 @@ class MarketTables:
         if not isinstance(owners, Mapping) or not owners:
             raise InvalidArgument("owners", type(owners).__name__, "must map at least one owner's name to its rows")
         found = {str(name): numbers(f"owners[{name!r}]", table, columns=columns) for name, table in owners.items()}
+        if len(found) != len(owners):
+            raise InvalidArgument("owners", [str(name) for name in owners], "need names that differ as text")
         for name, table in found.items():
             arguments.same_columns("target", rows, f"owners[{name!r}]", table)
-        if labels is not None and set(labels) != set(owners):
-            odd = sorted(str(name) for name in set(labels) ^ set(owners))
-            raise InvalidArgument("labels", f"names {odd}", "must have labels for exactly the owners")
-        own_labels = None if labels is None else {str(name): np.asarray(values) for name, values in labels.items()}
-        public = None if public_rows is None else arguments.matrix("public_rows", public_rows)
-        if public is not None:
+        own_labels = None if labels is None else _checked_labels(labels, found)
+        public = None
+        if public_rows is not None:
+            public = numbers("public_rows", public_rows, columns=columns if column_names(public_rows) else None)
             arguments.same_columns("target", rows, "public_rows", public)
         safe = {name: _safe_name(name, place) for place, name in enumerate(found)}
         if len(set(safe.values())) != len(safe):
             raise InvalidArgument("owners", list(safe), "need names that differ by letters and digits")
         return cls(rows, found, {str(name): table for name, table in owners.items()}, own_labels, public, safe)
+
+
+def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArray[Any]]:
+    """Labels of each owner, in its order: numbers for all owners, or text for all."""
+    if not isinstance(labels, Mapping):
+        raise InvalidArgument("labels", type(labels).__name__, "must map each owner's name to the labels of its rows")
+    named = {str(name): values for name, values in labels.items()}
+    if set(named) != set(owners):
+        odd = sorted(set(named) ^ set(owners))
+        raise InvalidArgument("labels", f"names {odd}", "must have labels for exactly the owners")
+    found = {name: _label_array(f"labels[{name!r}]", named[name], length=len(owners[name])) for name in owners}
+    first, *others = found
+    for name in others:
+        if (found[name].dtype.kind == "U") != (found[first].dtype.kind == "U"):
+            kinds = ["text" if found[one].dtype.kind == "U" else "numbers" for one in (name, first)]
+            raise InvalidArgument(f"labels[{name!r}]", kinds[0], f"must be {kinds[1]}, as those of {first!r}")
+    return found
+
+
+def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O":
+            # Data frames keep text as objects; what is text or numbers throughout becomes that.
+            array = np.asarray(array.tolist())
+    except ValueError as error:
+        raise InvalidArgument(argument, type(values).__name__, "must be one label for each row") from error
+    if array.shape != (length,):
+        raise InvalidArgument(argument, f"array of shape {array.shape}", f"must be one label for each of {length} rows")
+    if array.dtype.kind not in "biufU" or (array.dtype.kind == "U" and not _is_text(values)):
+        raise InvalidArgument(argument, f"array of {array.dtype}", "must hold numbers throughout or text throughout")
+    return array
+
+
+def _is_text(values: Any) -> bool:
+    """Whether an array of text came from text alone: numbers among words would have become words too."""
+    return all(isinstance(value, str) for value in np.asarray(values, dtype=object).tolist())
 
 
 def _safe_name(name: str, place: int) -> str:

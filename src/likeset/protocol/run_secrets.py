@@ -1,0 +1,61 @@
+"""What the parties of a run in one process draw once and need again to resume it: keys and seeds, from one number."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Self
+
+from likeset.ledger import Ledger, Request
+from likeset.privacy.events import NoRelease
+from likeset.privacy.view import View
+
+__all__ = ["RunSecrets"]
+
+_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RunSecrets:
+    """Keys and seeds of one run.
+
+    Attributes:
+        root: a secret number of 256 bits; everything else follows from it, and nothing tells it.
+    """
+
+    root: int
+
+    def kept(self, ledger: Ledger, view: View, *, run: str, content: bytes) -> Self:
+        """The secrets that this run began with; these, if it begins now.
+
+        They lie in the ledger's journal, which is private and purged by run, and cost nothing. A run that goes on with
+        other data than it began with is refused: it would get answers that were made for those.
+
+        Args:
+            ledger: where they are kept.
+            view: of an account in it.
+            run: name of the run.
+            content: a digest of the data.
+
+        Raises:
+            DifferentRequest: the run began with other data.
+        """
+        request = Request(run, 0, "run/secrets", content=content)
+        data = ledger.answer(view, NoRelease(), lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)
+        return type(self)(int.from_bytes(data, "big"))
+
+    @property
+    def feature_seed(self) -> int:
+        """Of the release's features, where nobody wants a particular one; public."""
+        return self._derived("features") >> 192
+
+    @property
+    def hash_seed(self) -> int:
+        """Of the hashes that a curator sees who may see nothing else; owners and consumer share it."""
+        return 1 << 255 | self._derived("hashes")
+
+    def owner_key(self, name: str) -> int:
+        """An owner's private sampling key."""
+        return self._derived(f"owner/{name}")
+
+    def _derived(self, purpose: str) -> int:
+        text = f"likeset/run/{purpose}/".encode() + self.root.to_bytes(_BYTES, "big")
+        return int.from_bytes(hashlib.sha256(text).digest(), "big")
