@@ -129,12 +129,13 @@ def test_one_owner_s_auction_is_cheap_only_while_nothing_follows(position: str) 
     asked = _auction(epsilon=1.0, observer=Observer.ONE_OWNER, rounds=1)
     together = math.log(1 + math.e)
     other = Laplace(scale=20.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1))
-    whole, expected = {
+    cases: dict[str, tuple[Event, float]] = {
         "last": (Composition((other, asked)), 0.1 + 1.0),
         "followed": (Composition((asked, other)), together + 0.1),
         "followed by nothing": (Composition((Composition((asked, NoRelease())), Repeated(NoRelease(), 3))), 1.0),
         "followed in a repetition": (Repeated(Composition((other, asked)), 2), 2 * (0.1 + together)),
-    }[position]
+    }
+    whole, expected = cases[position]
     assert pure(whole, REPLACE) == pytest.approx(expected)
     assert concentrated(Composition((asked, other)), REPLACE) == pytest.approx((together**2 + 0.1**2) / 2)
 
