@@ -193,10 +193,10 @@ def _inverted(hashed: NDArray[np.float64], secret_map: FourierFeatures, starts: 
     coins = np.random.default_rng(0)
     found: list[tuple[float, NDArray[np.float64]]] = []
     for _ in range(starts):
-        row = coins.normal(size=frequencies.shape[1])
+        row: NDArray[np.float64] = coins.normal(size=(frequencies.shape[1],))
         for _ in range(30):
             off = np.angle(np.exp(1j * (angles - frequencies @ row - phases)))  # unwrapped: to within half a turn
-            row = row + np.linalg.lstsq(frequencies, off, rcond=None)[0]
+            row = np.asarray(row + np.linalg.lstsq(frequencies, off, rcond=None)[0])
         found.append((float((off**2).sum()), row))
     return min(found, key=lambda one: one[0])[1]
 
