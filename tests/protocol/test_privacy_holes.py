@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from protocol_world import THRESHOLD, CountingNoise, QuickLedger, World, carry, rows, terms, world
 
-from likeset.errors import QuorumMissed
+from likeset.errors import IllegalMessage, QuorumMissed
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
@@ -150,11 +150,20 @@ def test_two_computations_of_the_same_features_never_disagree_by_more_than_is_al
         assert (np.abs(other.astype(np.float64) - one_by_one) <= allowed).all()
 
 
+def _is_accepted(direction: NDArray[np.float64]) -> bool:
+    try:
+        direction_on_lattice(direction)
+    except IllegalMessage:
+        return False
+    return True
+
+
 def test_scores_are_exact_for_the_longest_directions_that_are_accepted() -> None:
     """An owner adds up differences of directions, a curator takes the last one: both must be whole numbers, exactly."""
     coins = np.random.default_rng(0)
-    long = coins.normal(size=8)
-    long *= 2.0**11 * (1.0 - 1e-9) / np.linalg.norm(long)
+    unit = coins.normal(size=8)
+    unit *= (1.0 - 1e-9) / np.linalg.norm(unit)
+    long = next(length * unit for length in 2.0 ** np.arange(40, 0, -1) if _is_accepted(length * unit))
     lines = features_on_lattice((np.sign(long) / 2.0).astype(np.float32))[:, None]  # of length sqrt(2)
     before, after = direction_on_lattice(-long), direction_on_lattice(long)
     true = sum(int(one) * int(two) for one, two in zip(after, lines[:, 0], strict=True))
