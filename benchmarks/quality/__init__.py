@@ -1,0 +1,1 @@
+"""Parts of the comparison of summaries: markets, methods, judging, report, picture."""
