@@ -52,7 +52,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "default": INTERACTIVE,
     "seeds": {**INTERACTIVE, "seed_rows": 3},
     "gaussian": GAUSSIAN,
-    "loud-gaussian": {**GAUSSIAN, "owner_budget": Budget(0.5, 1e-9)},
+    "loud-gaussian": {**GAUSSIAN, "owner_budget": Budget(0.05, 1e-9)},
     "mwem": {**PAPER, "auction": "everyone", "auction_epsilon": 0.0, "schedule": "", "owner_budget": Budget(1.0, 1e-5)},
     "threshold": {**INTERACTIVE, **THRESHOLD},
     "threshold-gaussian": {**GAUSSIAN, **THRESHOLD, "accept_unproven": PAPER_PARTS},
@@ -126,7 +126,7 @@ def test_owners_bids_follow_the_corrected_gain_with_seed_rows_counted(name: str)
             if isinstance(body, TargetRelease):
                 target = body.release
             if isinstance(body, SummaryRelease):
-                summary[body.coordinates] = body.values
+                summary[body.coordinates] = np.clip(body.values, -16.0, 16.0)
                 q = 2 + message.round - 1
                 scores = features @ (target - q / (q + 1) * summary)
                 scores[list(sent)] = -np.inf
@@ -277,7 +277,6 @@ def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
         (np.array([1, 1]), np.zeros(2)),
         (np.array([1]), np.zeros(2)),
         (np.array([1]), np.full(1, np.inf)),
-        (np.array([1]), np.full(1, 1e9)),
         (nothing, np.zeros(1)),
     ):
         with pytest.raises(IllegalMessage):

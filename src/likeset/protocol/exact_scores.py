@@ -26,6 +26,7 @@ STEPS = 2.0**20
 """Lattice steps per unit."""
 
 _LONGEST = 2.0**11  # of a direction: products of a *difference* of two with features of length sqrt(2) stay below 2**53
+_LARGEST = 16.0  # of a coordinate: up to 2**14 of them stay within the longest
 _NEAR_ONE = 1.0 - 1e-6
 _CHUNK = 1 << 16
 
@@ -38,12 +39,16 @@ def features_on_lattice(features: NDArray[np.float32]) -> NDArray[np.float32]:
 def direction_on_lattice(direction: NDArray[np.float64]) -> NDArray[np.float64]:
     """A released mean as whole numbers of steps.
 
+    A coordinate of a mean is at most 1; one beyond 16 is noise that has drowned it, and is cut off there. Everybody
+    cuts alike, coordinate by coordinate, and what is done to a release afterwards costs nothing.
+
     Raises:
         IllegalMessage: it is so long that products with it would not be exact.
     """
-    if not float(np.linalg.norm(direction)) < _LONGEST:
-        raise IllegalMessage("a released mean is longer than any that noise can make")
-    return np.rint(direction * STEPS)
+    within = np.clip(direction, -_LARGEST, _LARGEST)
+    if not float(np.linalg.norm(within)) <= _LONGEST:
+        raise IllegalMessage("a released mean has more coordinates than can be added up exactly")
+    return np.rint(within * STEPS)
 
 
 def exact_sums(direction: NDArray[np.float64], lines: NDArray[np.float32]) -> NDArray[np.float64]:
