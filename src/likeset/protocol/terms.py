@@ -10,6 +10,7 @@ import json
 import math
 import re
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 from likeset import arguments
@@ -286,7 +287,7 @@ class Terms:
     @property
     def digest(self) -> str:
         """What parties compare, and what an owner approves."""
-        return hashlib.sha256(b"likeset/terms/1\n" + self.to_json().encode()).hexdigest()
+        return _digest(self)
 
     def to_json(self) -> str:
         """As canonical text: equal terms give equal text."""
@@ -326,6 +327,12 @@ class Terms:
     def with_changes(self, **changes: Any) -> Self:
         """The same terms but for some fields; another digest."""
         return replace(self, **changes)
+
+
+@lru_cache(maxsize=16)
+def _digest(terms: Terms) -> str:
+    """Kept: with thousands of owners, each of them asks, and the text names them all."""
+    return hashlib.sha256(b"likeset/terms/1\n" + terms.to_json().encode()).hexdigest()
 
 
 def _keep(thing: object, **values: float) -> None:
