@@ -22,7 +22,7 @@ SIGNATURES = {
     "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",
     "likeset.geometry.refine.swap": "(pool, target, selected, *, gamma, passes)",
     "likeset.geometry.tilt.draw": "(scores, row_numbers, count, *, key)",
-    "likeset.geometry.tilt.fit": "(features, released, *, noise_energy, wanted, population)",
+    "likeset.geometry.tilt.fit": "(features, released, *, noise_energy, wanted, population, log_weights)",
     "likeset.geometry.tilt.fit_blocks": "(feature_blocks, released, *, own_mean, noise_energy, wanted, population)",
     "likeset.geometry.tilt.merge": "(draws, count)",
     "likeset.geometry.weights.weights": "(selected, target, *, gamma)",

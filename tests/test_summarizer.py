@@ -399,11 +399,29 @@ class TestReleaseWidth:
     def test_under_add_or_remove_it_must_be_given(self, tmp_path: Path) -> None:
         path = tmp_path / "ledger.sqlite"
         with pytest.raises(InvalidArgument, match=r"release_gamma.*add-or-remove"):
-            Summarizer(4, relation="add-or-remove", ledger=path).fit(TARGET, OWNERS)
+            Summarizer(4, relation="add-or-remove", declared_size=len(TARGET), ledger=path).fit(TARGET, OWNERS)
         assert not path.exists()
-        found = Summarizer(4, relation="add-or-remove", release_gamma=0.1).fit(TARGET, OWNERS)
+        found = Summarizer(4, relation="add-or-remove", declared_size=len(TARGET), release_gamma=0.1).fit(
+            TARGET, OWNERS
+        )
         stated = guarantee_of(found, TARGET_VIEW)
         assert (stated.basis, stated.relation) == (Basis.PROVEN, Relation.ADD_OR_REMOVE)
+
+    def test_under_add_or_remove_the_number_of_rows_is_nobody_s_business(self) -> None:
+        """Neighbours differ in their number of rows: with a declared one, the terms are the same for both."""
+        wishes: dict[str, Any] = {
+            "relation": "add-or-remove",
+            "release_gamma": 0.1,
+            "noise": "simulated",
+            "random_state": 3,
+        }
+        with pytest.raises(InvalidArgument, match=r"declared_size.*add-or-remove"):
+            Summarizer(4, **wishes).fit(TARGET, OWNERS)
+        all_rows = Summarizer(4, declared_size=25, **wishes).fit(TARGET, OWNERS)
+        one_less = Summarizer(4, declared_size=25, **wishes).fit(TARGET[1:], OWNERS)
+        assert all_rows.terms_ == one_less.terms_
+        with pytest.raises(InvalidArgument, match="goes with add-or-remove"):
+            Summarizer(4, declared_size=25).fit(TARGET, OWNERS)
 
     def test_with_a_schedule_it_must_be_given(self) -> None:
         with pytest.raises(InvalidArgument, match="release_gamma"):

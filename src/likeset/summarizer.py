@@ -26,6 +26,7 @@ from likeset.mechanisms import width_choice
 from likeset.privacy import accounting
 from likeset.privacy.events import Composition, Event, Release, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
+from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.attribution import attribute
 from likeset.protocol.budgets import check_rows_left, limit_of, open_accounts, owner_limits
@@ -99,6 +100,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         hash_dimension: if given, the curator sees hashes of this length instead of rows.
         weights: whether to weigh the selected rows so that they match better still.
         relation: ``replace-one`` or ``add-or-remove``: what neighbouring data are.
+        declared_size: under add-or-remove, where the number of the target's rows is itself protected, the public number
+            that stands for it.
         rows_per_unit: the unit of privacy: at most so many rows belong to one person.
         accept_unproven: names of parts without a proof that are accepted.
         price_per_row: what an owner is paid for each row disclosed.
@@ -150,6 +153,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         hash_dimension: int | None = None,
         weights: bool = False,
         relation: str = "replace-one",
+        declared_size: int | None = None,
         rows_per_unit: int = 1,
         accept_unproven: tuple[str, ...] = (),
         price_per_row: float = 0.0,
@@ -181,6 +185,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.hash_dimension = hash_dimension
         self.weights = weights
         self.relation = relation
+        self.declared_size = declared_size
         self.rows_per_unit = rows_per_unit
         self.accept_unproven = accept_unproven
         self.price_per_row = price_per_row
@@ -276,12 +281,26 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     def _wishes(self) -> Wishes:
         return Wishes(**{field.name: getattr(self, field.name) for field in fields(Wishes)})
 
+    def _public_size(self, inputs: MarketTables) -> int:
+        """The number that everybody may know: of the target's rows, or the one declared in its place."""
+        if self.relation == Relation.ADD_OR_REMOVE:
+            if self.declared_size is None:
+                raise InvalidArgument(
+                    "declared_size",
+                    None,
+                    "must be given under add-or-remove: the number of the target's rows is protected",
+                )
+            return arguments.count("declared_size", self.declared_size)
+        if self.declared_size is not None:
+            raise InvalidArgument("declared_size", self.declared_size, "goes with add-or-remove only")
+        return len(inputs.target)
+
     def _facts(self, inputs: MarketTables) -> Facts:
         return Facts(
             consumer=_CONSUMER,
             purpose="a matched training set",
             expires="",
-            target_size=len(inputs.target),
+            target_size=self._public_size(inputs),
             columns=inputs.target.shape[1],
             column_names=column_names(next(iter(inputs.tables.values()))) or (),
             schema_digest="",
