@@ -56,3 +56,13 @@ def greedy(pool: Matrix, target: Matrix, size: int, *, gamma: float) -> list[int
     for _ in range(size):
         chosen.append(best_by_objective(pool, target, chosen, gamma=gamma))
     return chosen
+
+
+def kkt_violation(rows: Matrix, target: Matrix, found: NDArray[np.float64], gamma: float) -> float:
+    """How far weights are from optimal: half the gradient is ``K w - a``; no weighted row may be worse than any row.
+
+    For a convex problem on the simplex ``w.g - min g`` (g the gradient) bounds how much better the optimum is.
+    """
+    kernel = kernel_matrix(rows, rows, gamma=gamma)
+    gradient = 2 * (kernel @ found - kernel_matrix(rows, target, gamma=gamma).mean(axis=1))
+    return float(found @ gradient - gradient.min())

@@ -463,8 +463,26 @@ def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, w
 
 def test_equal_rows_are_picked_in_order_of_their_index_by_block_too() -> None:
     """More equal rows than an active set holds: those that it leaves out must not be the first."""
-    found = match(np.zeros((6000, 2)), [[0.0, 0.0]], 300, gamma=1.0, method="block")
+    found = match(np.zeros((GROUPED, 2)), [[0.0, 0.0]], 300, gamma=1.0, method="block")
     assert found.indices.tolist() == list(range(300))
+
+
+def test_of_copies_the_first_is_picked_first_also_where_a_sample_of_the_rows_competes() -> None:
+    """Copies far apart in the pool: a sample that held a later one only would break the order."""
+    different = GROUPED // 3
+    pool, target = np.tile(points(21, different, 4), (3, 1)), points(22, 100, 4, mean=0.3)
+    picked = match(pool, target, 300, gamma=0.2).indices
+    for place, row in enumerate(picked):
+        assert set(range(row % different, row, different)) <= set(picked[:place].tolist())
+
+
+def test_lots_are_even_and_alike_for_equal_rows() -> None:
+    attraction = np.random.default_rng(23).uniform(1e-6, 1.0, size=20_000)
+    lots = greedy._draw_lots(attraction)
+    counts, _ = np.histogram(lots, bins=16, range=(0.0, 1.0))
+    assert np.abs(counts / 20_000 - 1 / 16).max() < 0.01
+    np.testing.assert_array_equal(lots[::-1], greedy._draw_lots(attraction[::-1].copy()))
+    assert greedy._draw_lots(np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.xfail(reason="the expansion of the square loses more digits than float32 has")

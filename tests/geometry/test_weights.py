@@ -1,26 +1,13 @@
 """Weights are the optimum of their convex problem."""
 
-import naive_twins
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from naive_twins import kkt_violation
 
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.weights import weights
-
-
-def kkt_violation(
-    rows: NDArray[np.float64], target: NDArray[np.float64], found: NDArray[np.float64], gamma: float
-) -> float:
-    """How far weights are from optimal: half the gradient is ``K w - a``; no weighted row may be worse than any row.
-
-    For a convex problem on the simplex ``w.g - min g`` (g the gradient) bounds how much better the optimum is.
-    """
-    kernel = naive_twins.kernel_matrix(rows, rows, gamma=gamma)
-    gradient = 2 * (kernel @ found - naive_twins.kernel_matrix(rows, target, gamma=gamma).mean(axis=1))
-    return float(found @ gradient - gradient.min())
 
 
 @settings(deadline=None, max_examples=40)

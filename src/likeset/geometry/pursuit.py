@@ -70,7 +70,7 @@ def match_weighted(
             scores -= kernel.sums(fit.indices[: fit.made], weights=fit.weights)
             scores[fit.indices[: fit.made]] = -np.inf
         group = min(max(1, int(_GROUP_SHARE * fit.made)), _LARGEST_GROUP, size - fit.made)
-        active = largest(scores, min(len(rows), _FEWEST_ACTIVE + _ACTIVE_PER_PICK * group))
+        active = largest(scores, min(len(rows) - fit.made, _FEWEST_ACTIVE + _ACTIVE_PER_PICK * group))
         _pick_group(fit, group, rows[active], kernel.subset(active), active, attraction[active])
         if progress:
             progress(fit.made, size)
