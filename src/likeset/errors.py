@@ -12,7 +12,8 @@
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
     │   ├── QuorumMissed                      fewer owners took part than the terms ask for
-    │   └── RunCancelled                      stopped before the end; can be resumed
+    │   ├── RunCancelled                      stopped before the end; can be resumed
+    │   └── TermsExpired                      the terms may no longer be used; nothing was released
     └── LedgerError                           the ledger cannot do what was asked; nothing was charged
         ├── LedgerUnreadable                  the file is no ledger, is damaged, or has a newer format
         ├── LedgerTampered                    entries were altered, removed or reordered
@@ -44,6 +45,7 @@ __all__ = [
     "ProtocolError",
     "QuorumMissed",
     "RunCancelled",
+    "TermsExpired",
     "UnfinishedRequest",
     "UnknownEvent",
     "UnprovenPart",
@@ -190,3 +192,7 @@ class QuorumMissed(ProtocolError):
 
 class RunCancelled(ProtocolError):
     """The run was stopped before its end; what was drawn is stored and will be sent again, never drawn anew."""
+
+
+class TermsExpired(ProtocolError):
+    """The terms of a run may no longer be used; nothing was released."""

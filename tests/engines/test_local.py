@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from protocol_world import (
 )
 
 from likeset.engines.local import LocalEngine, RunResult
-from likeset.errors import QuorumMissed, RunCancelled
+from likeset.errors import InvalidArgument, QuorumMissed, RunCancelled, TermsExpired
 from likeset.ledger import Limit
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Bid, Body, Message, Misfit, Offer
@@ -172,3 +173,22 @@ def test_noise_is_drawn_once_however_often_a_run_is_repeated() -> None:
         made.noise = CountingNoise(99)
         _run(made)
         assert made.noise.calls == 0
+
+
+@pytest.mark.parametrize(("now", "over"), [("2029-12-31T23:59:59", False), ("2030-01-01T00:00:01", True)])
+def test_terms_that_have_ended_release_nothing(now: str, over: bool) -> None:
+    """The terms of these tests end with the year 2029, UTC."""
+    place = world(terms())
+    engine = LocalEngine(clock=lambda: datetime.fromisoformat(now).replace(tzinfo=UTC))
+    parties = place.curator(), place.owners(), place.consumer()
+    if not over:
+        assert len(engine.run(*parties).summary.rows)
+        return
+    with pytest.raises(TermsExpired, match="2030-01-01"):
+        engine.run(*parties)
+    assert place.noise.calls == 0
+
+
+def test_an_end_that_is_no_time_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="expires"):
+        terms(expires="next year")

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled
+from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled, TermsExpired
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.messages import Message, Summary, decode, encode
@@ -47,20 +48,26 @@ class LocalEngine:
         workers: how many owners work at once.
         progress: called as answers come in.
         cancelled: asked between messages; a run that is cancelled spends nothing more and can be resumed.
+        clock: tells the time, to see whether the terms have ended.
     """
 
     workers: int = 2
     progress: Progress | None = None
     cancelled: Callable[[], bool] | None = None
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     _sent: list[int] = field(default_factory=list, init=False, repr=False)
 
     def run(self, curator: Curator, owners: Mapping[str, Owner], consumer: Consumer) -> RunResult:
         """Deliver messages until the consumer has its summary.
 
         Raises:
+            TermsExpired: the terms may no longer be used; nothing was released.
             QuorumMissed: too few owners took part.
             RunCancelled: ``cancelled`` said so. Running again with the same ledgers resends, and draws nothing anew.
         """
+        end = curator.terms.end
+        if end is not None and self.clock() > end:
+            raise TermsExpired(f"the terms of run {curator.terms.run} ended at {end.isoformat()}; agree on new ones")
         self._sent = []
         failures: dict[str, str] = {}
         queue = deque(self._travel(consumer.start()))

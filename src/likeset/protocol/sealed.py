@@ -200,10 +200,9 @@ class SealedCurator(Curator):
         self._check_quorum(taking_part)
         places = {name: place for place, name in enumerate(self.terms.owners)}
         held = [Held(places[name], self._held[name]) for name in self.terms.owners if name in self._held]
-        held = [one for one in held if len(one.offer.rows)]
-        held = self._drop_odd_labels(held, held=held)
-        if not held:
-            self._check_quorum(0)
+        sent = [one for one in held if len(one.offer.rows)]
+        held = self._drop_odd_labels(sent, held=sent)
+        self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([one.offer.rows for one in held])
         select = self._selection.select_hashed if self.terms.hashing else self._selection.select
         return self._summary(held, select(pool, self._target, self.terms.size))

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, Self
 
@@ -114,7 +115,8 @@ class Terms:
         run: name of the run; a (run, round, kind) is answered once.
         consumer: who wants the summary.
         purpose: what for, in words.
-        expires: until when the terms may be used, ISO 8601; parties' engines compare it with their clocks.
+        expires: until when the terms may be used, ISO 8601 (UTC if it names no zone); empty for no end. Engines compare
+            it with their clocks.
         owners: who is invited, in the public order that breaks ties.
         quorum: how many owners must take part.
         schema_digest: of the schema that declares the columns; empty for bare arrays.
@@ -195,6 +197,7 @@ class Terms:
             raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
         for argument in ("purpose", "expires", "schema_digest", "version"):
             _text(argument, getattr(self, argument))
+        _ = self.end
         for argument in ("columns", "accept_unproven"):
             for word in getattr(self, argument):
                 _text(argument, word)
@@ -271,6 +274,17 @@ class Terms:
         if self.summary_release != "none" and self.auction != "everyone":
             parts.append((SUMMARY_RELEASE, "who is asked and what is released feed on one another"))
         return tuple(parts)
+
+    @property
+    def end(self) -> datetime | None:
+        """When the terms end; None if they do not."""
+        if not self.expires:
+            return None
+        try:
+            moment = datetime.fromisoformat(self.expires)
+        except ValueError as error:
+            raise InvalidArgument("expires", self.expires, "must be a date or time, such as 2031-01-31") from error
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     @property
     def asked_owners(self) -> int:
