@@ -23,8 +23,7 @@ from likeset.geometry.kernels import median_gamma
 from likeset.geometry.shapley import selection_game
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import width_choice
-from likeset.privacy import accounting
-from likeset.privacy.events import Composition, Event, Release, Simulated
+from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
@@ -36,7 +35,7 @@ from likeset.protocol.drafting import Draft, Facts, Wishes
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.owner import Owner
-from likeset.protocol.plans import PlannedView, planned_views, target_plan
+from likeset.protocol.plans import planned_views
 from likeset.protocol.run_secrets import RunSecrets
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
@@ -246,7 +245,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             )
         self.terms_ = terms
         self.gamma_ = terms.hashing.gamma if terms.hashing else selection.kernel_width(inputs.target)
-        self.guarantees_ = _guarantees(terms, width.event, simulated=simulated)
+        self.guarantees_ = planned_views(terms, simulated=simulated, width_choice=width.event)
         self._tell(result, inputs, parties, draft.notes)
         return self
 
@@ -430,19 +429,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             return
         with tempfile.TemporaryDirectory() as directory, Ledger(Path(directory) / "ledger.sqlite") as passing:
             yield passing
-
-
-def _guarantees(terms: Terms, width_event: Event | None, *, simulated: bool) -> tuple[PlannedView, ...]:
-    """What each view costs, the choice of the release's width included."""
-    views = planned_views(terms, simulated=simulated)
-    plan = target_plan(terms)
-    if width_event is None or plan is None:
-        return views
-    both: Event = Composition((width_event, plan.event))
-    event: Event = Simulated(both) if simulated else both
-    whole = accounting.guarantee(event, relation=terms.relation, delta=terms.target_budget.delta)
-    mine = View.owners(terms.consumer)
-    return tuple(PlannedView(one.view, event, whole, one.rows) if one.view == mine else one for one in views)
 
 
 def _drawn_from(coins: np.random.Generator) -> Callable[[int], int]:

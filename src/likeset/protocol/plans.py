@@ -196,15 +196,26 @@ def _first_iterations(terms: Terms) -> int:
     return int(terms.kernel.dimension**1.5)
 
 
-def planned_views(terms: Terms, *, simulated: bool = False) -> tuple[PlannedView, ...]:
-    """Every view of the run: what it hears and what that costs."""
+def planned_views(
+    terms: Terms, *, simulated: bool = False, width_choice: Event | None = None
+) -> tuple[PlannedView, ...]:
+    """Every view of the run: what it hears and what that costs.
+
+    Args:
+        terms: of the run.
+        simulated: whether the noise will be simulated: then nothing is private.
+        width_choice: the private choice of the release's kernel that was made for these terms, if one was.
+    """
 
     def planned(view: View, event: Event, delta: float, rows: int = 0) -> PlannedView:
         done = Simulated(event) if simulated and event != NoRelease() else event
         return PlannedView(view, done, accounting.guarantee(done, relation=terms.relation, delta=delta), rows)
 
     target = target_plan(terms)
-    views = [planned(View.owners(terms.consumer), target.event if target else NoRelease(), terms.target_budget.delta)]
+    about_target: Event = target.event if target else NoRelease()
+    if width_choice is not None:
+        about_target = Composition((width_choice, about_target))
+    views = [planned(View.owners(terms.consumer), about_target, terms.target_budget.delta)]
     rows_event = Unbounded(_HASHED_ROWS if terms.hashing else _CLEAR_ROWS)
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":
@@ -213,8 +224,7 @@ def planned_views(terms: Terms, *, simulated: bool = False) -> tuple[PlannedView
         views.append(planned(View.owners(owner), heard, terms.owner_budget.delta))
         views.append(planned(View.curator(owner), rows_event, terms.owner_budget.delta, terms.rows_per_owner))
         views.append(planned(View.consumer(owner), rows_event, terms.owner_budget.delta, terms.size))
-    target_rows = Unbounded(_HASHED_ROWS if terms.hashing else _CLEAR_ROWS)
-    views.append(planned(View.curator(terms.consumer), target_rows, terms.target_budget.delta, terms.target_size))
+    views.append(planned(View.curator(terms.consumer), rows_event, terms.target_budget.delta, terms.target_size))
     return tuple(views)
 
 
