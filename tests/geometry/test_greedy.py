@@ -16,7 +16,7 @@ from likeset.errors import InvalidArgument
 from likeset.geometry import greedy
 from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import Match, Method, match, uniform
+from likeset.geometry.greedy import Match, Method, match
 from likeset.geometry.kernels import median_gamma
 
 Rows = NDArray[np.floating[Any]]
@@ -317,73 +317,6 @@ def test_feature_greedy_agrees_with_its_definition(given_map: FourierFeatures | 
     assert found.indices.tolist() == naive_feature_greedy(hashed, used.mean(target), 30)
     mean = hashed[found.indices].mean(axis=0)
     assert found.objectives[-1] == pytest.approx(2 * mean @ used.mean(target) - mean @ mean, abs=1e-5)
-
-
-# The uniform baseline.
-
-
-@pytest.mark.parametrize(
-    ("owner_sizes", "size", "quota"),
-    [
-        ([10, 10, 10], 9, [3, 3, 3]),
-        ([10, 10, 10], 11, [4, 4, 3]),  # what does not divide evenly goes to the first
-        ([2, 10, 10], 12, [2, 5, 5]),  # the first lacks two: one more from each other
-        ([2, 10, 10], 13, [2, 6, 5]),
-        ([0, 3, 0, 9], 10, [0, 3, 0, 7]),
-        ([1, 2, 3, 100], 50, [1, 2, 3, 44]),
-        ([5], 5, [5]),
-        ([4, 4], 1, [1, 0]),
-        ([3, 1, 4, 1, 5], 14, [3, 1, 4, 1, 5]),
-    ],
-)
-def test_uniform_takes_as_many_from_each_owner_as_it_can(owner_sizes: list[int], size: int, quota: list[int]) -> None:
-    chosen = uniform(owner_sizes, size, coins=np.random.default_rng(0))
-    assert [len(rows) for rows in chosen] == quota
-    for rows, available in zip(chosen, owner_sizes, strict=True):
-        assert rows.tolist() == sorted(set(rows.tolist()))
-        assert set(rows.tolist()) <= set(range(available))
-
-
-@settings(deadline=None, derandomize=True)
-@given(owner_sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), share=st.floats(0, 1), seed=st.integers(0, 99))
-def test_no_owner_gives_two_more_than_another_that_still_has_rows(
-    owner_sizes: list[int], share: float, seed: int
-) -> None:
-    size = int(share * sum(owner_sizes))
-    if not size:
-        return
-    quota = [len(rows) for rows in uniform(owner_sizes, size, coins=np.random.default_rng(seed))]
-    assert sum(quota) == size
-    open_quota = [given for given, available in zip(quota, owner_sizes, strict=True) if given < available]
-    assert not open_quota or max(quota) <= min(open_quota) + 1
-
-
-def test_uniform_draws_every_row_equally_often() -> None:
-    """4 of 10 rows, 5000 times: each row 2000 ± sqrt(5000·0.4·0.6) = 35 times; 6.5 deviations for ten rows."""
-    coins = np.random.default_rng(1)
-    counts = np.zeros(10)
-    for _ in range(5000):
-        counts[uniform([10, 3], 7, coins=coins)[0]] += 1
-    assert np.abs(counts - 2000).max() < 6.5 * 35
-
-
-@pytest.mark.parametrize(
-    ("owner_sizes", "size", "argument", "shown"),
-    [
-        ([3, 4], 8, "size", "8"),
-        ([3, 4], 0, "size", "0"),
-        ([], 1, "size", "1"),
-        ([3, -1], 1, "owner_sizes[1]", "-1"),
-        ([3, 2.5], 1, "owner_sizes[1]", "2.5"),
-        ([3, True], 1, "owner_sizes[1]", "True"),
-        ("ab", 1, "owner_sizes[0]", "'a'"),
-    ],
-)
-def test_impossible_quotas_are_refused(owner_sizes: Any, size: int, argument: str, shown: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        uniform(owner_sizes, size, coins=np.random.default_rng(0))
-    assert caught.value.argument == argument
-    assert shown in str(caught.value)
 
 
 # Memory.

@@ -1,0 +1,56 @@
+"""A small market for the tests of the Summarizer."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset import Summarizer
+from likeset.ledger import Ledger
+from likeset.ledger.accounts import Account
+from likeset.privacy.guarantee import Guarantee
+from likeset.privacy.view import View
+
+LARGE, SMALL = 200, 40  # rows of a target: a release at epsilon = 1 pays with the first and not with the second
+TARGET_VIEW = View.owners("consumer")
+PAPER: dict[str, Any] = {
+    "protocol": "interactive",
+    "dimension": 20,
+    "summary_release": "mwem",
+    "schedule": "experiment",
+    "auction": "paper",
+    "auction_epsilon": 0.02,
+    "seed_rows": np.zeros((3, 3)),
+}
+PAPER_PARTS = ("paper-auction", "summary-release")
+
+
+def rows(seed: int, count: int, *, shift: float = 0.0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(shift, 1.0, size=(count, 3))
+
+
+TARGET = rows(0, LARGE)
+OWNERS = {"north clinic": rows(1, 70), "south": rows(2, 50, shift=1.0), "west/2": rows(3, 60, shift=-0.5)}
+LABELS = {name: np.arange(len(table)) % 4 for name, table in OWNERS.items()}
+
+
+def simulated(size: int = 6, **settings: Any) -> Summarizer:
+    return Summarizer(size, **{"release_gamma": 0.1, "noise": "simulated", "random_state": 7, **settings})
+
+
+def labels_of(fitted: Summarizer) -> list[Any]:
+    assert fitted.labels_ is not None
+    return list(fitted.labels_.tolist())
+
+
+def guarantee_of(fitted: Summarizer, view: View) -> Guarantee:
+    (found,) = [one.guarantee for one in fitted.guarantees_ if one.view == view]
+    assert isinstance(found, Guarantee)
+    return found
+
+
+def account(path: Path, view: View) -> Account:
+    with Ledger(path, read_only=True) as ledger:
+        (found,) = [one for one in ledger.accounts() if one.view == view]
+    return found

@@ -1,0 +1,238 @@
+"""Tests of the Summarizer: ledgers, the width of the release, the other protocols."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likeset import Summarizer
+from likeset.errors import (
+    BudgetExceeded,
+    DifferentRequest,
+    InvalidArgument,
+    UnprovenPart,
+)
+from likeset.ledger import Ledger
+from likeset.privacy import accounting
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from summarizer_world import (
+    LABELS,
+    OWNERS,
+    PAPER,
+    PAPER_PARTS,
+    TARGET,
+    TARGET_VIEW,
+    account,
+    guarantee_of,
+    labels_of,
+    rows,
+    simulated,
+)
+
+
+class TestLedger:
+    def test_a_second_run_beyond_the_limit_is_refused_before_anything_is_spent(self, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        Summarizer(4, release_gamma=0.1, ledger=path, run="first").fit(TARGET, OWNERS)
+        with Ledger(path, read_only=True) as ledger:
+            before = ledger.head()
+        with pytest.raises(BudgetExceeded):
+            Summarizer(4, release_gamma=0.1, ledger=path, run="second").fit(TARGET, OWNERS)
+        with Ledger(path, read_only=True) as ledger:
+            assert ledger.head() == before
+            assert ledger.messages(run="second") == ()
+
+    def test_the_targets_budget_is_one_over_all_runs(self, tmp_path: Path) -> None:
+        """Other owners, whose budgets are fresh: the target's is what is spent."""
+        path = tmp_path / "ledger.sqlite"
+        Summarizer(4, release_gamma=0.1, ledger=path, run="first").fit(TARGET, OWNERS)
+        others = {f"new {name}": table for name, table in OWNERS.items()}
+        with pytest.raises(BudgetExceeded, match="any owners see consumer"):
+            Summarizer(4, release_gamma=0.1, ledger=path, run="second").fit(TARGET, others)
+        assert account(path, TARGET_VIEW).epsilon == pytest.approx(1.0, rel=1e-5)
+        uniform = Summarizer(4, offers="uniform", ledger=path, run="third").fit(TARGET, others)
+        assert len(uniform.indices_) == 4
+
+    def test_an_owner_without_rows_left_abstains_and_the_run_goes_on(self, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        first = {"south": OWNERS["south"]}
+        Summarizer(4, offers="uniform", ledger=path, run="first").fit(TARGET, first)
+        found = Summarizer(4, offers="uniform", ledger=path, run="second").fit(TARGET, OWNERS)
+        assert {owner for owner, _ in found.indices_} <= {"north clinic", "west/2"}
+        assert "south did not take part" in found.warnings_
+        assert any("budget exceeded" in words for words in found.warnings_)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"release_gamma": 0.1},
+            {},
+            {"release_gamma": 0.1, "hash_dimension": 32},
+            {"release_gamma": 0.1, "protocol": "interactive"},
+            {"release_gamma": 0.1, "auction": "threshold", "owner_epsilon": 2.0},
+        ],
+    )
+    def test_a_run_of_the_same_name_is_resumed_and_gives_the_same_summary(
+        self, tmp_path: Path, settings: dict[str, Any]
+    ) -> None:
+        path = tmp_path / "ledger.sqlite"
+        first = Summarizer(4, ledger=path, **settings).fit(TARGET, OWNERS, LABELS)
+        spent = account(path, TARGET_VIEW)
+        second = Summarizer(4, ledger=path, **settings).fit(TARGET, OWNERS, LABELS)
+        assert second.indices_ == first.indices_
+        assert second.rows_seen_ == first.rows_seen_
+        assert second.attribution_ == first.attribution_
+        assert labels_of(second) == labels_of(first)
+        assert account(path, TARGET_VIEW) == spent
+
+    def test_a_run_does_not_go_on_with_other_data_or_other_terms(self, tmp_path: Path) -> None:
+        """Else it would get answers that were made for the data that it began with."""
+        path = tmp_path / "ledger.sqlite"
+        Summarizer(4, release_gamma=0.1, ledger=path).fit(TARGET, OWNERS, LABELS)
+        with pytest.raises(DifferentRequest):
+            Summarizer(4, release_gamma=0.1, ledger=path).fit(TARGET + 1e-9, OWNERS, LABELS)
+        with pytest.raises(DifferentRequest):
+            Summarizer(4, release_gamma=0.1, ledger=path).fit(TARGET, OWNERS)
+        with pytest.raises(DifferentRequest):
+            Summarizer(5, release_gamma=0.1, ledger=path).fit(TARGET, OWNERS, LABELS)
+
+    def test_without_a_file_every_run_is_its_own(self) -> None:
+        for _ in range(2):
+            Summarizer(4, release_gamma=0.1).fit(TARGET, OWNERS)
+
+
+class TestReleaseWidth:
+    def test_a_given_width_is_used_as_it_is(self, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        found = Summarizer(4, release_gamma=0.123, ledger=path).fit(TARGET, OWNERS)
+        assert found.terms_.kernel.gamma == 0.123
+        self.check_guarantee(found, path)
+
+    def test_public_rows_give_it_for_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        public = rows(20, 100)
+        found = Summarizer(4, ledger=path).fit(TARGET, OWNERS, public_rows=public)
+        other = Summarizer(4).fit(2.0 * TARGET, OWNERS, public_rows=public)
+        assert found.terms_.kernel.gamma == other.terms_.kernel.gamma
+        assert found.terms_.target_budget.epsilon == 1.0
+        self.check_guarantee(found, path)
+
+    def test_a_private_choice_is_charged_within_the_budget(self, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        found = Summarizer(4, ledger=path).fit(TARGET, OWNERS)
+        with Ledger(path, read_only=True) as ledger:
+            charged = [entry.key for entry in ledger.entries() if entry.kind == "reserve"]
+        assert any("consumer/width" in key for key in charged)
+        assert found.terms_.target_budget.epsilon < 1.0
+        self.check_guarantee(found, path)
+
+    @staticmethod
+    def check_guarantee(found: Summarizer, path: Path) -> None:
+        """What is stated is what the ledger counted, and no more than was asked for."""
+        stated, spent = guarantee_of(found, TARGET_VIEW), account(path, TARGET_VIEW).epsilon
+        assert spent is not None
+        assert spent == pytest.approx(stated.epsilon, rel=1e-4)
+        assert max(spent, stated.epsilon) <= 1.0 + 1e-9
+        (event,) = [one.event for one in found.guarantees_ if one.view == TARGET_VIEW]
+        priced = accounting.guarantee(event, relation=Relation.REPLACE_ONE, delta=1e-5)
+        assert stated == priced
+
+    def test_under_add_or_remove_it_must_be_given(self, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        with pytest.raises(InvalidArgument, match=r"release_gamma.*add-or-remove"):
+            Summarizer(4, relation="add-or-remove", declared_size=len(TARGET), ledger=path).fit(TARGET, OWNERS)
+        assert not path.exists()
+        found = Summarizer(4, relation="add-or-remove", declared_size=len(TARGET), release_gamma=0.1).fit(
+            TARGET, OWNERS
+        )
+        stated = guarantee_of(found, TARGET_VIEW)
+        assert (stated.basis, stated.relation) == (Basis.PROVEN, Relation.ADD_OR_REMOVE)
+
+    def test_under_add_or_remove_the_number_of_rows_is_nobody_s_business(self) -> None:
+        """Neighbours differ in their number of rows: with a declared one, the terms are the same for both."""
+        wishes: dict[str, Any] = {
+            "relation": "add-or-remove",
+            "release_gamma": 0.1,
+            "noise": "simulated",
+            "random_state": 3,
+        }
+        with pytest.raises(InvalidArgument, match=r"declared_size.*add-or-remove"):
+            Summarizer(4, **wishes).fit(TARGET, OWNERS)
+        all_rows = Summarizer(4, declared_size=25, **wishes).fit(TARGET, OWNERS)
+        one_less = Summarizer(4, declared_size=25, **wishes).fit(TARGET[1:], OWNERS)
+        assert all_rows.terms_ == one_less.terms_
+        with pytest.raises(InvalidArgument, match="goes with add-or-remove"):
+            Summarizer(4, declared_size=25).fit(TARGET, OWNERS)
+
+    def test_with_a_schedule_it_must_be_given(self) -> None:
+        with pytest.raises(InvalidArgument, match="release_gamma"):
+            simulated(4, **PAPER, accept_unproven=PAPER_PARTS, release_gamma=None).fit(TARGET, OWNERS)
+
+
+class TestOtherProtocols:
+    def test_interactive_is_proven_by_default(self) -> None:
+        found = Summarizer(5, protocol="interactive", release_gamma=0.1).fit(TARGET, OWNERS, LABELS)
+        np.testing.assert_array_equal(found.summary_, [OWNERS[owner][row] for owner, row in found.indices_])
+        assert labels_of(found) == [LABELS[owner][row] for owner, row in found.indices_]
+        assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
+        assert guarantee_of(found, View.owners("south")).epsilon == 0.0
+        assert found.rows_seen_ == 15
+        assert found.history_[-1].squared_mmd == pytest.approx(found.squared_mmd_, abs=1e-6)
+
+    def test_interactive_with_a_gaussian_summary_release_needs_a_budget_of_the_owners(self) -> None:
+        settings: dict[str, Any] = {"protocol": "interactive", "summary_release": "gaussian"}
+        with pytest.raises(InvalidArgument, match="owner_"):
+            simulated(4, **settings).fit(TARGET, OWNERS)
+        assert len(simulated(4, **settings, owner_epsilon=1.0).fit(TARGET, OWNERS).indices_) == 4
+
+    def test_the_papers_settings_are_refused_unless_accepted_by_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        for accepted in ((), PAPER_PARTS[:1], PAPER_PARTS[1:]):
+            with pytest.raises(UnprovenPart):
+                Summarizer(4, **PAPER, release_gamma=0.1, accept_unproven=accepted, ledger=path).fit(TARGET, OWNERS)
+        assert not path.exists()
+
+    def test_the_papers_settings_run_and_promise_no_more_than_is_proven(self) -> None:
+        settings: dict[str, Any] = {**PAPER, "release_gamma": 0.1, "accept_unproven": PAPER_PARTS, "epsilon": 8.0}
+        found = Summarizer(4, **settings).fit(TARGET, OWNERS)
+        assert len(found.indices_) == 4
+        assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
+        assert guarantee_of(found, View.owners("south")).basis is Basis.NONE
+
+    def test_many_tiny_owners_are_chosen_among_once(self) -> None:
+        """15 rows are wanted of 60 owners: an auction decides who is asked."""
+        tables = {f"practice {place}": rows(100 + place, 6, shift=place / 30) for place in range(60)}
+        found = simulated(3, offer_factor=5, epsilon=8.0, price_per_row=1.0).fit(TARGET, tables)
+        assert found.terms_.auction == "threshold"
+        asked = [one for one in found.attribution_.owners if one.rows_disclosed]
+        assert 0 < len(asked) < 60
+        assert found.rows_seen_ == sum(one.rows_disclosed for one in asked)
+        assert sum(one.payment for one in found.attribution_.owners) == found.rows_seen_
+        np.testing.assert_array_equal(found.summary_, [tables[owner][row] for owner, row in found.indices_])
+
+    def test_the_auction_has_its_price_among_owners(self) -> None:
+        tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}
+        found = Summarizer(3, offer_factor=5, epsilon=8.0, release_gamma=0.1).fit(TARGET, tables)
+        stated = guarantee_of(found, View.owners("practice_0"))
+        assert stated.basis is Basis.PROVEN
+        assert stated.epsilon == pytest.approx(np.log1p(np.e), rel=1e-4)  # for any coalition; a little less by delta
+
+    @pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+    def test_a_curator_may_see_hashes_only(self, protocol: Any) -> None:
+        settings: dict[str, Any] = {"hash_dimension": 256, "protocol": protocol, "gamma": 0.3, "release_gamma": 0.1}
+        found = Summarizer(5, **settings).fit(TARGET, OWNERS, LABELS)
+        np.testing.assert_array_equal(found.summary_, [OWNERS[owner][row] for owner, row in found.indices_])
+        assert labels_of(found) == [LABELS[owner][row] for owner, row in found.indices_]
+        assert found.gamma_ == 0.3
+        assert "hashes" in guarantee_of(found, View.curator("south")).note
+
+    def test_the_kernel_of_hashes_is_never_read_off_the_target(self) -> None:
+        settings: dict[str, Any] = {"hash_dimension": 32, "offers": "uniform", "release_gamma": None}
+        with pytest.raises(InvalidArgument, match="gamma"):
+            simulated(4, **settings).fit(TARGET, OWNERS)
+        assert simulated(4, **settings, gamma=0.3).fit(TARGET, OWNERS).gamma_ == 0.3
+        widths = {simulated(4, hash_dimension=32).fit(scale * TARGET, OWNERS).gamma_ for scale in (1.0, 2.0)}
+        assert len(widths) == 1
