@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Simulated, Unbounded
@@ -44,7 +43,7 @@ from likeset.protocol.messages import (
     Vector,
     encode,
 )
-from likeset.protocol.owner import Owner, Scan
+from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
 from likeset.protocol.selection import Selection
@@ -73,24 +72,12 @@ class InteractiveOwner(Owner):
     round costs rows times changed coordinates.
     """
 
-    def __init__(
-        self,
-        terms: Terms,
-        name: str,
-        *,
-        scan: Scan,
-        key: int,
-        ledger: Ledger,
-        hashes: FourierFeatures | None = None,
-    ) -> None:
-        super().__init__(terms, name, scan=scan, key=key, hashes=hashes)
-        self._ledger = ledger
-        self._features: NDArray[np.float32] | None = None  # one line per coordinate: a release touches few of them
-        self._attraction = np.empty(0)
-        self._repulsion = np.empty(0)
-        self._summary_mean = np.zeros(terms.kernel.dimension)  # in lattice steps
-        self._round = 0
-        self._bid_row: int | None = None
+    _features: NDArray[np.float32] | None = None  # one line per coordinate: a release touches few of them
+    _attraction: NDArray[np.float64]  # of each row, from the target's release on
+    _repulsion: NDArray[np.float64]
+    _summary_mean: NDArray[np.float64]  # in lattice steps
+    _round = 0
+    _bid_row: int | None = None
 
     def _handle(self, message: Message) -> Sequence[Message]:
         if message.sender != CURATOR:
@@ -128,6 +115,7 @@ class InteractiveOwner(Owner):
         self._attraction = exact_sums(direction, lines)
         self._attraction[~usable] = -np.inf  # no curator would take them, nor this owner's other rows with them
         self._repulsion = np.zeros(self._scan.row_count)
+        self._summary_mean = np.zeros(self.terms.kernel.dimension)
         return ()
 
     def _bid(self, message: Message, release: SummaryRelease) -> Sequence[Message]:

@@ -11,6 +11,7 @@ from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.tilt import Draw
+from likeset.ledger import Ledger
 from likeset.protocol.messages import Offer
 from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
@@ -62,13 +63,23 @@ class Owner(Party):
         name: the owner's name in the terms.
         scan: its rows.
         key: secret and kept: decides which rows are drawn and how they are named toward others.
+        ledger: its own, where rows disclosed are budgeted.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
 
     Attributes:
         rows_disclosed: how many rows were sent to the curator in this run.
     """
 
-    def __init__(self, terms: Terms, name: str, *, scan: Scan, key: int, hashes: FourierFeatures | None = None) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        name: str,
+        *,
+        scan: Scan,
+        key: int,
+        ledger: Ledger,
+        hashes: FourierFeatures | None = None,
+    ) -> None:
         if name not in terms.owners:
             raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
         if (terms.hashing is None) != (hashes is None):
@@ -76,6 +87,7 @@ class Owner(Party):
         super().__init__(terms, name)
         self._scan = scan
         self._key = key
+        self._ledger = ledger
         self._hashes = hashes
         self._rows_by_handle: dict[int, int] = {}
         self.rows_disclosed = 0

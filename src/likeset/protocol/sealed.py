@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import IllegalMessage
-from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Event, Release, Simulated, Unbounded
@@ -21,7 +20,7 @@ from likeset.privacy.view import View
 from likeset.protocol.curator import Curator, Held, is_number
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, weigh
-from likeset.protocol.owner import Owner, Scan
+from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, target_plan
 from likeset.protocol.selection import Selection
@@ -33,30 +32,9 @@ _RELEASE, _ANSWER = 1, 2  # rounds
 
 
 class SealedOwner(Owner):
-    """Offers rows that look like the target, as far as the release tells.
+    """Offers rows that look like the target, as far as the release tells."""
 
-    Args:
-        terms: of the run.
-        name: the owner's name in the terms.
-        scan: its rows.
-        key: its private sampling key.
-        ledger: its own, where rows disclosed are budgeted.
-        hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
-    """
-
-    def __init__(
-        self,
-        terms: Terms,
-        name: str,
-        *,
-        scan: Scan,
-        key: int,
-        ledger: Ledger,
-        hashes: FourierFeatures | None = None,
-    ) -> None:
-        super().__init__(terms, name, scan=scan, key=key, hashes=hashes)
-        self._ledger = ledger
-        self._weighing: Weighing | None = None
+    _weighing: Weighing | None = None
 
     def _handle(self, message: Message) -> Sequence[Message]:
         if message.sender != CURATOR:
