@@ -25,7 +25,7 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry import tilt
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.kernels import KernelColumns, PoolKernel
+from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough
 
 __all__ = ["Match", "Method", "Progress", "largest", "match", "match_hashed", "uniform"]
 
@@ -106,6 +106,7 @@ def match(
     if method == "features":
         hashed = features or FourierFeatures(rows.shape[1], _PAPER_DIMENSION, gamma, seed=0, kind="paper")
         return match_hashed(hashed(rows), hashed(wanted), size, progress=report)
+    rows = precise_enough(rows, gamma=gamma, centre=wanted.mean(axis=0, dtype=np.float64))
     if method == "stochastic":
         hashed = features or FourierFeatures(rows.shape[1], _STOCHASTIC_DIMENSION, gamma, seed=0)
         return _match_stochastic(rows, wanted, size, gamma, hashed, coins, report)

@@ -11,10 +11,11 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 
-__all__ = ["KernelColumns", "PoolKernel", "blocks", "kernel_means", "median_gamma", "rbf_kernel"]
+__all__ = ["KernelColumns", "PoolKernel", "blocks", "kernel_means", "median_gamma", "precise_enough", "rbf_kernel"]
 
 BLOCK_ENTRIES = 1 << 18
 """Kernel entries that are held at once: 1 MB in float32, small enough for the caches to help."""
+_LARGEST_ERROR = 1e-3  # of an exponent, and so of a kernel value
 _FAR = 100.0  # squared distance of the mean from zero, in units of the rows' own spread, that calls for a copy
 
 
@@ -64,6 +65,20 @@ def blocks(rows: int, *, width: int) -> Iterator[slice]:
     step = max(1, BLOCK_ENTRIES // max(1, width))
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
+
+
+def precise_enough(pool: Rows, *, gamma: float, centre: NDArray[np.float64]) -> Rows:
+    """The pool in a precision in which its kernel is: float32, unless rows lie many kernel widths apart.
+
+    ``||x||² + ||y||² - 2 x.y`` has the rounding error of its largest part, which then is no small exponent.
+    """
+    if pool.dtype == np.float64:
+        return pool
+    farthest = 0.0
+    for part in blocks(len(pool), width=pool.shape[1]):
+        moved = pool[part] - centre.astype(np.float32)
+        farthest = max(farthest, float(np.einsum("ij,ij->i", moved, moved).max()))
+    return pool.astype(np.float64) if gamma * farthest * 2.0**-24 > _LARGEST_ERROR else pool
 
 
 class KernelColumns:

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
 from likeset.errors import InvalidArgument
-from likeset.geometry.kernels import KernelColumns, PoolKernel
+from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough
 
 __all__ = ["swap"]
 
@@ -36,6 +36,7 @@ def swap(
     arguments.same_columns("pool", rows, "target", wanted)
     chosen = _indices(selected, len(rows))
     arguments.count("passes", passes, least=0)
+    rows = precise_enough(rows, gamma=arguments.positive("gamma", gamma), centre=wanted.mean(axis=0, dtype=np.float64))
     attraction = KernelColumns(wanted, gamma=gamma, dtype=rows.dtype).sums(rows) / len(wanted)
     kernel = PoolKernel(rows, gamma=gamma)
     repulsion = np.zeros(len(rows))
