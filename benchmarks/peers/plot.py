@@ -45,13 +45,13 @@ def draw(results: list[Result], file: Path) -> None:
         for label, colour in _COLOURS.items():
             mine = sorted((r for r in points if (r.data, r.rows, r.label) == (name, rows, label)), key=lambda r: r.size)
             if mine:
-                axis.plot([r.cpu for r in mine], [_height(r) for r in mine], color=colour, linewidth=0.8, alpha=0.6)
+                axis.plot([r.cpu for r in mine], [_height(r) for r in mine], color=colour, linewidth=0.8, alpha=0.5)
             for result in mine:
                 marker = _MARKERS[sizes.index(result.size) % len(_MARKERS)]
                 axis.scatter(result.cpu, _height(result), color=colour, marker=marker, s=36, zorder=3)
         axis.set(xscale="log", yscale="log", title=f"{name}, N = {rows:,}", xlabel="CPU seconds")
         axis.grid(visible=True, which="major", alpha=0.3)
-    axes[0][0].set_ylabel("squared MMD to the target")
+    axes[0][0].set_ylabel("squared MMD to the target\n(weighted, if the method gives weights)")
     present = {r.label for r in points}
     handles = [
         plt.Line2D([], [], color=colour, marker="o", linestyle="", label=label)
