@@ -16,7 +16,7 @@ _COLOURS = {
     "likeset stochastic": "#6bbf59",
     "likeset weighted": "#d1495b",
     "likeset block+weights": "#f4a259",
-    "coreax herding": "#4f6d7a",
+    "coreax herding": "#111111",
     "protodash picks+weights": "#8e44ad",
     "goodpoints refine": "#7f7f7f",
     "apricot graph cut": "#b07d62",
