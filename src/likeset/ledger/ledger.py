@@ -45,8 +45,7 @@ class Ledger:
     Privacy contract:
         Protects:  the rows behind each account, against its observer, within the account's limit.
         Reveals:   to those who read the file: events, views, names of runs, proven releases; no data row, and
-            of
-                   other messages a salted digest only.
+                   of other messages a salted digest only.
         Costs:     nothing of its own; a charge counts whether or not its answer was ever sent.
         Assumes:   what is sent is what ``commit`` returned, after it returned; nothing is drawn outside a
                    reservation; the disk keeps what it has confirmed.

@@ -215,9 +215,8 @@ def run(plan: Plan, bids: Bids, noise: Noise) -> Release[NDArray[np.bool_]]:
             included.
         Reveals:   to each owner, whether it is asked; the whole vector is for the curator alone.
         Costs:     ``plan.event`` for all rounds together, fixed before bids are read.
-        Assumes:   a bid is a function of its owner's own rows, of what that owner was asked before and of
-            what was
-                   released to everybody; nobody redraws.
+        Assumes:   a bid is a function of its owner's own rows, of what that owner was asked before and of what
+                   was released to everybody; nobody redraws.
         Basis:     everyone, threshold: proven, docs/proofs/threshold-auction.md; paper: none,
                    docs/proofs/paper-auction.md
     """

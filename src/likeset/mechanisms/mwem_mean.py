@@ -132,9 +132,11 @@ def run(plan: Plan, features: ArrayLike, noise: Noise, *, start: State | None = 
 
     Privacy contract:
         Protects:  one unit's rows in ``features``, under ``plan.relation``.
-        Reveals:   the chosen coordinates, their noisy sums, and what follows from them: all of ``MwemMean``.
+        Reveals:   the chosen coordinates, their noisy sums, and what follows from them: all of ``MwemMean``; and, by
+                   how long its choices take, more than that (docs/proofs/auditor.md).
         Costs:     ``plan.event``, fixed before data are read; each call costs it again.
-        Assumes:   coordinates within bounds (checked); ``plan.quantity`` holds.
+        Assumes:   coordinates within bounds (checked); ``plan.quantity`` holds; the result is sent at a time fixed
+                   beforehand.
         Basis:     proven, docs/proofs/mwem-mean.md
     """
     sums = _sums(plan, features, noise)
