@@ -146,7 +146,7 @@ def test_the_margin_sees_the_closest_pair_wherever_it_lies() -> None:
 
 
 def test_where_the_margin_holds_the_objective_is_about_minus_one_over_the_size() -> None:
-    """PROTOCOLS: Theorem 1's guarantee needs J >= 0, but its own condition makes J(S) about -1/|S|."""
+    """Theorem 1's guarantee needs J >= 0, but its own condition makes J(S) about -1/|S|."""
     rows = 10.0 * np.arange(12.0)[:, None]
     assert submodularity_margin(rows, gamma=1.0).holds
     for size in (1, 3, 6):

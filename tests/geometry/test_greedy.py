@@ -297,7 +297,7 @@ def test_stochastic_finds_rare_rows() -> None:
 
 
 def naive_feature_greedy(pool: NDArray[np.float64], target_mean: NDArray[np.float64], size: int) -> list[int]:
-    """Greedy on ``(g_target - q/(q+1) g_summary) . h(x)``, as PROTOCOLS writes it."""
+    """Greedy on ``(g_target - q/(q+1) g_summary) . h(x)``, by its definition."""
     chosen: list[int] = []
     for made in range(size):
         mean = pool[chosen].mean(axis=0) if chosen else np.zeros(pool.shape[1])

@@ -188,7 +188,7 @@ def test_with_other_options_an_owner_does_hear_something_about_the_others(option
 
 
 def test_the_papers_settings_are_priced_as_this_project_derived() -> None:
-    """PROTOCOLS section 2: epsilon 3.30 at delta = 0.01 and 5.55 at 1e-5 for the target, nothing for owners' rows."""
+    """The paper's settings: epsilon 3.30 at delta = 0.01 and 5.55 at 1e-5 for the target, nothing for owners' rows."""
     for delta, epsilon in ((0.01, 3.30), (1e-5, 5.55)):
         agreed = terms(
             **{

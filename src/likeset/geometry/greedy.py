@@ -3,9 +3,9 @@
 Each pick maximises the marginal gain ``mean_v k(v, x) - q/(q+1) * mean_s k(s, x)``. Four ways to do it:
 
 ``exact``       every pick looks at every row: one matrix-vector product over the pool per pick.
-``block``       the default: picks are made within an active set of the best rows; the pool is scored anew once per
-                group of picks, by one matrix product. Groups are short while the summary is small, when a pick changes
-                every score, and grow with it.
+``block``       the default: picks are made within an active set of the best rows and a sample of the others; the pool
+                is scored anew once per group of picks, by one matrix product. A group ends when its picks show that
+                rows left out would compete. Where rows are plenty, the pool is narrowed on the way.
 ``stochastic``  for millions of rows: one pass draws candidates that already resemble the target (the witness tilt),
                 ``block`` selects among them. The cost of the pass does not depend on the size of the summary.
 ``features``    the paper's non-private baseline: exact greedy, but on the inner products of Fourier features.
