@@ -237,8 +237,8 @@ class Draft:
 
         The noise in a row's score is s = sigma/m at any length: features have norm 1. What grows with the length is the
         noise in the score that the target itself would have, ``s² sqrt(2d)``; what shrinks is the kernel's error, like
-        ``a/d``. Their sum is least at ``d = (sqrt(2) a / s²)^(2/3)``. ``a = 1/2`` is fitted, not derived: it gives the 140
-        that did well with 360 rows at epsilon 1. Measured quality is nearly flat from 64 to 320.
+        ``a/d``. Their sum is least at ``d = (sqrt(2) a / s²)^(2/3)``. ``a = 1/2`` is fitted, not derived: it gives the
+        140 that did well with 360 rows at epsilon 1. Measured quality is nearly flat from 64 to 320.
         """
         if self.budget.epsilon == 0.0:
             return _SHORTEST
