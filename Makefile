@@ -1,8 +1,12 @@
-# Every target sets itself up: the first call creates .venv from requirements.lock, later ones reuse it.
+# Every target sets itself up: the first call creates .venv from requirements.lock (what likeset needs to run) and, for
+# work on likeset itself, requirements-dev.lock (everything: tests, lint, the optional engines); later ones reuse it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEVELOPED := $(VENV)/.developed
+
+LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .PHONY: help demo test check lint types format bench lock clean
 
@@ -17,33 +21,38 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(DEVELOPED): $(INSTALLED) requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
 demo: $(INSTALLED) ## match a target on bundled data, print a table, draw a picture
 	$(BIN)/likeset demo
 
-test: $(INSTALLED) ## run the tests
+test: $(DEVELOPED) ## run the tests
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-lint: $(INSTALLED) ## style and layout
+lint: $(DEVELOPED) ## style and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(INSTALLED) ## static types
+types: $(DEVELOPED) ## static types
 	$(BIN)/mypy
 
 check: lint types test ## everything that must be green before a change lands
 
-format: $(INSTALLED) ## rewrite the layout
+format: $(DEVELOPED) ## rewrite the layout
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED) ## compare with peers, each in an environment of its own (long)
+bench: $(DEVELOPED) ## compare with peers, each in an environment of its own (long)
 	$(BIN)/python benchmarks/peers.py
 
-lock: ## resolve requirements.lock anew
+lock: ## resolve requirements.lock and requirements-dev.lock anew
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet uv
-	.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-header --extra dev --output-file requirements.lock pyproject.toml
+	.venv-lock/bin/uv pip compile $(LOCKED) --all-extras --output-file requirements-dev.lock pyproject.toml
+	.venv-lock/bin/uv pip compile $(LOCKED) --extra build --constraint requirements-dev.lock \
+	  --no-annotate --output-file requirements.lock pyproject.toml
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

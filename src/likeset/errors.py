@@ -4,6 +4,8 @@
 
     LikesetError
     ├── InvalidArgument (also a ValueError)   an argument that cannot be used; names it, shows it, says what to do
+    ├── BadDocument                           a schema, job or policy file that cannot be used; names line and field
+    ├── BadTable                              rows that cannot be used; names file, place and column, never a value
     ├── BudgetExceeded                        a charge would pass an account's limit; nothing was charged
     ├── UnknownEvent                          a record of a release that the accountant does not know; refused
     ├── UnprovenPart                          a part without a proof that was not accepted by name
@@ -29,7 +31,9 @@ never the content of a data row: messages end up in logs.
 """
 
 __all__ = [
+    "BadDocument",
     "BadMessage",
+    "BadTable",
     "BudgetExceeded",
     "ChargeRefused",
     "DifferentRequest",
@@ -73,6 +77,50 @@ class InvalidArgument(LikesetError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.argument} = {self.value}: {self.reason}"
+
+
+class BadDocument(LikesetError, ValueError):
+    """A file that a person wrote (schema, job, policy, terms) cannot be used.
+
+    Attributes:
+        document: the file, as the user named it.
+        line: where in it, counted from 1; None if the place is the whole file.
+        field: the field, such as ``columns.age.bounds``; empty if the place is no field.
+        reason: what is wrong there and what to do about it.
+    """
+
+    def __init__(self, document: str, reason: str, *, line: int | None = None, field: str = "") -> None:
+        super().__init__(document, reason, line, field)
+        self.document = document
+        self.reason = reason
+        self.line = line
+        self.field = field
+
+    def __str__(self) -> str:
+        place = self.document if self.line is None else f"{self.document}, line {self.line}"
+        return f"{place}: {self.field}: {self.reason}" if self.field else f"{place}: {self.reason}"
+
+
+class BadTable(LikesetError, ValueError):
+    """Rows of a file, database or data frame cannot be used.
+
+    Attributes:
+        table: the file or table, as the user named it.
+        reason: what is wrong and what to do about it; never quotes a value.
+        place: where in it: ``line 17``, ``row group 3``, ``row 1204``; empty if the place is the whole table.
+        column: the column; empty if it is no single one.
+    """
+
+    def __init__(self, table: str, reason: str, *, place: str = "", column: str = "") -> None:
+        super().__init__(table, reason, place, column)
+        self.table = table
+        self.reason = reason
+        self.place = place
+        self.column = column
+
+    def __str__(self) -> str:
+        words = (self.table, self.place, f"column {self.column!r}" if self.column else "")
+        return f"{', '.join(word for word in words if word)}: {self.reason}"
 
 
 class BudgetExceeded(LikesetError):
