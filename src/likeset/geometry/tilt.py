@@ -7,8 +7,9 @@ chase the noise in the release's many directions. Draws are by Gumbel perturbati
 function of its number and the owner's key alone, blocks, shards and orders of reading merge to the same draw.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,7 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.stream import MAX_SEED, Stream, open_unit
 
-__all__ = ["Draw", "Tilt", "draw", "fit", "fit_blocks", "merge"]
+__all__ = ["Draw", "Drawing", "Tilt", "draw", "fit", "fit_blocks", "largest", "merge", "perturbed"]
 
 _BISECTIONS = 60
 _LARGEST_EXPONENT = 500.0  # beyond this the weights are one row's alone, at any precision
@@ -62,6 +63,21 @@ class Draw:
 
     def __len__(self) -> int:
         return len(self.row_numbers)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A draw that is wanted from a pass over rows.
+
+    Attributes:
+        count: how many rows; all of them if there are fewer.
+        key: the owner's private sampling key.
+        score: log-weights of a block of rows, given the number of its first row; None where all weigh the same.
+    """
+
+    count: int
+    key: int
+    score: Callable[[Any, int], NDArray[np.float64]] | None = None
 
 
 def fit(
@@ -167,9 +183,24 @@ def draw(scores: ArrayLike, row_numbers: ArrayLike, count: int, *, key: int) -> 
     values = arguments.vector("scores", scores)
     numbers = arguments.row_numbers("row_numbers", row_numbers, length=len(values))
     arguments.count("count", count, least=0)
+    return largest(numbers, values + perturbed(numbers, key=key), count)
+
+
+def perturbed(row_numbers: NDArray[np.int64], *, key: int) -> NDArray[np.float64]:
+    """The Gumbel perturbation of each row: a function of its number and the key, and of nothing else."""
     arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
-    uniforms = open_unit(Stream("tilt/perturbations", key).words_at(numbers))
-    return _largest(numbers, values - np.log(-np.log(uniforms)), count)
+    return np.asarray(-np.log(-np.log(open_unit(Stream("tilt/perturbations", key).words_at(row_numbers)))))
+
+
+def largest(row_numbers: NDArray[np.int64], scores: NDArray[np.float64], count: int) -> Draw:
+    """The ``count`` rows of largest perturbed score, best first; all rows if there are fewer."""
+    if count < len(scores):
+        threshold = np.partition(scores, len(scores) - count)[len(scores) - count] if count else np.inf
+        kept = np.flatnonzero(scores >= threshold)
+    else:
+        kept = np.arange(len(scores))
+    order = kept[np.lexsort((row_numbers[kept], -scores[kept]))][:count]
+    return Draw(row_numbers=row_numbers[order], perturbed=scores[order])
 
 
 def merge(draws: Iterable[Draw], count: int) -> Draw:
@@ -181,7 +212,7 @@ def merge(draws: Iterable[Draw], count: int) -> Draw:
     numbers = np.concatenate([part.row_numbers for part in parts])
     if len(np.unique(numbers)) != len(numbers):
         raise InvalidArgument("draws", "overlapping parts", "each row may be in one part only")
-    return _largest(numbers, np.concatenate([part.perturbed for part in parts]), count)
+    return largest(numbers, np.concatenate([part.perturbed for part in parts]), count)
 
 
 def _feature_rows(block: ArrayLike, dimension: int) -> Rows:
@@ -191,16 +222,6 @@ def _feature_rows(block: ArrayLike, dimension: int) -> Rows:
             "feature_blocks", f"array of shape {rows.shape}", f"must have {dimension} columns, as own_mean has"
         )
     return rows
-
-
-def _largest(numbers: NDArray[np.int64], perturbed: NDArray[np.float64], count: int) -> Draw:
-    if count < len(perturbed):
-        threshold = np.partition(perturbed, len(perturbed) - count)[len(perturbed) - count] if count else np.inf
-        kept = np.flatnonzero(perturbed >= threshold)
-    else:
-        kept = np.arange(len(perturbed))
-    order = kept[np.lexsort((numbers[kept], -perturbed[kept]))][:count]
-    return Draw(row_numbers=numbers[order], perturbed=perturbed[order])
 
 
 def _strength(

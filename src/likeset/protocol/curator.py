@@ -4,13 +4,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import BadMessage, BadTable, IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
@@ -19,8 +21,9 @@ from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selected, Selection
 from likeset.protocol.terms import Terms
+from likeset.tables import records
 
-__all__ = ["Curator", "Flag", "Held"]
+__all__ = ["Curator", "Declared", "Flag", "Held"]
 
 _HASH_NORM_TOLERANCE = 1e-3
 
@@ -41,6 +44,17 @@ class Held:
     offer: Offer
 
 
+class Declared(Protocol):
+    """What a schema says about records: the columns and types that they have, and the rows that it makes of them."""
+
+    @property
+    def record_schema(self) -> pa.Schema:
+        """Columns and types of a record."""
+
+    def rows_of(self, records: pa.Table) -> Rows:
+        """What the selection sees of these records; raises ``BadTable`` for any that are not as declared."""
+
+
 class Curator(Party):
     """Trusted, coordinates, sees as few rows as the terms say.
 
@@ -49,6 +63,8 @@ class Curator(Party):
         selection: how to select; never leaves the curator.
         ledger: where auctions and summary releases are charged.
         noise: where their noise comes from.
+        declared: what records must look like, where owners send any: rows that are not what the schema makes of their
+            records are not believed.
 
     Attributes:
         flags: owners whose messages were not used, and why.
@@ -57,8 +73,11 @@ class Curator(Party):
         late: messages that came after their step and were discarded.
     """
 
-    def __init__(self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise) -> None:
+    def __init__(
+        self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise, declared: Declared | None = None
+    ) -> None:
         super().__init__(terms, CURATOR)
+        self._declared = declared if terms.hashing is None else None
         self._selection = selection
         self._ledger = ledger
         self._noise = noise
@@ -153,7 +172,19 @@ class Curator(Party):
             norms = np.linalg.norm(offer.rows, axis=1)
             if float(np.abs(norms - 1.0).max()) > _HASH_NORM_TOLERANCE:
                 return "sent hashes that are not of length 1"
-        return None
+        return self._fault_of_records(offer)
+
+    def _fault_of_records(self, offer: Offer) -> str | None:
+        if self._declared is None:
+            return "sent records, which nobody declared" if len(offer.records) else None
+        try:
+            table = records.unpack(offer.records.tobytes(), kind=self._declared.record_schema, rows=len(offer.rows))
+            rows = self._declared.rows_of(table)
+        except (BadMessage, BadTable):
+            return "sent records that are not as the schema declares"
+        return (
+            None if np.array_equal(rows, offer.rows) else "sent rows that are not what the schema makes of its records"
+        )
 
     def _drop_odd_labels(self, chosen: list[Held], *, held: list[Held]) -> list[Held]:
         """Without owners whose labels are of another kind than those of most owners of whom something is held.
@@ -195,9 +226,18 @@ class Curator(Party):
             absent=np.array(sorted(places[name] for name in self.absent), dtype=np.int64),
             flagged=np.array([places[flag.owner] for flag in flags], dtype=np.int64),
             reasons=np.array([flag.reason for flag in flags], dtype=np.str_),
+            records=self._chosen_records(held, chosen),
         )
         self.finished = True
         return self._message(self.terms.consumer, 0, summary)
+
+    def _chosen_records(self, held: list[Held], chosen: NDArray[np.int64]) -> NDArray[np.uint8]:
+        if self._declared is None:
+            return np.empty(0, dtype=np.uint8)
+        kind = self._declared.record_schema
+        offers = [one.offer for one in held]
+        tables = [records.unpack(offer.records.tobytes(), kind=kind, rows=len(offer.rows)) for offer in offers]
+        return np.frombuffer(records.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
 
 
 def _joined(held: list[Held]) -> tuple[Rows, Labels, NDArray[np.int64], NDArray[np.uint64]]:

@@ -21,7 +21,7 @@ from likeset.mechanisms import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Simulated, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.curator import Curator, Declared, Held, is_number
 from likeset.protocol.exact_scores import (
     STEPS,
     direction_on_lattice,
@@ -48,6 +48,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.tables.scan import DrawnRows
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
 
@@ -154,11 +155,18 @@ class InteractiveOwner(Owner):
         if not body.asked or row is None:
             return ()
         self._attraction[row] = -np.inf  # never offered again
-        offer = self._offer(np.array([row]))
+        number = np.array([row])
+        offer = self._offer(DrawnRows(number, self._scan.fetch(number)))
         features = np.empty((0, 0), dtype=np.float32)
         if self._hashes is None and self._features is not None:
             features = self._features[:, row][None, :]
-        delivery = Delivery(rows=offer.rows, labels=offer.labels, handle=int(offer.handles[0]), features=features)
+        delivery = Delivery(
+            rows=offer.rows,
+            labels=offer.labels,
+            handle=int(offer.handles[0]),
+            features=features,
+            records=offer.records,
+        )
         return (self._message(CURATOR, message.round, delivery),)
 
 
@@ -170,6 +178,7 @@ class InteractiveCurator(Curator):
         selection: judges the summary; selection itself follows the released direction, as in the paper.
         ledger: where auctions and summary releases are charged and kept.
         noise: where their noise comes from.
+        declared: what records must look like, where owners send any.
         seed_rows: public or synthetic rows that start the summary; as many as the terms say.
     """
 
@@ -180,9 +189,10 @@ class InteractiveCurator(Curator):
         selection: Selection,
         ledger: Ledger,
         noise: Noise,
+        declared: Declared | None = None,
         seed_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(terms, selection=selection, ledger=ledger, noise=noise)
+        super().__init__(terms, selection=selection, ledger=ledger, noise=noise, declared=declared)
         seeds = np.empty((0, terms.kernel.columns)) if seed_rows is None else seed_rows
         rows = arguments.matrix("seed_rows", seeds, allow_empty=True)
         if rows.shape != (terms.seed_rows, terms.kernel.columns):
@@ -250,7 +260,12 @@ class InteractiveCurator(Curator):
     def _take_row(self, owner: str, delivery: Delivery) -> None:
         """A row that was asked for; one that is not what its owner bid is dropped, and nobody is asked instead."""
         self.rows_seen += len(delivery.rows)
-        offer = Offer(rows=delivery.rows, labels=delivery.labels, handles=np.array([delivery.handle], dtype=np.uint64))
+        offer = Offer(
+            rows=delivery.rows,
+            labels=delivery.labels,
+            handles=np.array([delivery.handle], dtype=np.uint64),
+            records=delivery.records,
+        )
         fault = self._fault(offer, most=1) or self._mismatch(self._bids[owner], delivery)
         if fault is None and (owner, delivery.handle) in self._delivered:
             fault = "sent a row a second time"

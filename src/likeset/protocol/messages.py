@@ -8,7 +8,7 @@ name and nothing is executed; bytes that do not decode to exactly one message of
 import json
 import re
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,6 +49,11 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float32]
 Labels = NDArray[Any]
 Handles = NDArray[np.uint64]
+Blob = NDArray[np.uint8]
+
+
+def _nothing() -> Blob:
+    return np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +102,14 @@ class Offer:
         rows: one row each.
         labels: one label each, or none at all.
         handles: numbers by which the owner, and nobody else, finds the row again.
+        records: the same rows in the columns that were declared (``tables.records``); empty for bare arrays and hashes.
     """
 
     kind: ClassVar[str] = "offer"
     rows: Matrix
     labels: Labels
     handles: Handles
+    records: Blob = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +144,7 @@ class Delivery:
         labels: its label, or none.
         handle: its handle.
         features: its features as the owner scored them, in lattice steps; none where the curator may see hashes only.
+        records: the row in the columns that were declared; empty for bare arrays and hashes.
     """
 
     kind: ClassVar[str] = "delivery"
@@ -144,6 +152,7 @@ class Delivery:
     labels: Labels
     handle: int
     features: Matrix
+    records: Blob = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +171,7 @@ class Summary:
         absent: places of owners who did not take part.
         flagged: places of owners whose messages were not used.
         reasons: for each of those, why.
+        records: the rows in the columns that were declared; empty for bare arrays and hashes.
     """
 
     kind: ClassVar[str] = "summary"
@@ -176,14 +186,15 @@ class Summary:
     absent: NDArray[np.int64]
     flagged: NDArray[np.int64]
     reasons: Labels
+    records: Blob = field(default_factory=_nothing)
 
 
 Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary
 _BODIES: dict[str, type[Any]] = {
     body.kind: body for body in (Target, TargetRelease, Misfit, Asked, Offer, SummaryRelease, Bid, Delivery, Summary)
 }
-_DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1}
-_DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8"}
+_DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1, Blob: 1}
+_DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8", Blob: "|u1"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +213,12 @@ def encode(message: Message) -> bytes:
     """The bytes of a message; equal messages give equal bytes."""
     scalars: dict[str, Any] = {}
     arrays: list[tuple[str, NDArray[Any]]] = []
-    for field in fields(message.body):
-        value = getattr(message.body, field.name)
-        if field.type in _DIMENSIONS:
-            arrays.append((field.name, _checked_array(field.name, value, field.type)))
+    for one in fields(message.body):
+        value = getattr(message.body, one.name)
+        if one.type in _DIMENSIONS:
+            arrays.append((one.name, _checked_array(one.name, value, one.type)))
         else:
-            scalars[field.name] = _plain_scalar(field, value)
+            scalars[one.name] = _plain_scalar(one, value)
     head = {
         "kind": message.body.kind,
         "run": message.run,
@@ -261,7 +272,7 @@ def _built(head: Any, data: bytes, start: int) -> Message:
     for name in ("run", "sender", "receiver", "terms"):
         checked_name(name, head[name])
     kind = _BODIES[head["kind"]]
-    declared = {field.name: field for field in fields(kind)}
+    declared = {one.name: one for one in fields(kind)}
     values: dict[str, Any] = {}
     if not isinstance(head["arrays"], list) or not isinstance(head["scalars"], dict):
         raise BadMessage("its head has other fields than a message")

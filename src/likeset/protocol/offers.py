@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.strata import Strata, fit_strata
 from likeset.geometry.thinning import thin
-from likeset.geometry.tilt import Tilt
+from likeset.geometry.tilt import Drawing, Tilt
 from likeset.geometry.tilt import fit as fit_tilt
-from likeset.protocol.owner import Records, Scan
+from likeset.protocol.owner import Scan
 from likeset.protocol.terms import RELEASE_SCALE, Terms
+from likeset.tables.scan import DrawnRows, FetchedRows
 
 __all__ = ["OfferKeys", "Weighing", "draw_offer", "weigh"]
 
@@ -50,7 +51,7 @@ class Weighing:
     features: FourierFeatures | None
     tilt: Tilt | None
     strata: Strata | None
-    sample: Records
+    sample: FetchedRows
     sample_weights: NDArray[np.float64]
     misfit: float
 
@@ -59,7 +60,7 @@ class Weighing:
         """Whether all rows weigh the same."""
         return self.strata is None and (self.tilt is None or self.tilt.beta == 0.0)
 
-    def score(self, block: Records, first_row: int) -> NDArray[np.float64]:
+    def score(self, block: FetchedRows, first_row: int) -> NDArray[np.float64]:
         """Log-weights of a block of rows, given the number of its first row."""
         scores = np.zeros(len(block.rows))
         if self.features is not None and self.tilt is not None and self.tilt.beta > 0.0:
@@ -80,9 +81,9 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
         noise: standard deviation of each coordinate of the release.
         keys: of the owner, for this run.
     """
-    numbers = np.sort(scan.sample(_FIT_ROWS, key=keys.fit).row_numbers)
-    sample = scan.fetch(numbers)
-    equal = np.full(len(numbers), 1.0 / len(numbers))
+    (drawn,) = scan.draw(Drawing(_FIT_ROWS, keys.fit))
+    sample = drawn.records.take(np.argsort(drawn.row_numbers))
+    equal = np.full(len(sample.rows), 1.0 / len(sample.rows))
     if release is None:
         return Weighing(None, None, None, sample, equal, 0.0)
     features = terms.kernel.features()
@@ -90,7 +91,7 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
     strata = None
     if terms.label_strata and len(sample.labels):
         strata = fit_strata(hashed, sample.labels, release, noise=noise, coins=np.random.default_rng(keys.fit % 2**63))
-    base = np.zeros(len(numbers)) if strata is None else strata.score(sample.labels)
+    base = np.zeros(len(sample.rows)) if strata is None else strata.score(sample.labels)
     tilt = fit_tilt(
         hashed,
         release,
@@ -107,28 +108,38 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
     return Weighing(features, tilt, strata, sample, weights, float(((mean - release) ** 2).sum()))
 
 
-def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, keys: OfferKeys) -> NDArray[np.int64]:
-    """Numbers of the rows to offer, as many as the terms say or all that there are."""
+def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, keys: OfferKeys) -> DrawnRows:
+    """The rows to offer, as many as the terms say or all that there are; one pass over the owner's rows."""
     count = terms.rows_per_owner
-    if scan.row_count <= count:
-        return scan.sample(count, key=keys.uniform).row_numbers
-    if not terms.thinning:
-        if weighing.is_uniform:
-            return scan.sample(count, key=keys.uniform).row_numbers
-        return scan.top(weighing.score, count, key=keys.tilted).row_numbers
+    all_there_are = scan.row_count <= count
+    if all_there_are or not terms.thinning:
+        if all_there_are or weighing.is_uniform:
+            return scan.draw(Drawing(count, keys.uniform))[0]
+        return scan.draw(Drawing(count, keys.tilted, weighing.score))[0]
     if weighing.is_uniform:
-        candidates = scan.sample((_TILTED_CANDIDATES + _UNIFORM_CANDIDATES) * count, key=keys.uniform).row_numbers
+        (candidates,) = scan.draw(Drawing((_TILTED_CANDIDATES + _UNIFORM_CANDIDATES) * count, keys.uniform))
     else:
-        tilted = scan.top(weighing.score, _TILTED_CANDIDATES * count, key=keys.tilted).row_numbers
-        uniform = scan.sample(_UNIFORM_CANDIDATES * count, key=keys.uniform).row_numbers
-        candidates = np.concatenate([tilted, uniform[~np.isin(uniform, tilted)]])
+        tilted, uniform = scan.draw(
+            Drawing(_TILTED_CANDIDATES * count, keys.tilted, weighing.score),
+            Drawing(_UNIFORM_CANDIDATES * count, keys.uniform),
+        )
+        candidates = _together(tilted, uniform)
     proxies = np.unique(np.linspace(0, len(weighing.sample.rows) - 1, _PROXY_ROWS).astype(np.int64))
     weights = weighing.sample_weights[proxies]
     kept = thin(
-        scan.fetch(candidates).rows,
+        candidates.records.rows,
         weighing.sample.rows[proxies],
         weights / weights.sum(),
         count,
         gamma=terms.kernel.gamma / RELEASE_SCALE,
     )
-    return candidates[kept]
+    return DrawnRows(candidates.row_numbers[kept], candidates.records.take(kept))
+
+
+def _together(first: DrawnRows, second: DrawnRows) -> DrawnRows:
+    """The rows of two draws, those that are in both once."""
+    new = np.flatnonzero(~np.isin(second.row_numbers, first.row_numbers))
+    return DrawnRows(
+        np.concatenate([first.row_numbers, second.row_numbers[new]]),
+        FetchedRows.joined([first.records, second.records.take(new)]),
+    )

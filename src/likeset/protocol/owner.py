@@ -1,38 +1,23 @@
 """An owner's side: its rows behind a port, its keys, its handles."""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.tilt import Draw
+from likeset.geometry.tilt import Drawing
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Offer
 from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
+from likeset.tables import records
+from likeset.tables.scan import DrawnRows, FetchedRows
 
-__all__ = ["Owner", "Records", "RowScore", "Scan"]
-
-
-class Records(Protocol):
-    """Rows as they may leave."""
-
-    @property
-    def rows(self) -> Rows:
-        """What the selection sees of them."""
-
-    @property
-    def labels(self) -> NDArray[Any]:
-        """One label each, or none at all."""
-
-
-RowScore = Callable[[Records, int], NDArray[np.float64]]
-"""Log-weights of a block of rows, given the number of its first row."""
+__all__ = ["Owner", "Scan"]
 
 
 class Scan(Protocol):
@@ -42,16 +27,13 @@ class Scan(Protocol):
     def row_count(self) -> int:
         """How many rows there are."""
 
-    def sample(self, count: int, *, key: int) -> Draw:
-        """Numbers of uniformly drawn rows, all of them if there are fewer; the same for the same key."""
+    def draw(self, *drawings: Drawing) -> list[DrawnRows]:
+        """Several draws in one pass over all rows; each the same for the same key."""
 
-    def top(self, score: RowScore, count: int, *, key: int) -> Draw:
-        """Numbers of rows drawn by their weights in one pass; the same for the same key."""
-
-    def fetch(self, row_numbers: NDArray[np.int64]) -> Records:
+    def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows:
         """The rows of these numbers, in this order."""
 
-    def blocks(self) -> Iterator[tuple[int, Records]]:
+    def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""
 
 
@@ -113,12 +95,19 @@ class Owner(Party):
             self._rows_by_handle[int(handles[place])] = int(number)
         return handles
 
-    def _offer(self, row_numbers: NDArray[np.int64]) -> Offer:
+    def _offer(self, drawn: DrawnRows) -> Offer:
         """Rows as they leave, in an order that tells nothing about how they were found."""
-        handles = self._handles(row_numbers)
+        handles = self._handles(drawn.row_numbers)
         order = np.argsort(handles, kind="stable")
-        numbers, handles = row_numbers[order], handles[order]
-        records = self._scan.fetch(numbers)
-        rows = np.asarray(records.rows, dtype=np.float32)
+        leaving = drawn.records.take(order)
+        rows = np.asarray(leaving.rows, dtype=np.float32)
         self.rows_disclosed += len(rows)
-        return Offer(rows=rows if self._hashes is None else self._hashes(rows), labels=records.labels, handles=handles)
+        if self._hashes is not None:
+            return Offer(rows=self._hashes(rows), labels=leaving.labels, handles=handles[order])
+        packed = b"" if leaving.table is None else records.pack(leaving.table)
+        return Offer(
+            rows=rows,
+            labels=leaving.labels,
+            handles=handles[order],
+            records=np.frombuffer(packed, dtype=np.uint8),
+        )

@@ -17,7 +17,7 @@ from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Event, Release, Simulated, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.curator import Curator, Declared, Held, is_number
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, weigh
 from likeset.protocol.owner import Owner
@@ -75,11 +75,15 @@ class SealedOwner(Owner):
         )
 
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Message:
-        """The offer, charged before it is made and kept so that it can be sent again."""
+        """The offer, charged before it leaves and kept so that it can be sent again.
+
+        The rows are drawn before the charge: the draw follows from the owner's key, so nothing is lost by drawing it
+        again, and rows that turn out to be unusable cost nothing.
+        """
+        drawn = draw_offer(self.terms, self._scan, weighing, keys=self._keys)
 
         def run() -> tuple[bytes, None]:
-            offer = self._offer(draw_offer(self.terms, self._scan, weighing, keys=self._keys))
-            return encode(self._message(CURATOR, message.round, offer)), None
+            return encode(self._message(CURATOR, message.round, self._offer(drawn))), None
 
         data = self._ledger.answer(
             View.curator(self.name),
@@ -91,7 +95,7 @@ class SealedOwner(Owner):
         reply = decode(data)
         if isinstance(reply.body, Offer) and not self._rows_by_handle and len(reply.body.handles):
             # Sent before a restart: the same draw says which rows they were.
-            self._handles(draw_offer(self.terms, self._scan, weighing, keys=self._keys))
+            self._handles(drawn.row_numbers)
             self.rows_disclosed = len(reply.body.rows)
         return reply
 
@@ -99,8 +103,10 @@ class SealedOwner(Owner):
 class SealedCurator(Curator):
     """Passes the release on, takes one offer from each owner asked, and selects exactly."""
 
-    def __init__(self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise) -> None:
-        super().__init__(terms, selection=selection, ledger=ledger, noise=noise)
+    def __init__(
+        self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise, declared: Declared | None = None
+    ) -> None:
+        super().__init__(terms, selection=selection, ledger=ledger, noise=noise, declared=declared)
         self._misfits: dict[str, float] = {}
         self._held: dict[str, Offer] = {}
         self._asking = terms.auction != "everyone"
