@@ -1,0 +1,183 @@
+"""The loop that every engine runs: give a message to its receiver and take the replies, until the summary is there.
+
+How bytes get from one party to another is the transport's business. Whoever cannot answer (its policy, its budget, its
+data, its connection) abstains, and a message of an owner that the curator refuses is as if it had not come.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled, TermsExpired
+from likeset.protocol.curator import Curator
+from likeset.protocol.messages import MOST_BYTES, Message, decode, encode
+from likeset.protocol.terms import Terms
+
+__all__ = ["Progress", "Pump", "Transport", "check_not_expired", "utc_now"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being waited for, how many are done, how many there are)."""
+
+_Parcel = tuple[Message, bytes]
+
+
+class Transport(Protocol):
+    """How the curator reaches the other parties; only bytes of messages go either way."""
+
+    @property
+    def owners(self) -> Collection[str]:
+        """Owners who can be reached; the others will be given up."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the consumer has its summary."""
+
+    def start(self) -> Sequence[bytes]:
+        """What the consumer has to say first."""
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        """An owner's replies to a message; raises a LikesetError where it has none. Called from several threads."""
+
+    def hand_over(self, data: bytes) -> Sequence[bytes]:
+        """The consumer's replies to a message; an error ends the run."""
+
+
+def utc_now() -> datetime:
+    """The time, as terms name it."""
+    return datetime.now(UTC)
+
+
+def check_not_expired(terms: Terms, now: datetime) -> None:
+    """Refuse terms that have ended."""
+    if terms.end is not None and now > terms.end:
+        raise TermsExpired(f"the terms of run {terms.run} ended at {terms.end.isoformat()}; agree on new ones")
+
+
+@dataclass
+class Pump:
+    """Carries the messages of one run.
+
+    Args:
+        curator: of the run.
+        transport: to everybody else.
+        workers: how many owners are asked at once.
+        progress: called as answers come in.
+        cancelled: asked between messages.
+        clock: tells the time, to see whether the terms have ended.
+        most_bytes: no message of another party may be larger.
+
+    Attributes:
+        messages: how many messages travelled.
+        bytes_sent: and how many bytes.
+        failures: owners who could not answer, and why, in the words that reached the curator.
+    """
+
+    curator: Curator
+    transport: Transport
+    workers: int = 2
+    progress: Progress | None = None
+    cancelled: Callable[[], bool] | None = None
+    clock: Callable[[], datetime] = utc_now
+    most_bytes: int = MOST_BYTES
+    messages: int = field(default=0, init=False)
+    bytes_sent: int = field(default=0, init=False)
+    failures: dict[str, str] = field(default_factory=dict, init=False)
+
+    def run(self) -> None:
+        """Deliver messages until the consumer has its summary.
+
+        Raises:
+            TermsExpired: the terms may no longer be used; nothing was released.
+            QuorumMissed: too few owners took part.
+            RunCancelled: ``cancelled`` said so. Running again with the same ledgers resends, and draws nothing anew.
+        """
+        curator, transport = self.curator, self.transport
+        check_not_expired(curator.terms, self.clock())
+        queue = deque(self._arrived(transport.start(), curator.terms.consumer))
+        with ThreadPoolExecutor(max_workers=self.workers) as pool:
+            while not transport.done:
+                if self.cancelled is not None and self.cancelled():
+                    raise RunCancelled(
+                        f"run {curator.terms.run} was cancelled; it can be resumed with the same ledgers"
+                    )
+                if not queue:
+                    # Nobody has anything to say and the curator still waits: those owners will never answer.
+                    for owner in sorted(curator.waiting_for):
+                        queue.extend(self._sent(curator.give_up(owner)))
+                    if not queue:
+                        break
+                    continue
+                batch = _front(queue, transport.owners)
+                if batch:
+                    for (call, _), replies in zip(batch, pool.map(self._answer, batch), strict=True):
+                        queue.extend(self._taken(call.receiver, replies))
+                    continue
+                message, data = queue.popleft()
+                if message.receiver == curator.name:
+                    queue.extend(self._heard_by_curator(message))
+                    self._report()
+                elif message.receiver == curator.terms.consumer:
+                    queue.extend(self._arrived(transport.hand_over(data), curator.terms.consumer))
+        if not transport.done:
+            raise RunCancelled(f"run {curator.terms.run} ended without a summary")
+
+    def _sent(self, messages: Iterable[Message]) -> list[_Parcel]:
+        """Messages of the curator, as bytes and counted."""
+        return self._counted([(message, encode(message)) for message in messages])
+
+    def _arrived(self, replies: Sequence[bytes], sender: str) -> list[_Parcel]:
+        """Messages from bytes, counted; whoever speaks in another's name is not heard."""
+        parcels = [(decode(data, most_bytes=self.most_bytes), data) for data in replies]
+        if any(message.sender != sender for message, _ in parcels):
+            raise IllegalMessage(f"{sender} spoke in another party's name")
+        return self._counted(parcels)
+
+    def _counted(self, parcels: list[_Parcel]) -> list[_Parcel]:
+        self.messages += len(parcels)
+        self.bytes_sent += sum(len(data) for _, data in parcels)
+        return parcels
+
+    def _answer(self, parcel: _Parcel) -> Sequence[bytes] | LikesetError:
+        call, data = parcel
+        try:
+            return self.transport.ask(call.receiver, data)
+        except LikesetError as error:
+            return error
+
+    def _taken(self, owner: str, replies: Sequence[bytes] | LikesetError) -> list[_Parcel]:
+        """An owner's messages, or what the curator says when it is given up."""
+        try:
+            if isinstance(replies, LikesetError):
+                raise replies
+            return self._arrived(replies, owner)
+        except LikesetError as error:
+            # What follows from the first failure explains less.
+            self.failures.setdefault(owner, str(error))
+            return self._sent(self.curator.give_up(owner))
+
+    def _heard_by_curator(self, message: Message) -> list[_Parcel]:
+        """What the curator says to a message; one of an owner that it refuses does not stop the run."""
+        try:
+            replies = self.curator.receive(message)
+        except (BadMessage, IllegalMessage) as error:
+            if message.sender not in self.curator.terms.owners:
+                raise
+            self.failures.setdefault(message.sender, str(error))
+            return []
+        return self._sent(replies)
+
+    def _report(self) -> None:
+        if self.progress is not None:
+            total = len(self.curator.terms.owners)
+            self.progress("owners", total - len(self.curator.waiting_for), total)
+
+
+def _front(queue: deque[_Parcel], owners: Collection[str]) -> list[_Parcel]:
+    """The messages at the front of the queue that go to different owners: they can be answered side by side."""
+    batch: dict[str, _Parcel] = {}
+    while queue and (receiver := queue[0][0].receiver) in owners and receiver not in batch:
+        batch[receiver] = queue.popleft()
+    return list(batch.values())
