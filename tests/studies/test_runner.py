@@ -1,0 +1,193 @@
+"""What runs studies: nothing is computed twice, nothing finished is lost, and no cell takes the others with it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_study import Squares
+
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.studies.contract import SIMULATED, Cell, Line, Options
+from likeset.studies.pages import write_page
+from likeset.studies.runner import State, run_study
+
+
+def runs(folder: Path) -> list[int]:
+    """Which cells were run, once for each time."""
+    return sorted(int(path.name.split("-")[1]) for path in folder.glob("ran-*"))
+
+
+def go(tmp_path: Path, *, seeds: int = 4, workers: int = 0, out: str = "out") -> list[Line]:
+    return run_study(Squares(), Options(data=str(tmp_path), seeds=seeds), out=tmp_path / out, workers=workers)
+
+
+def test_every_cell_leaves_a_line_from_which_it_can_be_repeated(tmp_path: Path) -> None:
+    lines = go(tmp_path)
+    assert [line["square"] for line in lines] == [0, 1, 4, 9]
+    text = (tmp_path / "out" / "cells.jsonl").read_text(encoding="utf-8")
+    documents = [json.loads(one) for one in text.splitlines()]
+    assert [document["settings"] for document in documents] == [{"seed": 0, "number": n} for n in range(4)]
+    assert {document["noise"] for document in documents} == {SIMULATED}
+    assert all(document["version"] and document["date"] and document["seconds"] >= 0 for document in documents)
+    assert str(tmp_path) not in text, "where the data lay is nobody's business"
+    repeated = Cell("squares", documents[3]["settings"], source=str(tmp_path))
+    assert repeated.key == documents[3]["key"]
+    assert Squares().run(repeated) == documents[3]["results"]
+
+
+def test_finished_cells_are_not_run_again_and_more_seeds_add_to_them(tmp_path: Path) -> None:
+    go(tmp_path, seeds=2)
+    assert len(go(tmp_path, seeds=4)) == 4
+    assert len(go(tmp_path, seeds=3)) == 3
+    assert runs(tmp_path) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kept", [1, 30, 10_000])
+def test_a_torn_last_line_is_dropped_and_its_cell_run_again(tmp_path: Path, kept: int) -> None:
+    go(tmp_path)
+    record = tmp_path / "out" / "cells.jsonl"
+    *whole, last = record.read_text(encoding="utf-8").splitlines(keepends=True)
+    record.write_text("".join(whole) + last.rstrip("\n")[:kept], encoding="utf-8")
+    assert [line["square"] for line in go(tmp_path)] == [0, 1, 4, 9]
+    assert runs(tmp_path) == [0, 1, 2, 3, 3]
+    assert len(record.read_text(encoding="utf-8").splitlines()) == 4
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"key": "1"}', "\udcff"])
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, damage: str) -> None:
+    go(tmp_path)
+    record = tmp_path / "out" / "cells.jsonl"
+    lines = record.read_text(encoding="utf-8").splitlines()
+    lines[1] = damage
+    record.write_bytes(("\n".join(lines) + "\n").encode(errors="surrogateescape"))
+    with pytest.raises(BadDocument, match="cells") as caught:
+        go(tmp_path)
+    assert caught.value.line in (2, None)
+    assert "anew" in str(caught.value)
+
+
+def test_a_failed_cell_is_recorded_the_others_go_on_and_it_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "fail-1").touch()
+    (tmp_path / "nan-2").touch()
+    lines = go(tmp_path)
+    assert [line.done for line in lines] == [True, False, False, True]
+    assert lines[1].failure == "ArithmeticError: no square today"
+    assert "JSON" in lines[2].failure
+    (tmp_path / "fail-1").unlink()
+    (tmp_path / "nan-2").unlink()
+    assert [line["square"] for line in go(tmp_path)] == [0, 1, 4, 9]
+    assert runs(tmp_path) == [0, 1, 1, 2, 2, 3]
+
+
+def test_processes_have_one_thread_each_and_one_that_dies_takes_only_its_cell(tmp_path: Path) -> None:
+    (tmp_path / "die-0").touch()
+    before = dict(os.environ)
+    lines = go(tmp_path, workers=1, seeds=3)
+    assert [line.done for line in lines] == [False, True, True]
+    assert "ended" in lines[0].failure
+    assert (tmp_path / "ran-1-0").read_text(encoding="utf-8") == "1"
+    assert dict(os.environ) == before
+    (tmp_path / "die-0").unlink()
+    assert [line["square"] for line in go(tmp_path, workers=2, seeds=3)] == [0, 1, 4]
+    assert runs(tmp_path) == [0, 0, 1, 2]
+
+
+def test_progress_tells_what_was_kept_and_what_is_done(tmp_path: Path) -> None:
+    states: list[State] = []
+    go(tmp_path, seeds=1)
+    run_study(Squares(), Options(data=str(tmp_path), seeds=3), out=tmp_path / "out", workers=0, progress=states.append)
+    assert [(state.total, state.kept, state.finished) for state in states] == [(3, 1, 0), (3, 1, 1), (3, 1, 2)]
+    assert states[0].line is None
+    assert states[2].line is not None
+    assert states[2].line["square"] == 4
+
+
+WAITING = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from slow_study import SlowSquares
+from likeset.studies.contract import Options
+from likeset.studies.runner import run_study
+
+if __name__ == "__main__":
+    run_study(SlowSquares(), Options(data={folder!r}, seeds=4), out=Path({folder!r}) / "out", workers={workers})
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_killed_keeps_finished_cells(tmp_path: Path, how: signal.Signals, workers: int) -> None:
+    """Cells 0 and 1 end at once, 2 and 3 never: the run is killed when the first two are on record."""
+    script = tmp_path / "waiting.py"
+    tests = str(Path(__file__).parent)
+    script.write_text(WAITING.format(tests=tests, folder=str(tmp_path), workers=workers), encoding="utf-8")
+    record = tmp_path / "out" / "cells.jsonl"
+    running = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.DEVNULL)  # noqa: S603 - our own script
+    deadline = time.monotonic() + 60
+    while not (record.exists() and record.read_text(encoding="utf-8").count("\n") == 2):
+        assert time.monotonic() < deadline
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.send_signal(how)
+    assert running.wait(timeout=30) != 0
+    (tmp_path / "quick").touch()
+    before = runs(tmp_path)
+    assert [line["square"] for line in go(tmp_path)] == [0, 1, 4, 9]
+    assert [runs(tmp_path).count(n) - before.count(n) for n in range(4)] == [0, 0, 1, 1]
+
+
+def test_the_page_names_command_date_noise_and_failures(tmp_path: Path) -> None:
+    (tmp_path / "fail-1").touch()
+    lines = go(tmp_path)
+    out = tmp_path / "out"
+    page = write_page(Squares().present(lines, out), lines, out=out, command="likeset study squares")
+    text = page.read_text(encoding="utf-8")
+    assert "imulated noise: not private" in text
+    assert "`likeset study squares`" in text
+    assert lines[0].date[:10] in text
+    assert "| 3 | 9 |" in text
+    assert "(squares.svg)" in text
+    assert "**1 runs failed** and are left out: ArithmeticError: no square today." in text
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"seeds": 0}, "--seeds"),
+        ({"seeds": 10**9}, "--seeds"),
+        ({"sizes": ()}, "--sizes"),
+        ({"sizes": (1,)}, "--sizes"),
+        ({"sizes": (-5, 5)}, "--sizes"),
+        ({"sizes": (5, 5)}, "--sizes"),
+        ({"epsilons": (0.0,)}, "--epsilon"),
+        ({"epsilons": (float("nan"),)}, "--epsilon"),
+        ({"methods": ()}, "--methods"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, object], argument: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Options(**options)  # type: ignore[arg-type]  # what is tested
+    assert caught.value.argument == argument
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgument, match="--out"):
+        run_study(Squares(), Options(data=str(tmp_path)), out=tmp_path / "file", workers=0)
+    with pytest.raises(InvalidArgument, match="--workers"):
+        run_study(Squares(), Options(data=str(tmp_path)), out=tmp_path / "out", workers=-1)
+
+
+def test_equal_cells_are_refused(tmp_path: Path) -> None:
+    class Twice(Squares):
+        def cells(self, options: Options) -> list[Cell]:
+            return [*super().cells(options), *super().cells(options)]
+
+    with pytest.raises(InvalidArgument, match="differ"):
+        run_study(Twice(), Options(data=str(tmp_path)), out=tmp_path / "out", workers=0)
