@@ -16,19 +16,20 @@ PACKAGE = Path(likeset.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"arguments"},
+    {"arguments", "documents"},
     {"geometry"},
     {"privacy"},
     {"mechanisms"},
     {"ledger", "tables", "audit"},
     {"protocol"},
     {"engines"},
-    {"summarizer", "node"},
+    {"market"},
+    {"summarizer", "node", "jobs"},
     {"studies"},
     {"app"},
 ]
 """From the ground up. The parts of one layer do not know each other. ``arguments``, the checks of arguments, lies
-between the exceptions that it raises and the mathematics that calls it."""
+between the exceptions that it raises and the mathematics that calls it; ``documents`` reads the files that people write."""
 
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 

@@ -2,14 +2,25 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from likeset.errors import IllegalMessage
 from likeset.protocol.messages import Body, Message, encode
 from likeset.protocol.terms import Terms
 
-__all__ = ["CURATOR", "Party"]
+__all__ = ["CURATOR", "Party", "Traffic"]
 
 CURATOR = "curator"
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What a party heard and said, each message counted once however often it was repeated."""
+
+    heard_messages: int = 0
+    heard_bytes: int = 0
+    sent_messages: int = 0
+    sent_bytes: int = 0
 
 
 class Party:
@@ -17,11 +28,15 @@ class Party:
 
     An illegal message raises and leaves the state unchanged. A message that came before gets the replies that it got
     before; another message in its place (same sender, round and kind) is refused.
+
+    Attributes:
+        traffic: what it heard and said so far.
     """
 
     def __init__(self, terms: Terms, name: str) -> None:
         self.terms = terms
         self.name = name
+        self.traffic = Traffic()
         self._digest = terms.digest
         self._seen: dict[tuple[str, int, str], tuple[bytes, tuple[Message, ...]]] = {}
 
@@ -33,7 +48,8 @@ class Party:
         """
         self._check_envelope(message)
         place = (message.sender, message.round, message.body.kind)
-        fingerprint = hashlib.sha256(encode(message)).digest()
+        data = encode(message)
+        fingerprint = hashlib.sha256(data).digest()
         if place in self._seen:
             known, replies = self._seen[place]
             if known != fingerprint:
@@ -41,6 +57,10 @@ class Party:
             return replies
         replies = tuple(self._handle(message))
         self._seen[place] = (fingerprint, replies)
+        self.traffic.heard_messages += 1
+        self.traffic.heard_bytes += len(data)
+        self.traffic.sent_messages += len(replies)
+        self.traffic.sent_bytes += sum(len(encode(reply)) for reply in replies)
         return replies
 
     def _handle(self, message: Message) -> Sequence[Message]:
