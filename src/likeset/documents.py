@@ -1,0 +1,342 @@
+"""The files that people write, such as ``schema.yaml``: YAML in, a checked model out, and errors that name the line.
+
+The YAML is the small part that everybody reads alike: only ``true`` and ``false`` are truth values (``no`` is a word,
+and so is ``on``), a date is text, ``0123`` is text, and aliases, tags and double keys are refused.
+"""
+
+import contextlib
+import difflib
+import json
+import os
+import re
+import secrets
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from likeset.errors import BadDocument
+
+__all__ = ["Document", "near_miss", "read", "read_text", "to_yaml", "write", "write_text"]
+
+_MOST_BYTES = 1_000_000
+_MOST_NESTED = 32
+_LARGEST_PLAIN = 1e15
+_STRUCTURES = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
+_FLOAT = re.compile(
+    r"^[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.inf$|^\.nan$"
+)
+_BOOLEAN = re.compile(r"^(?:true|false|True|False)$")
+_NULL = re.compile(r"^(?:~|null|)$")
+
+
+class Document(BaseModel):
+    """Base of what a document or a part of it declares: no unknown fields, no silent conversions, no changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read(path: str | os.PathLike[str], model: type[Model]) -> Model:
+    """The document in a file.
+
+    Raises:
+        BadDocument: with file, line, field and reason.
+    """
+    name = os.fspath(path)
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise BadDocument(name, "there is no such file") from error
+    except IsADirectoryError as error:
+        raise BadDocument(name, "is a directory; name the file in it") from error
+    except OSError as error:
+        raise BadDocument(name, f"cannot be read: {error.strerror}") from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        reason = "is not UTF-8 text; save it as UTF-8"
+        raise BadDocument(name, reason, line=None if b"\0" in content else line) from error
+    return read_text(text, model, name=name)
+
+
+def read_text(text: str, model: type[Model], *, name: str) -> Model:
+    """The document in a text; ``name`` stands for the file in errors."""
+    if len(text) > _MOST_BYTES:
+        raise BadDocument(name, f"is larger than {_MOST_BYTES:,} bytes; such documents are short")
+    root = _compose(text, name)
+    if root is None:
+        raise BadDocument(name, "is empty")
+    content = _plain(root, name, path=())
+    if not isinstance(content, dict):
+        raise BadDocument(name, "must consist of lines such as 'version: 1'", line=_line(root))
+    try:
+        # Through JSON, since pydantic's strict rules for it take a list for a tuple, and 1 for 1.0.
+        return model.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        raise _first_problem(error, model, root, name) from error
+
+
+def to_yaml(content: BaseModel | Mapping[str, Any]) -> str:
+    """YAML for people: fields in their order, lists of words and numbers on one line, defaults left out."""
+    plain = content.model_dump(mode="json", exclude_defaults=True) if isinstance(content, BaseModel) else dict(content)
+    return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def write(path: str | os.PathLike[str], content: BaseModel | Mapping[str, Any]) -> None:
+    """Write a document as YAML: all of it, or nothing."""
+    write_text(path, to_yaml(content))
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text beside its place and move it there: all of it, or nothing."""
+    name, place = os.fspath(path), Path(path)
+    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    try:
+        with draft.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(place)
+    except OSError as error:
+        raise BadDocument(name, f"cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def near_miss(word: str, known: Iterable[str]) -> str:
+    """``; did you mean bounds?`` where a known word is near, or else nothing."""
+    names = list(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if not near:
+        folded = {name.casefold(): name for name in names}
+        near = [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's reader with the rules of YAML 1.2, without aliases, and no deeper than needed."""
+
+    yaml_implicit_resolvers: typing.ClassVar[dict[str, Any]] = {}  # type: ignore[misc,unused-ignore]
+    nesting = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="*aliases are not used here", problem_mark=self.peek_event().start_mark)
+        self.nesting += 1
+        if self.nesting > _MOST_NESTED:
+            raise yaml.MarkedYAMLError(problem="is nested too deeply", problem_mark=self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self.nesting -= 1
+        return node
+
+    def construct_yaml_int(self, node: Any) -> int:
+        return int(self.construct_scalar(node))  # type: ignore[no-untyped-call,unused-ignore]
+
+
+_RESOLVERS = (("bool", _BOOLEAN), ("int", _INTEGER), ("float", _FLOAT), ("null", _NULL))
+for _tag, _pattern in _RESOLVERS:
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, None)
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes whatever this reader or another one would take for something else than text."""
+
+    def represent_list(self, data: Any) -> Any:
+        flat = all(not isinstance(item, list | tuple | dict) for item in data)
+        return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flat)
+
+    def represent_number(self, data: float) -> Any:
+        whole = abs(data) < _LARGEST_PLAIN and data == int(data)
+        return self.represent_int(int(data)) if whole else self.represent_float(data)
+
+
+for _tag, _pattern in _RESOLVERS:
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, None)
+_Dumper.add_representer(float, _Dumper.represent_number)
+_Dumper.add_representer(list, _Dumper.represent_list)
+_Dumper.add_representer(tuple, _Dumper.represent_list)
+
+
+def _compose(text: str, name: str) -> Any:
+    """The tree of nodes, each with its line."""
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or "cannot be read"
+        known = "aliases" in problem or "nested" in problem
+        reason = problem if known else f"is not YAML: {problem}; look at the indentation, quotes and colons there"
+        raise BadDocument(name, reason, line=None if mark is None else mark.line + 1) from error
+    except yaml.YAMLError as error:  # a character that no text has
+        raise BadDocument(name, "is not text: it has characters that YAML does not allow") from error
+
+
+def _plain(node: Any, name: str, *, path: tuple[str, ...]) -> Any:
+    """What a node stands for: dict, list, text, number, truth value or None."""
+    field = ".".join(path)
+    if isinstance(node, yaml.ScalarNode):
+        loader = _Loader("")
+        try:
+            return loader.construct_object(node)  # type: ignore[no-untyped-call,unused-ignore]
+        except (yaml.YAMLError, ValueError) as error:
+            raise BadDocument(name, f"{node.tag} is not used here", line=_line(node), field=field) from error
+        finally:
+            loader.dispose()
+    if node.tag not in _STRUCTURES:
+        raise BadDocument(name, f"{node.tag} is not used here", line=_line(node), field=field)
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, name, path=(*path, str(place))) for place, item in enumerate(node.value)]
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise BadDocument(name, "a field's name must be a word", line=_line(key), field=field)
+        inner = (*path, key.value)
+        if key.value in found:
+            raise BadDocument(name, "is given twice; keep one", line=_line(key), field=".".join(inner))
+        found[key.value] = _plain(value, name, path=inner)
+    return found
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, name: str) -> BadDocument:
+    """The problem that stands first in the file, in words; says how many others there are."""
+    problems = []
+    for found in error.errors(include_url=False):
+        path = _completed(found)
+        line, fields = _locate(root, path, found)
+        problems.append((line, ".".join(fields), _reason(found, model, path)))
+    line, field, reason = min(problems, key=lambda problem: problem[0])
+    others = len({problem[:2] for problem in problems}) - 1
+    if others:
+        reason += f" ({others} more problem{'s' if others > 1 else ''} in this file)"
+    return BadDocument(name, reason, line=line, field=field)
+
+
+def _completed(found: Any) -> tuple[Any, ...]:
+    """Where the problem lies; a wrong tag of a union lies in the field that holds the tag."""
+    path = tuple(found["loc"])
+    if found["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return (*path, str(found["ctx"]["discriminator"]).strip("'"))
+    return path
+
+
+def _locate(root: Any, path: Sequence[Any], found: Any) -> tuple[int, list[str]]:
+    """The line of a problem, and the path to it as the file has it: without pydantic's names for union members."""
+    node, line, fields = root, _line(root), []
+    for place, part in enumerate(path):
+        last = place == len(path) - 1
+        if isinstance(node, yaml.MappingNode):
+            entry = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+            if entry is not None:
+                node, line = entry[1], _line(entry[0])
+                fields.append(str(part))
+            elif last and found["type"] in ("missing", "union_tag_not_found"):
+                fields.append(str(part))
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = _line(node)
+            fields.append(str(part + 1))  # people count from one
+    return line, fields
+
+
+_WORDS = {
+    "missing": "is missing; add it",
+    "union_tag_not_found": "is missing; add it",
+    "string_type": "must be text; put it in quotes",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "list_type": "must be a list, such as [a, b]",
+    "tuple_type": "must be a list, such as [a, b]",
+    "dict_type": "must hold fields of its own",
+    "model_type": "must hold fields of its own",
+    "model_attributes_type": "must hold fields of its own",
+}
+
+
+def _reason(found: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
+    kind, context, given = found["type"], found.get("ctx", {}), found["input"]
+    if kind == "extra_forbidden":
+        known = _fields_at(model, path[:-1])
+        return f"is no field here{near_miss(str(path[-1]), known) or _listed('; there are ', known)}"
+    if kind in ("literal_error", "union_tag_invalid"):
+        choices = re.findall(r"'([^']*)'", str(context.get("expected", context.get("expected_tags", ""))))
+        if path == ("version",):
+            return f"this likeset reads version {context['expected']}, not {given}; take the likeset that wrote it"
+        word = str(context.get("tag", given))
+        return f"must be {_either(choices or [str(context.get('expected'))])}{near_miss(word, choices)}"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind in _WORDS:
+        return _WORDS[kind]
+    return str(found["msg"]).replace("Input should", "must").replace("String should", "must")
+
+
+def _either(choices: Sequence[str]) -> str:
+    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _listed(words: str, known: Sequence[str]) -> str:
+    return f"{words}{', '.join(known)}" if known else ""
+
+
+def _fields_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
+    """The fields that may stand at a place: the way goes through the types that the models declare."""
+    reached: list[Any] = [model]
+    for part in path:
+        inner = [found for kind in reached for found in _step(kind, part)]
+        # No way on: the part is pydantic's name of one member of a union.
+        reached = inner or [kind for kind in reached if _is_model(kind) and _named(kind, str(part))] or reached
+    return [name for kind in reached if _is_model(kind) for name in kind.model_fields]
+
+
+def _step(kind: Any, part: Any) -> list[Any]:
+    if _is_model(kind):
+        return _members(kind.model_fields[part].annotation) if part in kind.model_fields else []
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is dict or (origin is not None and isinstance(origin, type) and issubclass(origin, Mapping)):
+        return _members(inner[1])
+    return _members(inner[0]) if origin in (list, tuple) and isinstance(part, int) and inner else []
+
+
+def _members(annotation: Any) -> list[Any]:
+    """The types in a union, without what is annotated to them."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _members(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        return [found for one in typing.get_args(annotation) for found in _members(one)]
+    return [annotation]
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _named(kind: type[BaseModel], tag: str) -> bool:
+    """Whether a union knows the model by this tag: the one word of a literal field, or its own name."""
+    literals = [field.annotation for field in kind.model_fields.values()]
+    return kind.__name__ == tag or any(
+        typing.get_origin(one) is Literal and tag in typing.get_args(one) for one in literals
+    )
