@@ -8,7 +8,7 @@ import likeset
 from likeset import errors
 from likeset.errors import InvalidArgument, LikesetError
 
-PUBLIC = ["Summarizer", "Terms", "errors", "squared_mmd"]
+PUBLIC = ["Schema", "Summarizer", "Terms", "errors", "squared_mmd"]
 
 SIGNATURES = {
     "likeset.squared_mmd": "(a, b, *, gamma, weights)",

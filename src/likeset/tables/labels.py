@@ -1,0 +1,94 @@
+"""Labels: numbers or text, and the same whether a file holds them typed or as text."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from likeset.tables import cells
+from likeset.tables.cells import Mask, MissingWords
+from likeset.tables.columns import CategoryColumn
+from likeset.tables.scalars import Places
+from likeset.tables.troubles import Trouble
+
+__all__ = ["read_labels"]
+
+Bad = list[tuple[Trouble, str, Mask]]
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MISSING = "has no label; leave such rows out"
+
+
+def read_labels(
+    column: Any, *, kind: str, values: Sequence[Any] | None, missing: MissingWords
+) -> tuple[NDArray[Any], Bad]:
+    """One label for each row, and which rows have none that can be used, with what to say about them.
+
+    Numbers are float64, or int64 if they are whole as declared; categories whose values are not declared are text, in
+    which a whole number has no decimals.
+    """
+    if kind == "number":
+        found, wrong = cells.numbers(column, missing)
+        absent = np.isnan(found) if wrong is None else np.isnan(found) & ~wrong
+        return found, _marked(absent, wrong, "is not a finite number")
+    if values is not None:
+        return _declared(column, values, missing)
+    if kind == "category":
+        column = _canonical(column)
+    texts, absent, wrong = cells.text(column, missing)
+    filled = pc.fill_null(texts, "")
+    longest = max(1, pc.max(pc.utf8_length(filled)).as_py() or 1)
+    # Through distinct texts: each becomes a Python string once.
+    encoded = filled.dictionary_encode()
+    distinct = np.array([*encoded.dictionary.to_pylist(), ""], dtype=f"<U{longest}")
+    labels = distinct[encoded.indices.to_numpy(zero_copy_only=False)]
+    return labels, _marked(absent, wrong, "is not text")
+
+
+def _declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
+    places, found = Places(CategoryColumn(kind="category", values=tuple(values)), missing).find(column)
+    known = np.array(values)
+    if known.dtype.kind == "f" and (known == np.rint(known)).all():
+        known = known.astype(np.int64)
+    words = {
+        Trouble.MISSING: _MISSING,
+        Trouble.UNKNOWN: "is none of the declared values of the label",
+        Trouble.WRONG: "is of another type than the declared values of the label",
+    }
+    return known[places], [(trouble, words[trouble], mask) for trouble, mask in found.items()]
+
+
+def _canonical(column: Any) -> Any:
+    """Whole numbers without decimals, as text; only distinct cells are looked at."""
+    if not cells.is_text(column.type) and not pa.types.is_dictionary(column.type):
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        elif pa.types.is_boolean(column.type):
+            column = pc.cast(column, pa.uint8())
+        try:
+            column = pc.cast(column, pa.string())
+        except pa.ArrowNotImplementedError:
+            return column
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    try:
+        texts = pc.cast(encoded.dictionary, pa.string()).to_pylist()
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return column
+    words = [None if one is None else _whole(one.strip()) for one in texts]
+    return pa.array(words, pa.string()).take(encoded.indices)
+
+
+def _whole(text: str) -> str:
+    if _NUMBER.fullmatch(text) is None:
+        return text
+    number = float(text)
+    return str(int(number)) if abs(number) < 2**53 and number == int(number) else repr(number)
+
+
+def _marked(absent: Mask | None, wrong: Mask | None, complaint: str) -> Bad:
+    spoken = ((Trouble.MISSING, _MISSING, absent), (Trouble.WRONG, complaint, wrong))
+    return [(trouble, text, mask) for trouble, text, mask in spoken if mask is not None and mask.any()]
