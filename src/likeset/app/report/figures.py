@@ -1,0 +1,279 @@
+"""The figures of the report, each as an ``svg`` element; an empty text where there is nothing to draw.
+
+Drawn about as wide as a phone, so that their letters can be read there; wider screens put them side by side.
+"""
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing, inline
+from likeset.app.report.words import count, number, plain
+
+__all__ = ["MOST_LINES", "draw_images", "draw_marginal", "draw_picks", "draw_projection"]
+
+MOST_LINES = len(PALETTE)
+"""As many baselines are drawn; a table has the others."""
+
+_WIDTH, _HEIGHT = 5.2, 3.5
+_MOST_POINTS = 1200
+_MOST_PICKS = 400
+_MOST_VALUES = 6
+_LONGEST_VALUE = 14
+_DECADE = 10.0
+_DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1.5)), (0, (8, 3)), (0, (2, 3)))
+
+
+def draw_picks(history: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping[str, Any]], final: object) -> str:
+    """MMD² against the number of rows picked, with a line for each baseline."""
+    values = _numbers(history, "squared_mmd")
+    if len(values) < 2:
+        return ""
+    lines = [one for one in baselines if _is_number(one.get("squared_mmd"))][:MOST_LINES]
+    levels = [float(one["squared_mmd"]) for one in lines]
+    kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_PICKS)).round().astype(int))
+    with drawing():
+        figure = Figure(figsize=(_WIDTH, _HEIGHT))
+        axes = figure.add_axes((0.125, 0.145, 0.57, 0.82))
+        last = values[-1] if not _is_number(final) else float(final)  # type: ignore[arg-type]
+        axes.plot(kept + 1, np.asarray(values)[kept], color=SUMMARY, linewidth=2.2, solid_capstyle="round")
+        axes.plot([len(values)], [last], "o", color=SUMMARY, markersize=6, clip_on=False, zorder=5)
+        for place, level in enumerate(levels):
+            axes.axhline(level, color=PALETTE[place], linewidth=1.5, linestyle=_DASHES[place], zorder=1)
+        axes.set_xlim(1, len(values))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.set_xlabel("rows picked")
+        axes.set_ylabel("MMD² to the target")
+        _scale(axes, [*values, *levels, last])
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        labels = [(last, "this summary", SUMMARY)]
+        labels += [
+            (level, plain(one.get("name", "")), PALETTE[place])
+            for place, (one, level) in enumerate(zip(lines, levels, strict=True))
+        ]
+        _label_lines(axes, labels)
+        told = "; ".join(f"{name} {number(level)}" for level, name, _ in labels)
+        return inline(
+            figure,
+            name="picks",
+            label=f"MMD² falls from {number(values[0])} after one row to {number(values[-1])} after "
+            f"{len(values)} rows. At the end: {told}.",
+        )
+
+
+def draw_projection(projection: Mapping[str, Any]) -> str:
+    """Target, summary and pool in the two directions in which rows differ most."""
+    target, summary, pool = (_points(projection.get(name)) for name in ("target", "summary", "pool"))
+    if not len(target) or not len(summary):
+        return ""
+    with drawing():
+        figure = Figure(figsize=(_WIDTH, _HEIGHT))
+        axes = figure.add_axes((0.07, 0.1, 0.915, 0.875))
+        axes.scatter(*_thinned(pool), s=9, color=POOL, alpha=0.45, linewidths=0)
+        axes.scatter(*_thinned(target), s=34, facecolors="none", edgecolors=TARGET, linewidths=1.3)
+        axes.scatter(*_thinned(summary), s=26, marker="x", color=SUMMARY, linewidths=1.4)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        explained = [one for one in projection.get("explained") or () if _is_number(one)]
+        axes.set_xlabel(_direction("first", explained[:1]))
+        axes.set_ylabel(_direction("second", explained[1:2]))
+        return inline(
+            figure,
+            name="projection",
+            label=f"{count(len(target), 'target row')} (circles), {count(len(summary), 'summary row')} (crosses) "
+            f"and {count(len(pool), 'offered row')} (dots) in two directions.",
+        )
+
+
+def draw_marginal(marginal: Mapping[str, Any], place: int) -> str:
+    """How one column is distributed in target, summary and pool."""
+    parts = {name: _frequencies(marginal.get(name)) for name in ("pool", "target", "summary")}
+    size = len(parts["target"])
+    if not size or len(parts["summary"]) != size:
+        return ""
+    edges, values = marginal.get("edges"), marginal.get("values")
+    label = f"Distribution of {plain(marginal.get('column', ''))} in target, summary and pool."
+    with drawing():
+        figure = Figure(figsize=(2.75, 1.95))
+        if edges is not None and len(edges) == size + 1:
+            _draw_histogram(figure, [float(edge) for edge in edges], parts)
+        elif values is not None and len(values) == size:
+            _draw_values(figure, [plain(value) for value in values], parts)
+        else:
+            return ""
+        return inline(figure, name=f"column-{place}", label=label)
+
+
+def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> str:
+    """Rows that are small pictures: the target's above, the summary's below."""
+    side = int(images.get("side") or 0)
+    strips = [_strip(images.get(name), side, shown) for name in ("target", "summary")]
+    if any(strip is None for strip in strips):
+        return ""
+    with drawing():
+        figure = Figure(figsize=(_WIDTH, 2.75))
+        for place, (strip, name, colour) in enumerate(
+            zip(strips, ("target", "summary"), (TARGET, SUMMARY), strict=True)
+        ):
+            axes = figure.add_axes((0.01, 0.51 - 0.5 * place, 0.98, 0.41))
+            axes.imshow(strip, cmap="gray_r", interpolation="none", aspect="auto")
+            axes.set_axis_off()
+            axes.set_title(name, loc="left", fontsize=10, color=colour, fontweight="bold", pad=3)
+        return inline(figure, name="images", label="Rows of the target and of the summary as pictures.")
+
+
+def _draw_histogram(figure: Figure, edges: list[float], parts: Mapping[str, list[float]]) -> None:
+    axes = figure.add_axes((0.03, 0.15, 0.94, 0.82))
+    size = len(edges) - 1
+    if len(parts["pool"]) == size:
+        axes.stairs(parts["pool"], edges, fill=True, color=POOL, alpha=0.45, linewidth=0)
+    axes.stairs(parts["target"], edges, color=TARGET, linewidth=2.0)
+    axes.stairs(parts["summary"], edges, color=SUMMARY, linewidth=2.0, linestyle=(0, (3, 1.2)))
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 3)))
+    first, *_, last = axes.get_xticklabels()
+    first.set_horizontalalignment("left")
+    last.set_horizontalalignment("right")
+
+
+def _draw_values(figure: Figure, values: list[str], parts: Mapping[str, list[float]]) -> None:
+    """The most frequent values, one line each: a bar for the pool, a ring for the target, a cross for the summary."""
+    most = sorted(range(len(values)), key=lambda at: -max(part[at] for part in parts.values() if len(part) > at))
+    kept = sorted(most[:_MOST_VALUES])
+    axes = figure.add_axes((0.36, 0.15, 0.61, 0.82))
+    lines = np.arange(len(kept))[::-1]
+    if len(parts["pool"]) == len(values):
+        axes.barh(lines, [parts["pool"][at] for at in kept], height=0.55, color=POOL, alpha=0.45)
+    axes.scatter(
+        [parts["target"][at] for at in kept],
+        lines,
+        s=44,
+        facecolors="none",
+        edgecolors=TARGET,
+        linewidths=1.9,
+        zorder=3,
+    )
+    axes.scatter(
+        [parts["summary"][at] for at in kept], lines, s=34, marker="x", color=SUMMARY, linewidths=1.9, zorder=4
+    )
+    axes.set_yticks(lines, [textwrap.shorten(values[at], _LONGEST_VALUE, placeholder="…") for at in kept])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_color(RULE)
+    axes.set_ylim(-0.6, len(kept) - 0.4)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * float(value):.0f} %"))
+
+
+def _scale(axes: Axes, values: Sequence[float]) -> None:
+    """Powers of ten where the values need them: the end of a run is far below its beginning."""
+    low, high = min(values), max(values)
+    if low > 0 and high / low > _DECADE:
+        axes.set_yscale("log")
+        axes.set_ylim(low / 1.35, high * 1.2)
+        steps = (1,) if high / low > 100 * _DECADE else (1, 3)
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        axes.yaxis.set_major_locator(FixedLocator([step * _DECADE**power for power in powers for step in steps]))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        room = 0.08 * (high - low) or 1.0
+        axes.set_ylim(max(0.0, low - room) if low >= 0 else low - room, high + room)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 1 if value < 1 else 2)))
+
+
+def _label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
+    """Names beside the ends of the lines, moved apart where they would touch, with a hair from line to name."""
+    height = 72.0 * _HEIGHT * axes.get_position().height
+    texts = [
+        "\n".join([*textwrap.wrap(name, 18, max_lines=2, placeholder="…"), number(level)]) for level, name, _ in labels
+    ]
+    sizes = [(11.5 * (words.count("\n") + 1) + 3.0) / height for words in texts]
+    at = [float(axes.transAxes.inverted().transform(axes.transData.transform((1.0, level)))[1]) for level, *_ in labels]
+    order = sorted(range(len(labels)), key=lambda one: at[one])
+    spots = _apart([at[one] for one in order], [sizes[one] for one in order])
+    for spot, one in zip(spots, order, strict=True):
+        colour = labels[one][2]
+        axes.plot([1.015, 1.05], [at[one], spot], color=colour, linewidth=0.9, transform=axes.transAxes, clip_on=False)
+        axes.text(
+            1.065,
+            spot,
+            texts[one],
+            transform=axes.transAxes,
+            va="center",
+            fontsize=9,
+            linespacing=1.15,
+            color=colour,
+            fontweight="bold" if one == 0 else "normal",
+        )
+
+
+def _apart(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Sorted places, moved as little as needed so that labels of these sizes do not touch: up first, then down."""
+    places = list(wanted)
+    gaps = [(one + other) / 2 for one, other in pairwise(sizes)]
+    for _ in range(40):
+        for low, gap in enumerate(gaps):
+            lack = gap - (places[low + 1] - places[low])
+            if lack > 0:
+                places[low] -= lack / 2
+                places[low + 1] += lack / 2
+        below, above = sizes[0] / 2 - 0.12 - places[0], places[-1] + sizes[-1] / 2 - 1.03
+        places[0] += max(0.0, below)
+        places[-1] -= max(0.0, above)
+    return places
+
+
+def _strip(rows: object, side: int, shown: int) -> Any:
+    """So many images, spread over the rows, in two lines of one array with white gaps."""
+    if not side or not isinstance(rows, Sequence) or not rows:
+        return None
+    pictures = np.asarray(rows, dtype=float)
+    if pictures.ndim != 2 or pictures.shape[1] != side * side:
+        return None
+    chosen = pictures[np.linspace(0, len(pictures) - 1, min(shown, len(pictures))).round().astype(int)]
+    across = math.ceil(len(chosen) / 2)
+    sheet = np.zeros((2 * (side + 1), (shown + 1) // 2 * (side + 1)))
+    for place, picture in enumerate(chosen):
+        top, left = place // across * (side + 1), place % across * (side + 1)
+        sheet[top : top + side, left : left + side] = picture.reshape(side, side)
+    return sheet
+
+
+def _direction(which: str, explained: Sequence[float]) -> str:
+    return f"{which} direction" + (f" ({100 * explained[0]:.0f} % of the spread)" if explained else "")
+
+
+def _points(given: object) -> Any:
+    points = np.asarray(given if isinstance(given, Sequence) else [], dtype=float)
+    return points[np.isfinite(points).all(axis=1)] if points.ndim == 2 and points.shape[1] == 2 else np.empty((0, 2))
+
+
+def _thinned(points: Any) -> tuple[Any, Any]:
+    """The coordinates of points at even steps: a page with a million dots serves nobody."""
+    kept = points[:: max(1, math.ceil(len(points) / _MOST_POINTS))]
+    return kept[:, 0], kept[:, 1]
+
+
+def _frequencies(given: object) -> list[float]:
+    return [float(one) if _is_number(one) else 0.0 for one in given] if isinstance(given, Sequence) else []
+
+
+def _numbers(records: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+    return [float(one[key]) for one in records if _is_number(one.get(key))]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

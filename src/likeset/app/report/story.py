@@ -1,0 +1,208 @@
+"""What a run comes to, in sentences: the answer, and who could learn what about whose rows."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from likeset.app.report.words import cost, count, listed, number, odds, plain
+from likeset.errors import InvalidArgument
+
+__all__ = ["Promise", "checked", "closeness", "is_simulated", "owner_names", "promises", "protection"]
+
+_FORMAT = 1
+_ABOUT = 0.05
+_OBSERVERS = {"owners": "Owners, even all together", "curator": "The curator", "consumer": "You, the consumer"}
+_ORDER = list(_OBSERVERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One line of the table of guarantees.
+
+    Attributes:
+        observer: who looks.
+        protected: at whose rows.
+        words: what can be learned.
+        odds: what the epsilon means, or nothing.
+        cost: the numbers.
+        relation: what neighbouring data are.
+        basis: on whose word.
+    """
+
+    observer: str
+    protected: str
+    words: str
+    odds: str
+    cost: str
+    relation: str
+    basis: str
+
+
+def checked(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The result of a run, if it has the form that this report knows."""
+    if not isinstance(result, Mapping) or result.get("format") != _FORMAT:
+        shown = result.get("format") if isinstance(result, Mapping) else type(result).__name__
+        raise InvalidArgument(
+            "result.format", plain(shown)[:40], f"this version reads format {_FORMAT}; use the version that wrote it"
+        )
+    return result
+
+
+def owner_names(result: Mapping[str, Any]) -> list[str]:
+    """Everybody who was invited."""
+    return [str(one.get("name", "")) for one in result.get("owners") or ()]
+
+
+def is_simulated(result: Mapping[str, Any]) -> bool:
+    """Whether the noise could be computed again by anybody who knows the seed."""
+    return result.get("noise") == "simulated"
+
+
+def closeness(result: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """The answer: rows and owners, the target, the number, and how that compares."""
+    selected, size = result.get("rows_selected"), result.get("size")
+    givers = sum(1 for one in result.get("owners") or () if one.get("selected"))
+    rows = count(selected, "row")
+    if isinstance(selected, int) and isinstance(size, int) and selected < size:
+        rows = f"{number(selected)} of the {count(size, 'row')} asked for,"
+    who = f"{rows} from {count(givers, 'owner')}"
+    target = count((result.get("target") or {}).get("rows"), "row")
+    match = "matches" if selected == 1 else "match"
+    return who, f"{match} your {target} with", number(result.get("squared_mmd")), _comparison(result)
+
+
+def _comparison(result: Mapping[str, Any]) -> str:
+    """Against rows of the target's own kind, then against chance; nothing where neither is known."""
+    value = result.get("squared_mmd")
+    fresh, chance = _baseline(result, "fresh"), _baseline(result, "random")
+    if not _is_number(value):
+        return "."
+    words = ""
+    if fresh is not None and fresh > 0:
+        ratio = float(value) / fresh  # type: ignore[arg-type]
+        how = "about as close as" if abs(ratio - 1) <= _ABOUT else "closer than" if ratio < 1 else "not as close as"
+        kind = f"{number(result.get('rows_selected'))} fresh rows of your own kind"
+        words = f": {how} {kind} would be ({number(fresh)})"
+    if chance is not None:
+        words += f"; random rows among those offered would give {number(chance)}"
+    return f"{words}."
+
+
+def _baseline(result: Mapping[str, Any], word: str) -> float | None:
+    for one in result.get("baselines") or ():
+        if str(one.get("name", "")).lower().startswith(word) and _is_number(one.get("squared_mmd")):
+            return float(one["squared_mmd"])
+    return None
+
+
+def protection(result: Mapping[str, Any]) -> str:
+    """What owners learned, in one sentence."""
+    if is_simulated(result):
+        return "The noise was simulated: this run was not private."
+    names = set(owner_names(result))
+    heard = [one for one in result.get("guarantees") or () if _observer(one) == "owners"]
+    about_target = [one for one in heard if one.get("protects") not in names]
+    about_owners = [one for one in heard if one.get("protects") in names]
+    parts = []
+    if about_target:
+        parts.append(f"{_learned(about_target)} about any row of your target")
+    if about_owners:
+        parts.append(f"{_learned(about_owners)} about any row of one another")
+    return f"Owners learned {' and '.join(parts)}." if parts else ""
+
+
+def _learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
+    """The worst of them."""
+    worst = max(guarantees, key=_epsilon)
+    if math.isinf(_epsilon(worst)):
+        return "we cannot say how much"
+    if _epsilon(worst) == 0:
+        return "nothing"
+    claimed = ", by the paper's word," if any(one.get("basis") == "claimed" for one in guarantees) else ""
+    return f"at most {cost(worst)}{claimed}"
+
+
+def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]], *, own: str = "") -> list[Promise]:
+    """Guarantees in words, one line for all owners of whom the same is true.
+
+    Args:
+        result: of the run.
+        guarantees: those to be told.
+        own: set in an owner's report: its name, to be addressed as "you"; the texts then are ours alone.
+    """
+    names = owner_names(result)
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for one in guarantees:
+        of_owner = one.get("protects") in names
+        numbers = (str(one.get("epsilon")), str(one.get("delta")), str(one.get("relation")), str(one.get("basis")))
+        groups.setdefault((_observer(one), str(one.get("observer")), of_owner, *numbers), []).append(one)
+    found = []
+    for key in sorted(groups, key=lambda one: (_ORDER.index(one[0]), one[2])):
+        members, (observer, said, of_owner, *_) = groups[key], key
+        words = {plain(one.get("in_words") or "") for one in members}
+        told = words.pop() if len(words) == 1 and not own else ""
+        found.append(
+            Promise(
+                observer=_observer_words(observer, said, own=own, of_owner=of_owner),
+                protected=_protected_words([str(one.get("protects")) for one in members], names, own=own),
+                words=told or _words(observer, of_owner=of_owner, guarantee=members[0]),
+                odds=odds(members[0]) if observer == "owners" else "",
+                cost=cost(members[0]),
+                relation=str(members[0].get("relation", "")) if cost(members[0]) != "no bound" else "",
+                basis=str(members[0].get("basis", "none")),
+            )
+        )
+    return found
+
+
+def _observer(guarantee: Mapping[str, Any]) -> str:
+    said = str(guarantee.get("observer", "")).removeprefix("the ").strip()
+    return said if said in ("curator", "consumer") else "owners"
+
+
+def _observer_words(observer: str, said: str, *, own: str, of_owner: bool) -> str:
+    if observer == "owners" and said not in ("owners", "any owners", "owner"):
+        return plain(said)
+    if own and observer == "consumer":
+        return "The consumer"
+    if own and observer == "owners":
+        return "The other owners, even all together" if of_owner else "You, and all owners together"
+    return _OBSERVERS[observer]
+
+
+def _protected_words(protects: Sequence[str], names: Sequence[str], *, own: str) -> str:
+    if own:
+        return "your rows" if own in protects else "the target"
+    owners = [one for one in protects if one in names]
+    if not owners:
+        return "your target"
+    return (
+        "every owner's rows" if len(owners) == len(names) > 1 else f"rows of {listed([plain(one) for one in owners])}"
+    )
+
+
+def _words(observer: str, *, of_owner: bool, guarantee: Mapping[str, Any]) -> str:
+    """Where the run says nothing that fits."""
+    if observer == "curator":
+        return "Sees the rows that were offered; is trusted." if of_owner else "Sees the target; is trusted."
+    if observer == "consumer":
+        return "Gets the rows that were selected."
+    bound = _epsilon(guarantee)
+    if bound == 0:
+        return "Nothing: no message to an owner depends on these rows."
+    if math.isinf(bound):
+        return "We cannot say how much."
+    return "A bounded amount about any single row."
+
+
+def _epsilon(guarantee: Mapping[str, Any]) -> float:
+    """With infinity where there is no bound, so that the worst is the largest."""
+    value = guarantee.get("epsilon")
+    if guarantee.get("basis") in ("none", "simulated") or not isinstance(value, int | float):
+        return math.inf
+    return float(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

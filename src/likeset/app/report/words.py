@@ -1,0 +1,174 @@
+"""Numbers, names and guarantees in words that need no training in statistics. Plain text: escaping comes later."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = [
+    "DASH",
+    "GLOSSARY",
+    "TIMES",
+    "amount",
+    "bytes_in_words",
+    "cost",
+    "count",
+    "listed",
+    "number",
+    "odds",
+    "percent",
+    "plain",
+    "setting",
+    "title_of",
+    "trimmed",
+]
+
+DASH, MINUS, TIMES = "\u2013", "\u2212", "\u00d7"
+
+GLOSSARY = (
+    (
+        "MMD²",
+        "How unlike two sets of rows are, all columns together: 0 means alike in all that the kernel can see. "
+        "Smaller is better.",
+    ),
+    (
+        "epsilon (ε)",
+        "How much one row can change what an observer sees. 0: not at all; around 1: strong; above 5: weak.",
+    ),
+    ("delta (δ)", "The small probability with which the promise of epsilon may fail."),
+    (
+        "basis",
+        "On whose word a guarantee rests. Proven: a written proof covers what was done. Claimed: the paper says so. "
+        "None: nobody can say.",
+    ),
+    (
+        "replace-one, add-or-remove",
+        "What one row means in a guarantee: a row replaced by any other, or a row that is there or not.",
+    ),
+)
+"""The words of the report that a reader may not know."""
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
+_KILO = 1000.0
+_WEAK = 5.0
+
+
+def plain(value: object) -> str:
+    """Text without characters that steer a terminal or a browser: controls, and marks that turn the reading order."""
+    return "".join(
+        " " if one in "\n\r\t" else one
+        for one in str(value)
+        if one in "\n\r\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs")
+    )
+
+
+def number(value: object, digits: int = 2) -> str:
+    """With so many digits that matter; powers of ten where decimals would only be zeros; a dash for none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if isinstance(value, int) or (size >= 10**digits and size < _MOST_PLAIN):
+        text = f"{value:,.0f}".replace(",", " ")
+    elif _LEAST_PLAIN <= size < _MOST_PLAIN:
+        places = max(0, digits - 1 - math.floor(math.log10(size)))
+        text = f"{value:.{places}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text and size >= 1 else text
+    else:
+        head, power = f"{value:.{digits - 1}e}".split("e")
+        head = head.rstrip("0").rstrip(".") if "." in head else head
+        raised = f"10{str(int(power)).translate(_SUPERSCRIPTS)}"
+        text = raised if head == "1" else f"{head} {TIMES} {raised}"
+    return text.replace("-", MINUS)
+
+
+def trimmed(value: object) -> str:
+    """A setting that somebody chose: three digits at most, and no zeros behind them."""
+    shown = number(value, 3)
+    return shown.rstrip("0").rstrip(".") if "." in shown and TIMES not in shown else shown
+
+
+def count(value: object, noun: str, plural: str = "") -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
+
+
+def percent(value: object) -> str:
+    """Of a fraction."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return DASH
+    of_hundred = 100 * value
+    return f"{of_hundred:.1f} %" if abs(of_hundred) < 10 and of_hundred != round(of_hundred) else f"{of_hundred:.0f} %"
+
+
+def amount(value: object) -> str:
+    """Money, in whatever unit the price is in."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return DASH
+    return "0" if value == 0 else f"{value:,.2f}".replace(",", " ")
+
+
+def bytes_in_words(value: object) -> str:
+    """``1.2 kB``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return DASH
+    for unit in ("bytes", "kB", "MB"):
+        if value < _KILO:
+            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
+        value /= _KILO
+    return f"{value:.1f} GB"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """``a, b and c``; beyond ``most`` names, how many more."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def title_of(key: str) -> str:
+    """``offer_factor`` as a reader would write it."""
+    return re.sub(r"[_\s]+", " ", plain(key)).strip()
+
+
+def setting(value: object) -> str:
+    """A term's value as text."""
+    match value:
+        case None | "":
+            return DASH
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            return trimmed(value)
+        case Mapping():
+            return ", ".join(f"{title_of(str(key))} {setting(inner)}" for key, inner in value.items()) or DASH
+        case list() | tuple():
+            return ", ".join(setting(inner) for inner in value) or "none"
+        case _:
+            return plain(value)
+
+
+def cost(guarantee: Mapping[str, Any]) -> str:
+    """The numbers of a guarantee."""
+    epsilon, delta = guarantee.get("epsilon"), guarantee.get("delta")
+    if guarantee.get("basis") == "none" or not isinstance(epsilon, int | float) or math.isinf(epsilon):
+        return "no bound"
+    if epsilon == 0:
+        return "ε = 0"
+    return f"ε = {trimmed(epsilon)}" + (f", δ = {number(delta)}" if delta else "")
+
+
+def odds(guarantee: Mapping[str, Any]) -> str:
+    """What an epsilon means for somebody who guesses at one row; empty where there is nothing to explain."""
+    epsilon, delta = guarantee.get("epsilon"), guarantee.get("delta")
+    if guarantee.get("basis") != "proven" or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
+        return ""
+    weak = " That is a weak promise." if epsilon > _WEAK else ""
+    chance = f", but for a probability of about {number(delta)}" if delta else ""
+    factor = number(math.exp(min(epsilon, 700.0)))
+    return f"Whoever guesses at a single row can improve the odds at most {factor}-fold{chance}.{weak}"

@@ -1,0 +1,191 @@
+"""A finished run, as ``result.json`` and ``pictures.json`` tell it, without running anything."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+OWNERS = ("north-clinic", "south-hospital", "east-insurer", "west-registry", "island-practice")
+COLUMNS = ("age", "resting blood pressure", "cholesterol", "sex", "chest pain", "fasting sugar", "max heart rate")
+RELATION = "replace-one"
+
+
+def sample_result(
+    owners: Sequence[str] = OWNERS, columns: Sequence[str] = COLUMNS, *, size: int = 100
+) -> dict[str, Any]:
+    """A run with secret noise in which all went well."""
+    coins = np.random.default_rng(5)
+    shares = [0.41, 0.27, 0.2, 0.12, 0.0][: len(owners)]
+    picked = [41, 27, 20, 12, 0][: len(owners)]
+    curve = 0.00419 * (size / np.arange(1, size + 1)) ** 1.05
+    return {
+        "format": 1,
+        "run": "heart-2031",
+        "created": "2031-01-31T09:26:53+00:00",
+        "version": "0.5.0",
+        "private": True,
+        "noise": "secret",
+        "seed": None,
+        "protocol": "sealed",
+        "size": size,
+        "rows_selected": size,
+        "squared_mmd": 0.00419,
+        "gamma": 0.1043,
+        "baselines": [
+            baseline("fresh rows of the target", 0.00514, "what 100 more rows of your own kind would give"),
+            baseline("random rows among those offered", 0.0213, "the same offers, picked by chance"),
+            baseline("the same number from each owner", 0.0587, "at random, from everything that owners hold"),
+        ],
+        "accuracy": None,
+        "access_ratio": 6.29,
+        "rows_seen": 1000,
+        "target": {"name": "target.csv", "rows": 70},
+        "guarantees": guarantees(owners),
+        "owners": [
+            {
+                "name": name,
+                "table": f"{name}.csv",
+                "rows": 303 + 97 * place,
+                "disclosed": 200,
+                "selected": picked[place],
+                "share": shares[place],
+                "shapley": [0.37, 0.29, 0.21, 0.12, 0.01][place],
+                "payment": 100.0,
+                "heard_bytes": 1240,
+                "sent_bytes": 52311 + 17 * place,
+                "messages": 2,
+                "problem": None,
+            }
+            for place, name in enumerate(owners)
+        ],
+        "history": [
+            {"owner": owners[int(coins.integers(len(owners)))], "gain": 0.01, "squared_mmd": float(value)}
+            for value in curve
+        ],
+        "seconds": {"reading": 0.8, "running": 2.4, "total": 3.41},
+        "warnings": [],
+        "terms": {
+            "digest": "9f3c0a51" * 8,
+            "summary": {
+                "consumer": "consumer",
+                "purpose": "a matched training set",
+                "owners": list(owners),
+                "protocol": "sealed",
+                "size": size,
+                "target_size": 70,
+                "offer_factor": 10.0,
+                "offers": "tilted",
+                "rows_per_owner": 200,
+                "target_budget": {"epsilon": 1.0, "delta": 1e-5},
+                "owner_budget": {"epsilon": 0.0, "delta": 0.0},
+                "relation": RELATION,
+                "auction": "everyone",
+                "price_per_row": 0.5,
+            },
+        },
+        "schema": {
+            "digest": "04be71d2" * 8,
+            "columns": [
+                {"name": name, "kind": "numeric", "unit": "years" if name == "age" else "", "from_data": False}
+                for name in columns
+            ],
+        },
+        "schema_digest": "04be71d2" * 8,
+    }
+
+
+def baseline(name: str, squared_mmd: float, meaning: str, accuracy: float | None = None) -> dict[str, Any]:
+    """What else could be had."""
+    return {"name": name, "squared_mmd": squared_mmd, "meaning": meaning, "accuracy": accuracy}
+
+
+def guarantee(observer: str, protects: str, epsilon: float | None, basis: str, in_words: str) -> dict[str, Any]:
+    """One view's."""
+    return {
+        "observer": observer,
+        "protects": protects,
+        "epsilon": epsilon,
+        "delta": 0.0 if epsilon == 0.0 else 1e-5,
+        "relation": RELATION,
+        "basis": basis,
+        "in_words": in_words,
+    }
+
+
+def guarantees(owners: Sequence[str]) -> list[dict[str, Any]]:
+    """Of the sealed protocol where everyone is asked."""
+    found = [
+        guarantee(
+            "any owners", "consumer", 1.0, "proven", "Hear one noisy mean of the target's features, nothing else."
+        ),
+        guarantee("curator", "consumer", None, "none", "Sees the target's rows in the clear."),
+    ]
+    for name in owners:
+        found.append(guarantee("any owners", name, 0.0, "proven", f"Hear nothing that depends on {name}'s rows."))
+        found.append(guarantee("curator", name, None, "none", f"Sees up to 200 rows of {name} in the clear."))
+        found.append(guarantee("consumer", name, None, "none", f"Gets the rows of {name} that were selected."))
+    return found
+
+
+def sample_pictures(columns: Sequence[str] = COLUMNS, *, images: bool = False) -> dict[str, Any]:
+    """Two clusters; the target is one of them and the summary finds it."""
+    coins = np.random.default_rng(8)
+    near, far = coins.normal((1.6, 0.4), (0.9, 0.7), (70, 2)), coins.normal((-1.4, -0.2), (1.3, 1.1), (620, 2))
+    pool = np.concatenate([far, coins.normal((1.2, 0.4), (1.2, 0.9), (380, 2))])
+    summary = coins.normal((1.6, 0.4), (0.85, 0.7), (100, 2))
+    return {
+        "projection": {
+            "target": near.tolist(),
+            "summary": summary.tolist(),
+            "pool": pool.tolist(),
+            "explained": [0.312, 0.184],
+        },
+        "marginals": [
+            _values(name, place, coins) if name in ("sex", "chest pain") else _histogram(name, place, coins)
+            for place, name in enumerate(columns)
+        ],
+        "images": _images(coins) if images else None,
+    }
+
+
+def _histogram(name: str, place: int, coins: np.random.Generator) -> dict[str, Any]:
+    edges = np.linspace(20.0, 80.0, 13)
+    parts = {
+        "target": coins.normal(60, 8, 70),
+        "summary": coins.normal(59.5, 8.5, 100),
+        "pool": coins.normal(46, 10, 1000),
+    }
+    return {
+        "column": name,
+        "kind": "numeric",
+        "edges": edges.tolist(),
+        "values": None,
+        **{part: _shares(np.histogram(rows, edges)[0]) for part, rows in parts.items()},
+        "difference_before": 0.6 - 0.07 * place,
+        "difference_after": 0.08 - 0.01 * place,
+    }
+
+
+def _values(name: str, place: int, coins: np.random.Generator) -> dict[str, Any]:
+    values = ["female", "male"] if name == "sex" else ["typical angina", "atypical angina", "other pain", "none"]
+    weights = {"target": 3.0, "summary": 2.8, "pool": 0.9}
+    parts = {part: _shares(scale ** np.arange(len(values)) + coins.random()) for part, scale in weights.items()}
+    before, after = 0.5 - 0.06 * place, 0.03
+    return {
+        "column": name,
+        "kind": "category",
+        "edges": None,
+        "values": values,
+        **parts,
+        "difference_before": before,
+        "difference_after": after,
+    }
+
+
+def _shares(counts: NDArray[Any]) -> list[float]:
+    return [float(one) for one in counts / counts.sum()]
+
+
+def _images(coins: np.random.Generator) -> dict[str, Any]:
+    return {"target": coins.random((30, 64)).tolist(), "summary": coins.random((40, 64)).tolist(), "side": 8}
