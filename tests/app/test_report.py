@@ -77,7 +77,9 @@ def test_the_comparison_goes_both_ways(fresh: float, words: str) -> None:
 
 def test_the_worst_guarantee_is_the_one_in_the_headline() -> None:
     result = sample_result()
+    assert "No owner saw another owner" in render(result, {})
     result["guarantees"].append(guarantee("any owners", OWNERS[2], 0.7, "proven", ""))
+    assert "No owner saw another owner" not in render(result, {})
     assert "at most ε = 0.7, δ = 10⁻⁵ about any row of one another" in headline(render(result, {}))
     result["guarantees"].append(guarantee("any owners", OWNERS[3], None, "none", ""))
     assert "we cannot say how much about any row of one another" in headline(render(result, {}))
@@ -289,3 +291,4 @@ def test_other_words() -> None:
     )
     assert odds(guarantee("any owners", "c", 1.0, "claimed", "")) == ""
     assert cost(guarantee("any owners", "c", None, "none", "")) == "no bound"
+    assert cost(guarantee("any owners", "c", 1.0, "simulated", "")) == "no bound"

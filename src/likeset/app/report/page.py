@@ -19,7 +19,7 @@ from likeset.app.report.markup import (
     table,
     text,
 )
-from likeset.app.report.story import checked, closeness, is_simulated, promises, protection
+from likeset.app.report.story import checked, closeness, is_simulated, owners_learn_nothing, promises, protection
 from likeset.app.report.words import (
     DASH,
     TIMES,
@@ -303,7 +303,12 @@ def _premises(result: Mapping[str, Any]) -> str:
         "What left each owner's premises",
         table(columns, rows, caption="What each owner sent and heard"),
         _left_out(len(owners)),
-        lead="Rows went to the curator only. No owner saw another owner's rows, counts or results.",
+        lead="Rows went to the curator only. "
+        + (
+            "No owner saw another owner's rows, counts or results."
+            if owners_learn_nothing(result)
+            else "What owners heard says something about others' rows: how much stands above."
+        ),
         anchor="premises",
     )
 

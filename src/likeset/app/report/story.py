@@ -8,7 +8,16 @@ from typing import Any
 from likeset.app.report.words import cost, count, listed, number, odds, plain
 from likeset.errors import InvalidArgument
 
-__all__ = ["Promise", "checked", "closeness", "is_simulated", "owner_names", "promises", "protection"]
+__all__ = [
+    "Promise",
+    "checked",
+    "closeness",
+    "is_simulated",
+    "owner_names",
+    "owners_learn_nothing",
+    "promises",
+    "protection",
+]
 
 _FORMAT = 1
 _ABOUT = 0.05
@@ -110,6 +119,15 @@ def protection(result: Mapping[str, Any]) -> str:
     if about_owners:
         parts.append(f"{_learned(about_owners)} about any row of one another")
     return f"Owners learned {' and '.join(parts)}." if parts else ""
+
+
+def owners_learn_nothing(result: Mapping[str, Any]) -> bool:
+    """Whether nothing that an owner heard depends on another's rows."""
+    names = set(owner_names(result))
+    told = [
+        one for one in result.get("guarantees") or () if _observer(one) == "owners" and one.get("protects") in names
+    ]
+    return bool(told) and all(_epsilon(one) == 0 for one in told)
 
 
 def _learned(guarantees: Sequence[Mapping[str, Any]]) -> str:

@@ -156,7 +156,7 @@ def setting(value: object) -> str:
 def cost(guarantee: Mapping[str, Any]) -> str:
     """The numbers of a guarantee."""
     epsilon, delta = guarantee.get("epsilon"), guarantee.get("delta")
-    if guarantee.get("basis") == "none" or not isinstance(epsilon, int | float) or math.isinf(epsilon):
+    if guarantee.get("basis") in ("none", "simulated") or not isinstance(epsilon, int | float) or math.isinf(epsilon):
         return "no bound"
     if epsilon == 0:
         return "ε = 0"
