@@ -131,11 +131,12 @@ class _Loader(yaml.SafeLoader):
     nesting = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="*aliases are not used here", problem_mark=self.peek_event().start_mark)
+            raise yaml.MarkedYAMLError(problem="*aliases are not used here", problem_mark=mark)
         self.nesting += 1
         if self.nesting > _MOST_NESTED:
-            raise yaml.MarkedYAMLError(problem="is nested too deeply", problem_mark=self.peek_event().start_mark)
+            raise yaml.MarkedYAMLError(problem="is nested too deeply", problem_mark=mark)
         node = super().compose_node(parent, index)
         self.nesting -= 1
         return node

@@ -33,8 +33,8 @@ def read_labels(
     """
     if kind == "number":
         found, wrong = cells.numbers(column, missing)
-        absent = np.isnan(found) if wrong is None else np.isnan(found) & ~wrong
-        return found, _marked(absent, wrong, "is not a finite number")
+        gone = np.isnan(found) if wrong is None else np.isnan(found) & ~wrong
+        return found, _marked(gone, wrong, "is not a finite number")
     if values is not None:
         return _declared(column, values, missing)
     if kind == "category":

@@ -67,7 +67,8 @@ def _hashes(signs: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[n
     powers = np.concatenate([np.ones(1, np.uint64), np.cumprod(np.full(len(signs), _BASE, dtype=np.uint64))])
     inverses = np.concatenate([np.ones(1, np.uint64), np.cumprod(np.full(len(signs), _INVERSE, dtype=np.uint64))])
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((signs.astype(np.uint64) + 1) * powers[:-1])])
-    return (sums[ends] - sums[starts]) * inverses[starts]
+    hashes: NDArray[np.uint64] = (sums[ends] - sums[starts]) * inverses[starts]
+    return hashes
 
 
 def _places(hashes: NDArray[np.uint64], width: int) -> NDArray[np.int64]:

@@ -299,8 +299,8 @@ class Schema:
         column = self.column_of(block, label.column, table=table)
         return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)
 
-    def column_of(self, block: "pa.Table | pa.RecordBatch", name: str, *, table: str) -> Any:
-        """A column by its name, in one piece."""
+    def column_of(self, block: Any, name: str, *, table: str) -> Any:
+        """A column of a table by its name, in one piece; or an error that says which name is near."""
         places = block.schema.get_all_field_indices(name)
         if len(places) == 1:
             return plain_array(block.column(places[0]))

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from likeset.app.cli import account, audit, demo, ledger
+from likeset.app.cli import account, audit, demo, ledger, schema, study
 from likeset.app.cli.screen import complain
 from likeset.errors import LikesetError
 
@@ -24,7 +24,9 @@ app = typer.Typer(
 app.command(name="demo")(demo.demo)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
+app.command(name="study")(study.study)
 app.add_typer(ledger.ledger)
+app.add_typer(schema.schema)
 
 
 def main() -> None:

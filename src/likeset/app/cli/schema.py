@@ -1,0 +1,221 @@
+"""``likeset schema``: which columns are compared, and whether files fit."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from likeset.app.cli.screen import JsonFlag, show_json, stdout
+
+if TYPE_CHECKING:
+    from likeset.tables.checks import ColumnCount, Inspection
+    from likeset.tables.schema import Schema
+
+__all__ = ["schema"]
+
+schema = typer.Typer(
+    name="schema",
+    help="Declared columns: draft a schema, look at it, check files against it.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help="CSV, Parquet, Arrow or another source.", show_default=False)
+]
+
+
+@schema.command()
+def draft(
+    files: Files,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Write it there; printed if not given.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    ids: Annotated[str | None, typer.Option("--id", help="The column that says whose row it is.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Propose a schema from the types in files.
+
+    Every bound or value that came from data is marked: put public knowledge in its place, for it tells something
+    about the data. Nothing is overwritten.
+
+    Example: [bold]likeset schema draft hospital.csv --label disease --out schema.yaml[/]
+    """
+    from likeset import documents
+    from likeset.errors import BadDocument
+    from likeset.tables.draft import draft as propose
+    from likeset.tables.schema import Schema
+    from likeset.tables.sources import open_source
+
+    if out is not None and out.exists():
+        raise BadDocument(str(out), "is there already; name another file or remove it")
+    text = propose([open_source(file) for file in files], label=label, ids=ids)
+    made = Schema.from_text(text, name="draft")
+    if out is not None:
+        documents.write_text(out, text)
+    if as_json:
+        where = None if out is None else str(out)
+        show_json({"out": where, "schema": text, "from_data": list(made.from_data), "columns": list(made.columns)})
+    elif out is None:
+        typer.echo(text, nl=False)
+    else:
+        stdout.print(f"{len(made.columns)} columns written to [bold]{escape(str(out))}[/]", soft_wrap=True)
+        _warn_of_data(made)
+
+
+@schema.command()
+def show(
+    path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.", show_default=False)],
+    *,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a schema makes of a row: what one unit of each column is, features, digest.
+
+    Example: [bold]likeset schema show schema.yaml[/]
+    """
+    from likeset.tables.schema import Schema
+
+    loaded = Schema.load(path)
+    if as_json:
+        show_json(_document(loaded, path))
+        return
+    stdout.print(f"[bold]Schema[/] {escape(str(path))}  [dim]digest {loaded.digest}[/]", soft_wrap=True)
+    table = Table(title="Columns", title_style="bold", title_justify="left")
+    for name in ("column", "kind", "one unit is"):
+        table.add_column(name, overflow="fold")
+    for name in ("weight", "features"):
+        table.add_column(name, justify="right")
+    for one in loaded.describe():
+        table.add_row(escape(one.name), one.kind, escape(one.unit), f"{one.weight:g}", str(one.features))
+    stdout.print(table)
+    words = [f"{loaded.width} features"]
+    if loaded.label_column is not None:
+        matched = loaded.label_column in loaded.columns
+        words.append(f"label {loaded.label_column!r} ({'also matched' if matched else 'not used for matching'})")
+    if loaded.id_column is not None:
+        words.append(f"id {loaded.id_column!r} with at most {loaded.rows_per_unit} rows")
+    stdout.print(escape("; ".join(words)), soft_wrap=True)
+    _warn_of_data(loaded)
+
+
+@schema.command()
+def check(
+    files: Files,
+    *,
+    path: Annotated[Path, typer.Option("--schema", help="The schema file.", show_default=False)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Check files against a schema, column by column. Exit code 1 if some rows cannot be used.
+
+    Counts what is missing, out of range, unknown or of the wrong type, and names the first places; never a value.
+
+    Example: [bold]likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet[/]
+    """
+    from likeset.tables.schema import Schema
+    from likeset.tables.sources import open_source
+
+    loaded = Schema.load(path)
+    inspections: dict[str, Inspection] = {}
+    for file in files:
+        source = open_source(file)
+        inspection = inspections[source.name] = loaded.inspection()
+        there = set(source.schema.names)
+        missing = [name for name in loaded.needed_columns if name not in there]
+        if missing:
+            loaded.column_of(source, missing[0], table=source.name)
+        for block in source.blocks(loaded.needed_columns):
+            inspection.add(block.table, table=source.name, locate=block.locate)
+    ok = all(one.ok for one in inspections.values())
+    if as_json:
+        found = [_inspected(name, one) for name, one in inspections.items()]
+        show_json({"ok": ok, "digest": loaded.digest, "from_data": list(loaded.from_data), "files": found})
+    else:
+        for name, one in inspections.items():
+            _show_inspection(name, one)
+        _warn_of_data(loaded)
+        stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _show_inspection(name: str, inspection: "Inspection") -> None:
+    from likeset.tables.troubles import Trouble
+
+    table = Table(
+        title=f"{escape(name)}: {inspection.rows} rows", title_style="bold", title_justify="left", caption_style="dim"
+    )
+    table.add_column("column", overflow="fold")
+    table.add_column("kind")
+    for trouble in Trouble:
+        table.add_column(str(trouble), justify="right")
+    table.add_column("first at", overflow="fold")
+    for column in inspection.columns:
+        counts = [_count(column, trouble) for trouble in Trouble]
+        table.add_row(escape(column.name), column.kind, *counts, escape(_places(column)))
+    stdout.print(table)
+    for column in inspection.columns:
+        for trouble, complaint in column.complaints.items():
+            stdout.print(f"[red]{escape(column.name)}[/] {trouble}: {escape(complaint)}", soft_wrap=True)
+    ids = inspection.id_count()
+    if ids is not None:
+        line = f"{ids.ids} ids, at most {ids.most_rows} rows each; {ids.over} with more than declared"
+        stdout.print(f"{line}; {ids.missing} rows without an id" if ids.missing else line, soft_wrap=True)
+
+
+def _count(column: "ColumnCount", trouble: Any) -> str:
+    count = column.counts[trouble]
+    if not count:
+        return "[dim]0[/]"
+    return f"[bold red]{count}[/]" if trouble in column.complaints else str(count)
+
+
+def _places(column: "ColumnCount") -> str:
+    """The first places of what is not allowed."""
+    found = [", ".join(column.first[trouble]) for trouble in column.complaints]
+    return "; ".join(found)
+
+
+def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
+    ids = inspection.id_count()
+    return {
+        "file": name,
+        "ok": inspection.ok,
+        "rows": inspection.rows,
+        "ids": None if ids is None else vars(ids),
+        "columns": [
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "ok": column.ok,
+                "counts": {str(trouble): count for trouble, count in column.counts.items()},
+                "first": {str(trouble): places for trouble, places in column.first.items()},
+                "complaints": {str(trouble): text for trouble, text in column.complaints.items()},
+            }
+            for column in inspection.columns
+        ],
+    }
+
+
+def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "digest": loaded.digest,
+        "width": loaded.width,
+        "columns": [vars(one) for one in loaded.describe()],
+        "features": list(loaded.feature_names),
+        "label": loaded.label_column,
+        "id": loaded.id_column,
+        "rows_per_unit": loaded.rows_per_unit,
+        "from_data": list(loaded.from_data),
+    }
+
+
+def _warn_of_data(loaded: "Schema") -> None:
+    if loaded.from_data:
+        names = ", ".join(loaded.from_data)
+        stdout.print(
+            f"[yellow]warning:[/] from data: {escape(names)}; replace bounds and values by public knowledge",
+            soft_wrap=True,
+        )
