@@ -1,7 +1,7 @@
 """A data market to experiment on: owners with different distributions, a small target, and a held-out test set."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,25 @@ _HELD_OUT = 140  # images of the target's digits that no owner has: half are the
 
 @dataclass(frozen=True)
 class Market:
-    """Owners' rows and labels by name, the target (its labels are known to the experimenter only) and test rows."""
+    """Owners' rows and labels by name, the target (its labels are known to the experimenter only) and test rows.
+
+    Attributes:
+        owners: each owner's rows.
+        labels: their labels.
+        target: rows to match.
+        test: rows like the target's that nobody has.
+        test_labels: their labels.
+        public: rows that anybody may see, in nobody's set: they start the summary of the paper's protocol.
+        more_labels: where rows have several labels: of the pool's rows and of the test rows, by name.
+    """
 
     owners: Mapping[str, Rows]
     labels: Mapping[str, NDArray[np.int64]]
     target: Rows
     test: Rows
     test_labels: NDArray[np.int64]
+    public: Rows | None = None
+    more_labels: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
 
     @property
     def pool(self) -> Rows:

@@ -9,7 +9,10 @@ from likeset.studies.contract import Study
 
 __all__ = ["STUDIES", "all_studies", "find_study"]
 
-STUDIES: dict[str, str] = {}
+STUDIES = {
+    "digits": "likeset.studies.digits",
+    "mnist": "likeset.studies.mnist",
+}
 """Module of each study, in the order in which they are listed."""
 
 
