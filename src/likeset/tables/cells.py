@@ -20,6 +20,7 @@ __all__ = ["Mask", "MissingWords", "days", "lists", "numbers", "on_distinct", "p
 Mask = NDArray[np.bool_]
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NAN = r"^[+-]?[nN][aA][nN](\(.*\))?$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])"
 _EPOCH = date(1970, 1, 1).toordinal()
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -86,16 +87,20 @@ def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mas
 
 
 def _parsed_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]:
-    try:
-        return pc.cast(cells, pa.float64()), None
-    except pa.ArrowInvalid:
-        cells = _without_missing(_trimmed(cells), missing)
-    try:
-        return pc.cast(cells, pa.float64()), None
-    except pa.ArrowInvalid:
-        good = pc.match_substring_regex(cells, _NUMBER)
-        wrong = _mask(pc.invert(good))
-        return pc.cast(pc.if_else(good, cells, pa.scalar(None, cells.type)), pa.float64()), wrong
+    """First as they are, then without the words for missing, then without blanks: most columns need one step."""
+    if pa.types.is_string_view(cells.type):
+        cells = pc.cast(cells, pa.string())
+    for prepared in (lambda: cells, lambda: _without_missing(cells, missing)):
+        try:
+            return pc.cast(prepared(), pa.float64()), None
+        except pa.ArrowInvalid:
+            continue
+    cells = _without_missing(_trimmed(cells), missing)
+    good = pc.match_substring_regex(cells, _NUMBER)
+    parsed = pc.cast(pc.if_else(good, cells, pa.scalar(None, cells.type)), pa.float64())
+    # Arrow reads nan as a number that is none, and a block must not be read otherwise for another cell in it.
+    nan = pc.match_substring_regex(cells, _NAN)
+    return parsed, _mask(pc.and_(pc.invert(good), pc.invert(nan)))
 
 
 def words(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
@@ -236,8 +241,15 @@ def _trimmed(cells: Any) -> Any:
 
 
 def _without_missing(cells: Any, missing: MissingWords) -> Any:
+    """Null in place of the words that mean missing; shares the text, and so copies none."""
+    if not len(cells):
+        return cells
     absent = pc.is_in(cells, value_set=pc.cast(missing.words, cells.type))
-    return pc.if_else(absent, pa.scalar(None, cells.type), cells)
+    valid = pc.and_(pc.is_valid(cells), pc.invert(absent))
+    _, offsets, content = cells.buffers()
+    size = 8 if pa.types.is_large_string(cells.type) else 4
+    buffers = [pa.concat_arrays([valid]).buffers()[1], offsets.slice(cells.offset * size), content]
+    return pa.Array.from_buffers(cells.type, len(cells), buffers)
 
 
 def _with_nan(cells: Any) -> NDArray[np.float64]:

@@ -215,7 +215,4 @@ def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
 def _warn_of_data(loaded: "Schema") -> None:
     if loaded.from_data:
         names = ", ".join(loaded.from_data)
-        stdout.print(
-            f"[yellow]warning:[/] from data: {escape(names)}; replace bounds and values by public knowledge",
-            soft_wrap=True,
-        )
+        stdout.print(f"[yellow]warning:[/] replace what came from data, in: {escape(names)}", soft_wrap=True)
