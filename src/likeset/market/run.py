@@ -67,6 +67,7 @@ class Outcome:
         picks: for each selected row its owner and its number there.
         rows_disclosed: by owner.
         traffic: by owner: what it heard and said.
+        offered: the rows that the curator could choose from; None where it saw hashes, or chose as it went.
         warnings: what the user should know.
         seconds: how long it took.
     """
@@ -78,6 +79,7 @@ class Outcome:
     picks: tuple[tuple[str, int], ...]
     rows_disclosed: Mapping[str, int]
     traffic: Mapping[str, Traffic]
+    offered: Rows | None
     warnings: tuple[str, ...]
     seconds: float
 
@@ -176,8 +178,9 @@ class Market:
         open_accounts(ledger, owner_limits(terms, simulated=order.simulated))
         hashes = None if terms.hashing is None else hash_map(terms, drawn.hash_seed)
         parties = self._owners(terms, ledger=ledger, drawn=drawn, hashes=hashes)
+        curator = self._curator(terms, ledger, noise)
         result = LocalEngine(progress=self.progress, cancelled=self.cancelled).run(
-            self._curator(terms, ledger, noise),
+            curator,
             parties,
             Consumer(terms, target=self.stalls.target, ledger=ledger, noise=noise, hashes=hashes),
         )
@@ -193,6 +196,7 @@ class Market:
             ),
             rows_disclosed={name: party.rows_disclosed for name, party in parties.items()},
             traffic={name: party.traffic for name, party in parties.items()},
+            offered=curator.offered_rows,
             warnings=self._warnings(terms, result),
             seconds=time.perf_counter() - start,
         )

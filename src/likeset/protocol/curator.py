@@ -90,6 +90,11 @@ class Curator(Party):
         self.finished = False
 
     @property
+    def offered_rows(self) -> Rows | None:
+        """The rows that were offered, where it sees rows and is offered more than it takes."""
+        return None
+
+    @property
     def waiting_for(self) -> frozenset[str]:
         """The owners whose answer the current step still waits for."""
         return frozenset(self._waiting)

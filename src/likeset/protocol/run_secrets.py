@@ -8,7 +8,10 @@ from likeset.ledger import Ledger, Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
 
-__all__ = ["RunSecrets"]
+__all__ = ["SECRETS", "RunSecrets"]
+
+SECRETS = "run/secrets"
+"""Under this kind they are kept in the ledger."""
 
 _BYTES = 32
 
@@ -38,7 +41,7 @@ class RunSecrets:
         Raises:
             DifferentRequest: the run began with other data.
         """
-        request = Request(run, 0, "run/secrets", content=content)
+        request = Request(run, 0, SECRETS, content=content)
         data = ledger.answer(view, NoRelease(), lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)
         return type(self)(int.from_bytes(data, "big"))
 

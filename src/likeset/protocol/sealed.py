@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import auction, gaussian_mean
@@ -111,6 +112,13 @@ class SealedCurator(Curator):
         self._held: dict[str, Offer] = {}
         self._asking = terms.auction != "everyone"
         self._asked = set(terms.owners)
+
+    @property
+    def offered_rows(self) -> Rows | None:
+        """The rows that were offered and believed."""
+        if self.terms.hashing is not None or not self._held:
+            return None
+        return np.concatenate([offer.rows for offer in self._held.values()])
 
     def _begin(self, target: Target) -> Sequence[Message]:
         self._waiting = set(self.terms.owners)

@@ -1,0 +1,217 @@
+"""The files of a job, opened and checked: what a user got wrong shows here, before anything is spent."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import BadTable, InvalidArgument
+from likeset.jobs.job import Job
+from likeset.market.order import Stalls
+from likeset.protocol.owner import Scan
+from likeset.tables.declared import DeclaredRecords
+from likeset.tables.scan_source import SourceScan
+from likeset.tables.schema import Schema
+from likeset.tables.sources import Source, open_source
+from likeset.tables.units import most_rows_per_id
+
+__all__ = ["OpenedJob", "Target", "open_job", "open_target", "stalls_without_owners"]
+
+_MOST_TARGET_ROWS = 1_000_000
+_LARGEST_FEATURE = 1e6  # the largest weight that a column may have
+
+OpenScan = Callable[[Source, Schema], Scan]
+"""How an owner passes over its rows: on this machine, or elsewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The consumer's rows.
+
+    Attributes:
+        name: of the file, as given.
+        rows: as the schema maps them.
+        table: in the declared columns.
+        fingerprint: of the file.
+    """
+
+    name: str
+    rows: Rows
+    table: pa.Table
+    fingerprint: str
+
+
+@dataclass(eq=False)
+class OpenedJob:
+    """Everything that a run needs of the files.
+
+    Attributes:
+        job: what is asked for.
+        schema: the declared columns.
+        target: the consumer's rows.
+        owners: each owner's rows, behind a scan.
+        names: the owners' files, as given.
+        stalls: the same for the market.
+        warnings: what the user should know about the files.
+    """
+
+    job: Job
+    schema: Schema
+    target: Target
+    owners: Mapping[str, Scan]
+    names: Mapping[str, str]
+    stalls: Stalls
+    seed_rows: Rows | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def open_job(job: Job, *, scan: OpenScan = SourceScan) -> Iterator[OpenedJob]:
+    """Open everything; nothing stays open afterwards."""
+    _check_names(job)
+    schema = Schema.load(job.schema_file)
+    target = open_target(job, schema)
+    with ExitStack() as stack:
+        owners: dict[str, Scan] = {}
+        fingerprints = {target.fingerprint: "the target"}
+        shown: dict[str, str] = {}
+        warnings = _schema_warnings(schema)
+        total = 0
+        for name, place in job.owners.items():
+            source = stack.enter_context(open_source(place))
+            if source.row_count == 0:
+                raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
+            twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
+            if twin != f"owner {name}":
+                raise BadTable(
+                    source.name, f"owner {name} has the same content as {twin}; each must bring its own rows"
+                )
+            owners[name] = scan(source, schema)
+            shown[name] = source.name
+            total += source.row_count
+            _check_ids(source, schema, f"owner {name}")
+        if job.size > total:
+            raise InvalidArgument("size", job.size, f"is more than the {total:,} rows that all owners have together")
+        extra = {
+            kind: None if place is None else _mapped(place, schema)[0]
+            for kind, place in (("public", job.public_rows), ("seed", job.seed_rows))
+        }
+        yield OpenedJob(
+            job=job,
+            schema=schema,
+            target=target,
+            owners=owners,
+            names=shown,
+            stalls=_stalls(job, schema, target, owners, extra["public"], sorted(fingerprints)),
+            seed_rows=extra["seed"],
+            warnings=warnings,
+        )
+
+
+def open_target(job: Job, schema: Schema) -> Target:
+    """The consumer's rows, in memory: a target is small."""
+    rows, table, fingerprint, name = _mapped(job.target, schema)
+    if len(rows) < 2:
+        raise BadTable(name, f"the target has {len(rows)} row{'s' if len(rows) != 1 else ''}; at least 2 are needed")
+    return Target(name=name, rows=rows, table=table, fingerprint=fingerprint)
+
+
+def stalls_without_owners(job: Job, schema: Schema, target: Target) -> tuple[Stalls, Rows | None]:
+    """The market as far as it can be seen without a look at any owner's rows; and the public seed rows."""
+    _check_names(job)
+    public = None if job.public_rows is None else _mapped(job.public_rows, schema)[0]
+    seeds = None if job.seed_rows is None else _mapped(job.seed_rows, schema)[0]
+    return _stalls(job, schema, target, {name: _Unread() for name in job.owners}, public, []), seeds
+
+
+def _stalls(
+    job: Job,
+    schema: Schema,
+    target: Target,
+    owners: Mapping[str, Scan],
+    public_rows: Rows | None,
+    fingerprints: list[str],
+) -> Stalls:
+    content = hashlib.sha256("\n".join([schema.digest, *fingerprints]).encode())
+    return Stalls(
+        target=target.rows,
+        owners=owners,
+        public_rows=public_rows,
+        largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
+        content=content.digest(),
+        column_names=schema.record_columns,
+        schema_digest=schema.digest,
+        declared=DeclaredRecords(schema),
+        consumer=job.consumer,
+        purpose=job.purpose,
+    )
+
+
+def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
+    with open_source(place) as source:
+        if source.row_count == 0:
+            raise BadTable(source.name, "has no rows")
+        if source.row_count > _MOST_TARGET_ROWS:
+            raise BadTable(source.name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
+        _check_ids(source, schema, "it")
+        found = SourceScan(source, schema, labelled=False)
+        blocks = [block for _, block in found.blocks()]
+        table = DeclaredRecords(schema).of(pa.concat_tables([block.table for block in blocks]))
+        return np.concatenate([block.rows for block in blocks]), table, source.fingerprint(), source.name
+
+
+def _check_names(job: Job) -> None:
+    places: dict[str, str] = {str(Path(job.target).resolve()): "the target"}
+    for name, place in job.owners.items():
+        twin = places.setdefault(str(Path(place).resolve()), f"owner {name}")
+        if twin != f"owner {name}":
+            raise BadTable(place, f"owner {name} has the same file as {twin}; each must bring its own rows")
+
+
+def _schema_warnings(schema: Schema) -> list[str]:
+    return [
+        f"column {name}: its bounds or values were drafted from data; replace them by public knowledge, or they leak"
+        for name in schema.from_data
+    ]
+
+
+def _check_ids(source: Source, schema: Schema, whose: str) -> None:
+    """What is promised to a person with several rows holds only if nobody has more of them than declared."""
+    if schema.id_column is None:
+        return
+    most = most_rows_per_id(source, schema.id_column)
+    if most > schema.rows_per_unit:
+        raise BadTable(
+            source.name,
+            f"{whose} has an id with {most} rows where the schema declares at most {schema.rows_per_unit}; "
+            "raise rows_per_id, or keep fewer rows of each id",
+            column=schema.id_column,
+        )
+
+
+class _Unread:
+    """An owner's rows in a plan: nobody may look."""
+
+    @property
+    def row_count(self) -> int:
+        return self._refuse()
+
+    def draw(self, *_: Any) -> NoReturn:
+        self._refuse()
+
+    def fetch(self, _: NDArray[np.int64]) -> NoReturn:
+        self._refuse()
+
+    def blocks(self) -> NoReturn:
+        self._refuse()
+
+    @staticmethod
+    def _refuse() -> NoReturn:
+        raise AssertionError("a plan reads no owner's rows")

@@ -1,0 +1,211 @@
+"""What a job will do and cost, before any owner's rows are read or anything is spent."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likeset.errors import InvalidArgument
+from likeset.jobs.job import Job
+from likeset.jobs.opened import Target, open_target, stalls_without_owners
+from likeset.jobs.result import guarantee_document
+from likeset.market.run import Market, Outline
+from likeset.protocol.drafting import ReleaseOutlook, release_outlook
+from likeset.protocol.messages import Asked, Message, Offer, TargetRelease, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Budget, Terms
+from likeset.tables.schema import Schema
+
+__all__ = ["Advice", "Plan", "plan_job"]
+
+_BYTES_PER_SECOND = 25e6  # of an owner's file, read twice, mapped and hashed on two cores; a rough measure
+_SELECTED_PER_SECOND = 5e6  # candidates times rows of the summary
+_LARGEST_SUGGESTED = 16.0
+_MOST_SUGGESTED_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the release of the target can be expected to tell.
+
+    Attributes:
+        noise: standard deviation of the noise in a row's score; None where nothing is released.
+        signal: by how much scores differ, typically.
+        text: the same in words, with what to do about it.
+        pays: whether the release can be expected to be worth its price.
+    """
+
+    noise: float | None
+    signal: float | None
+    text: str
+    pays: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What will happen.
+
+    Attributes:
+        job: what is asked for.
+        outline: terms and guarantees.
+        target: name and rows of the target.
+        rows_seen: how many rows the curator will see, at most.
+        messages: how many messages travel between curator and owners, at most.
+        heard_bytes: how many bytes an owner hears.
+        sent_bytes: how many bytes an owner sends, at most; None where text or vectors have no declared length.
+        advice: about the release.
+        seconds: how long it will take, roughly; None where the owners' files cannot be weighed without opening them.
+    """
+
+    job: Job
+    outline: Outline
+    target: Target
+    rows_seen: int
+    messages: int
+    heard_bytes: int
+    sent_bytes: int
+    advice: Advice
+    seconds: float | None
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        terms = self.outline.terms
+        simulated = self.job.noise == "simulated"
+        return {
+            "private": not simulated,
+            "protocol": terms.protocol,
+            "size": terms.size,
+            "target": {"name": self.target.name, "rows": len(self.target.rows)},
+            "owners": list(terms.owners),
+            "guarantees": [guarantee_document(one, simulated=simulated) for one in self.outline.guarantees],
+            "rows_per_owner": terms.rows_per_owner,
+            "rows_seen_at_most": self.rows_seen,
+            "messages_at_most": self.messages,
+            "heard_bytes_per_owner_at_most": self.heard_bytes,
+            "sent_bytes_per_owner_without_records_at_most": self.sent_bytes,
+            "offers": terms.offers,
+            "released_coordinates": terms.kernel.dimension if terms.offers == "tilted" else 0,
+            "width_is_chosen_privately": self.outline.width_is_chosen,
+            "noise": self.advice.noise,
+            "signal": self.advice.signal,
+            "advice": self.advice.text,
+            "seconds": self.seconds,
+            "notes": list(self.outline.notes),
+        }
+
+
+def plan_job(job: Job) -> Plan:
+    """Plan a job; opens the schema, the target and public rows, and looks at no owner's row."""
+    schema = Schema.load(job.schema_file)
+    for name, place in job.owners.items():
+        if "://" not in place and ":" not in place and not Path(place).exists():
+            raise InvalidArgument(f"owner {name}", place, "there is no such file")
+    target = open_target(job, schema)
+    stalls, seed_rows = stalls_without_owners(job, schema, target)
+    outline = Market(job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows), stalls).outline()
+    terms = outline.terms
+    rounds = terms.size if terms.protocol == "interactive" else 1
+    asked = terms.asked_owners if terms.protocol == "sealed" else len(terms.owners)
+    heard, sent, each = _traffic(terms)
+    return Plan(
+        job=job,
+        outline=outline,
+        target=target,
+        rows_seen=terms.rows_per_owner * asked if terms.protocol == "sealed" else rounds * len(terms.owners),
+        messages=each * len(terms.owners),
+        heard_bytes=heard,
+        sent_bytes=sent,
+        advice=_advice(job, terms, outline),
+        seconds=_seconds(job, terms),
+    )
+
+
+def _traffic(terms: Terms) -> tuple[int, int, int]:
+    """Bytes that an owner hears and sends (without records), and messages each way together, at most."""
+    if terms.protocol == "interactive":
+        # Every round: what changed of the summary (at most all coordinates), a bid, an answer, and a row.
+        each = 16 * terms.kernel.dimension + 600
+        heard = 8 * terms.kernel.dimension + 600 + terms.size * (each + 600)
+        width = 4 * (terms.kernel.columns + terms.kernel.dimension)
+        return heard, terms.size * (600 + width + 700), 1 + 4 * terms.size
+    width = terms.hashing.dimension if terms.hashing else terms.kernel.columns
+    release = np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0)
+    rows = terms.rows_per_owner
+    offer = Offer(
+        rows=np.zeros((rows, width), dtype=np.float32), labels=np.zeros(rows), handles=np.zeros(rows, dtype=np.uint64)
+    )
+    heard = _length(terms, TargetRelease(release=release), 1)
+    sent = _length(terms, offer, 1)
+    if terms.auction == "everyone":
+        return heard, sent, 2
+    return heard + _length(terms, Asked(asked=True), 2), sent + 600, 4
+
+
+def _length(terms: Terms, body: TargetRelease | Offer | Asked, number: int) -> int:
+    """Bytes of a message between the curator and the owner with the longest name."""
+    longest = max(terms.owners, key=len)
+    return len(encode(Message(terms.run, terms.digest, CURATOR, longest, number, body)))
+
+
+def _advice(job: Job, terms: Terms, outline: Outline) -> Advice:
+    if terms.offers == "uniform":
+        reason = " ".join(outline.notes) or "offers are uniform, as asked: nothing about the target is released"
+        return Advice(None, None, f"{reason}.", pays=True)
+    if terms.kernel.kind != "paired":
+        return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)
+
+    def outlook(epsilon: float, rows: int) -> ReleaseOutlook:
+        return release_outlook(
+            Budget(epsilon, terms.target_budget.delta),
+            target_size=rows,
+            dimension=terms.kernel.dimension,
+            relation=terms.relation,
+            rows_per_unit=terms.rows_per_unit,
+        )
+
+    epsilon, rows = terms.target_budget.epsilon, terms.target_size
+    now = outlook(epsilon, rows)
+    have = f"Your target has {rows:,} rows: at epsilon = {job.epsilon:g} "
+    if now.ratio >= 2.0:
+        return Advice(now.noise, now.signal, have + f"the signal is {now.ratio:.1f} times the noise: good.", pays=True)
+    share = epsilon / job.epsilon  # of the budget that goes into the release
+    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= 2.0, job.epsilon, _LARGEST_SUGGESTED)
+    better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= 2.0, rows, _MOST_SUGGESTED_ROWS)
+    ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
+    ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
+    relation = "as large as" if now.ratio >= 0.8 else f"{1.0 / now.ratio:.1f} times"
+    if now.ratio >= 1.25:
+        relation = f"{100.0 / now.ratio:.0f}% of"
+    text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or 'offers: uniform'}."
+    return Advice(now.noise, now.signal, text, pays=now.pays)
+
+
+def _least(good_enough: Any, low: float, high: float) -> float | None:
+    """The least value above ``low`` that is good enough, to within 5%; None if none up to ``high`` is."""
+    if not good_enough(high):
+        return None
+    while high / low > 1.05:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if good_enough(middle) else (middle, high)
+    return high
+
+
+def _up(value: float) -> float:
+    """Rounded up to one decimal."""
+    return math.ceil(value * 10.0 - 1e-9) / 10.0
+
+
+def _seconds(job: Job, terms: Terms) -> float | None:
+    """From the sizes of the files alone; one figure to expect, not to rely on."""
+    total = 0
+    for place in job.owners.values():
+        path = Path(place)
+        if not path.exists():
+            return None
+        files = path.rglob("*.parquet") if path.is_dir() else [path]
+        total += sum(file.stat().st_size for file in files)
+    selection = terms.rows_per_owner * len(terms.owners) * terms.size / _SELECTED_PER_SECOND
+    rounds = 0.1 * terms.size if terms.protocol == "interactive" else 0.0
+    return round(1.0 + total / _BYTES_PER_SECOND + selection + rounds, 1)

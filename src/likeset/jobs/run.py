@@ -1,0 +1,244 @@
+"""Run a job: everything is made beside its place and moved there at the end, so that nothing is ever half-written.
+
+While a job runs, its files lie in ``OUT.partial``. A run that ends before anything was charged leaves nothing. One that
+was interrupted later leaves that directory, with the ledger and the messages in it: ``resume`` goes on from there and
+sends again what was drawn, never draws anew.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from likeset import documents
+from likeset.engines.local import Progress
+from likeset.errors import BadDocument, InvalidArgument, LikesetError
+from likeset.jobs.job import Job
+from likeset.jobs.opened import OpenedJob, OpenScan, open_job
+from likeset.jobs.pictures import pictures_document
+from likeset.jobs.result import result_document, selected_rows, summary_table
+from likeset.ledger import Ledger
+from likeset.ledger.chain import Entry
+from likeset.market.run import Market, Outcome
+from likeset.protocol.run_secrets import SECRETS
+from likeset.protocol.terms import Terms
+from likeset.tables.scan_source import SourceScan
+
+__all__ = ["FinishedJob", "read_result", "run_job"]
+
+LEDGER, TERMS, JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
+RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.parquet", "report.html"
+
+Render = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
+"""The report's page, from ``result.json`` and ``pictures.json``."""
+
+Amend = Callable[[dict[str, Any], dict[str, Any], OpenedJob, Outcome], None]
+"""Adds to the result and the pictures what only the caller knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedJob:
+    """Where the results lie, and what ``result.json`` says."""
+
+    out: Path
+    result: Mapping[str, Any]
+
+
+def run_job(
+    job: Job,
+    *,
+    render: Render,
+    resume: bool = False,
+    progress: Progress | None = None,
+    scan: OpenScan = SourceScan,
+    amend: Amend | None = None,
+) -> FinishedJob:
+    """Run a job to its end.
+
+    Args:
+        job: what is asked for.
+        render: makes the report.
+        resume: go on with a run that was interrupted.
+        progress: called as answers come in.
+        scan: how owners pass over their rows.
+        amend: adds to the result before it is written.
+
+    Raises:
+        LikesetError: with what is wrong and what to do; nothing is left behind unless something was charged, and then
+            the message says where.
+    """
+    out = Path(job.out)
+    partial = out.with_name(out.name + ".partial")
+    _check_place(out, partial, resume=resume)
+    job = _named(job, partial / JOB, resume=resume)
+    if job.ledger is not None and Path(job.ledger).exists():
+        with Ledger(job.ledger):
+            pass  # a ledger that cannot be used is better found now
+    start = time.perf_counter()
+    with open_job(job, scan=scan) as opened:
+        market = Market(
+            job.order(rows_per_unit=opened.schema.rows_per_unit, seed_rows=opened.seed_rows),
+            opened.stalls,
+            progress=progress,
+        )
+        market.outline()  # what is wrong with the wishes shows before a file is made
+        reading = time.perf_counter() - start
+        with _working_in(partial, job, resume=resume) as ledger_path:
+            with Ledger(ledger_path) as ledger:
+                outcome = market.hold(ledger, resumable=True, agreed=lambda terms: _agree(partial / TERMS, terms))
+            rows, records = selected_rows(opened, outcome)
+            took = {"reading": reading, "running": outcome.seconds, "total": time.perf_counter() - start}
+            result = result_document(opened, outcome, rows, seconds=took)
+            target = (opened.target.rows, opened.target.table)
+            pictures = pictures_document(opened.schema, target=target, summary=(rows, records), offered=outcome.offered)
+            if amend is not None:
+                amend(result, pictures, opened, outcome)
+            _write(partial, result, pictures, render)
+            pq.write_table(summary_table(opened, outcome, records), partial / SUMMARY)
+            partial.rename(out)
+    return FinishedJob(out, result)
+
+
+def read_result(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """``result.json`` and ``pictures.json`` of a finished job."""
+    found = []
+    for name in (RESULT, PICTURES):
+        path = out / name
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise BadDocument(
+                str(path), "there is no such file; name the output directory of a finished job"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise BadDocument(str(path), "cannot be read; run the job again") from error
+        if not isinstance(document, dict):
+            raise BadDocument(str(path), "is no result of a job")
+        found.append(document)
+    if found[0].get("format") != 1:
+        raise BadDocument(str(out / RESULT), "was written by another version of likeset")
+    return found[0], found[1]
+
+
+def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
+    if out.exists() or out.is_symlink():
+        raise InvalidArgument("out", out, "is there already; nothing is overwritten: name another directory")
+    if resume and not partial.is_dir():
+        raise InvalidArgument("resume", out, f"there is no interrupted run: {partial} does not exist")
+    if not resume and partial.exists():
+        raise InvalidArgument(
+            "out", out, f"{partial} holds a run that was interrupted: go on with --resume, or remove it"
+        )
+    parent = out.parent
+    if not parent.is_dir():
+        raise InvalidArgument("out", out, f"cannot be made: there is no directory {parent}")
+    if not os.access(parent, os.W_OK):
+        raise InvalidArgument("out", out, f"cannot be made: {parent} may not be written to")
+
+
+@contextmanager
+def _working_in(partial: Path, job: Job, *, resume: bool) -> Iterator[Path]:
+    """The directory while the job runs; gone afterwards unless something was charged."""
+    ledger_path = Path(job.ledger) if job.ledger else partial / LEDGER
+    if resume:
+        _check_same_job(partial / JOB, job)
+    else:
+        _make(partial)
+    try:
+        if not resume:
+            documents.write(partial / JOB, job.document())
+        yield ledger_path
+    except BaseException as error:
+        if not _was_charged(ledger_path, str(job.run)):
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        hint = f"what was spent stays spent, and is kept in {partial}: go on with --resume"
+        if isinstance(error, OSError) and not isinstance(error, LikesetError):
+            raise InvalidArgument("out", job.out, f"cannot be written: {error.strerror or error}; {hint}") from error
+        error.add_note(hint)
+        raise
+
+
+def _named(job: Job, place: Path, *, resume: bool) -> Job:
+    """The job with a name for its run: a ledger that outlives the job needs one that was never used."""
+    if job.run is not None:
+        return job
+    if resume:
+        return job.model_copy(update={"run": documents.read(place, Job).run})
+    if job.ledger is None:
+        return job.model_copy(update={"run": "run"})
+    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return job.model_copy(update={"run": f"run-{moment}-{secrets.token_hex(3)}"})
+
+
+def _make(partial: Path) -> None:
+    try:
+        partial.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise InvalidArgument("out", partial, "another run is being made there") from error
+    except OSError as error:
+        raise InvalidArgument("out", partial, f"cannot be made: {error.strerror}") from error
+
+
+def _check_same_job(place: Path, job: Job) -> None:
+    began = documents.read(place, Job).document()
+    now = job.document()
+    odd = sorted(name for name in now if began.get(name) != now[name] and name != "out")
+    if odd:
+        raise BadDocument(
+            str(place), f"the run began with another {', '.join(odd)}; resume it as it began, or start a new one"
+        )
+
+
+def _was_charged(ledger_path: Path, run: str) -> bool:
+    """Whether the run has spent anything; in doubt, yes."""
+    if not ledger_path.exists():
+        return False
+    try:
+        with Ledger(ledger_path) as ledger:
+            return any(_spends(entry, run) for entry in ledger.entries())
+    except LikesetError:
+        return True
+
+
+def _spends(entry: Entry, run: str) -> bool:
+    """Whether an entry is a charge of this run; its secrets are kept there too, and cost nothing."""
+    if entry.kind != "reserve":
+        return False
+    whose, _, kind = json.loads(entry.key)
+    return bool(whose == run and kind != SECRETS)
+
+
+def _agree(place: Path, terms: Terms) -> None:
+    """Write the terms down, or see that they are those that the run began with."""
+    if place.exists():
+        began = documents.read(place, KeptTerms)
+        if began.digest != terms.digest:
+            raise BadDocument(str(place), "the terms are not those that the run began with; start a new one")
+        return
+    documents.write(place, {"digest": terms.digest, "terms": json.loads(terms.to_json())})
+
+
+class KeptTerms(documents.Document):
+    """``terms.yaml``: the terms of a run, and the digest by which parties name them."""
+
+    digest: str
+    terms: dict[str, Any]
+
+
+def _write(partial: Path, result: Mapping[str, Any], pictures: Mapping[str, Any], render: Render) -> None:
+    for name, text in (
+        (RESULT, json.dumps(result, indent=2, allow_nan=False) + "\n"),
+        (PICTURES, json.dumps(pictures, allow_nan=False) + "\n"),
+        (REPORT, render(result, pictures)),
+    ):
+        documents.write_text(partial / name, text)

@@ -1,0 +1,38 @@
+"""What a guarantee means, in plain words."""
+
+import math
+
+from likeset.privacy.relation import Relation
+from likeset.protocol.plans import PlannedView
+
+__all__ = ["in_words", "observer_in_words"]
+
+_OBSERVERS = {"owners": "any owners", "curator": "curator", "consumer": "consumer"}
+
+
+def observer_in_words(planned: PlannedView) -> str:
+    """Who observes."""
+    return " + ".join(planned.view.coalition) or _OBSERVERS[planned.view.observer]
+
+
+def in_words(planned: PlannedView, *, simulated: bool) -> str:
+    """One sentence for somebody who has never heard of epsilon."""
+    view, guarantee = planned.view, planned.guarantee
+    who, whose = observer_in_words(planned), view.protected
+    who = who[0].upper() + who[1:]
+    if view.observer != "owners":
+        verb = "receives" if view.observer == "consumer" else "sees"
+        what = "hashes of rows" if "hashes" in guarantee.note else "rows"
+        return f"The {view.observer} {verb} up to {planned.rows:,} {what} of {whose}: nothing protects those from it."
+    if guarantee.epsilon == 0.0:
+        return f"{who} learn nothing at all about the rows of {whose}: what they hear does not depend on them."
+    if simulated:
+        return f"Simulated noise: what owners hear about {whose} is not protected."
+    if not math.isfinite(guarantee.epsilon):
+        return f"No guarantee for {whose}: {guarantee.note}."
+    changed = "replaced" if guarantee.relation is Relation.REPLACE_ONE else "added or removed"
+    odds = math.exp(min(guarantee.epsilon, 50.0))
+    return (
+        f"{who} together hear almost the same if one row of {whose} is {changed}: no conclusion that they draw becomes "
+        f"more than {odds:,.1f} times as likely by it, but for a chance of {guarantee.delta:g}."
+    )

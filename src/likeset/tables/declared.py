@@ -1,0 +1,129 @@
+"""Records in declared types: whatever a table holds (text of a CSV file, decimals, dictionaries), what leaves is alike.
+
+Numbers become doubles, words text, days dates. What the schema maps them to does not change by it, so whoever has the
+schema can check that rows are what their records say.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.tables import cells
+from likeset.tables.cells import MissingWords
+from likeset.tables.columns import (
+    BooleanColumn,
+    CategoryColumn,
+    DateColumn,
+    ImageColumn,
+    NumericColumn,
+    OrdinalColumn,
+    TextColumn,
+    VectorColumn,
+)
+from likeset.tables.schema import Schema
+
+__all__ = ["DeclaredRecords"]
+
+
+class DeclaredRecords:
+    """The columns that may leave an owner, in the types that the schema gives them; labels travel beside them.
+
+    Args:
+        schema: what is declared.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._missing = MissingWords.of(schema.declaration.missing_words)
+        self.record_schema = pa.schema([pa.field(name, _type_of(one)) for name, one in schema.declared.items()])
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """Rows that the schema maps, as records."""
+        arrays = [self._array(field, cells.plain_array(table.column(field.name))) for field in self.record_schema]
+        return pa.Table.from_arrays(arrays, schema=self.record_schema)
+
+    def rows_of(self, records: pa.Table) -> Rows:
+        """What the schema makes of records; raises ``BadTable`` for any that are not as declared."""
+        mapped = self._schema.map(records, table="records", locate=lambda offset: f"record {offset + 1}", labels=False)
+        return mapped.rows
+
+    def _array(self, field: Any, column: Any) -> Any:
+        declared: Any = self._schema.declared[field.name]
+        if column.type == field.type and not isinstance(declared, BooleanColumn):
+            return column if not cells.is_text(field.type) else self._words(column)
+        if pa.types.is_floating(field.type):
+            return _numbers(cells.numbers(column, MissingWords.of(()))[0] if _plain(column) else self._parsed(column))
+        if pa.types.is_boolean(field.type):
+            return self._truth(declared, column)
+        if pa.types.is_date(field.type):
+            days, _ = cells.days(column, declared.format, self._missing)
+            return pa.array(_nullable(days), pa.float64()).cast(pa.int32(), safe=False).cast(pa.date32())
+        if pa.types.is_list(field.type):
+            return _lists(column, declared.width)
+        return self._words(column)
+
+    def _parsed(self, column: Any) -> NDArray[np.float64]:
+        return cells.numbers(column, self._missing)[0]
+
+    def _truth(self, declared: BooleanColumn, column: Any) -> Any:
+        if pa.types.is_boolean(column.type):
+            return column
+        if cells.is_text(column.type) or pa.types.is_dictionary(column.type):
+            lowered = pc.utf8_lower(pc.utf8_trim_whitespace(pc.cast(column, pa.string())))
+            yes = pa.array([word.strip().lower() for word in declared.true_words])
+            no = pa.array([word.strip().lower() for word in declared.false_words])
+            known = pc.or_(pc.is_in(lowered, value_set=yes), pc.is_in(lowered, value_set=no))
+            return pc.if_else(known, pc.is_in(lowered, value_set=yes), pa.scalar(None, pa.bool_()))
+        found = self._parsed(column)
+        return pa.array(found != 0.0, mask=np.isnan(found))
+
+    def _words(self, column: Any) -> Any:
+        """Text without blanks around it; whole numbers are written as such."""
+        if pa.types.is_dictionary(column.type):
+            column = pc.cast(column, column.type.value_type)
+        if pa.types.is_floating(column.type):
+            whole = pc.equal(pc.floor(column), column)
+            if pc.all(pc.fill_null(whole, fill_value=True)).as_py():
+                column = pc.cast(column, pa.int64())
+        return pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+
+
+def _type_of(declared: Any) -> Any:
+    if isinstance(declared, NumericColumn):
+        return pa.float64()
+    if isinstance(declared, CategoryColumn | OrdinalColumn):
+        return pa.string() if isinstance(declared.values[0], str) else pa.float64()
+    if isinstance(declared, BooleanColumn):
+        return pa.bool_()
+    if isinstance(declared, DateColumn):
+        return pa.date32()
+    if isinstance(declared, VectorColumn | ImageColumn):
+        return pa.list_(pa.float64())
+    assert isinstance(declared, TextColumn)  # noqa: S101 - the last kind there is
+    return pa.string()
+
+
+def _plain(column: Any) -> bool:
+    return bool(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
+
+
+def _nullable(values: NDArray[np.float64]) -> Any:
+    return pa.array(values, mask=np.isnan(values))
+
+
+def _numbers(values: NDArray[np.float64]) -> Any:
+    return _nullable(values)
+
+
+def _lists(column: Any, width: int) -> Any:
+    """Lists of doubles; null where there is none."""
+    entries, missing, _ = cells.lists(column, width)
+    values = cells.numbers(entries, MissingWords.of(()))[0]
+    absent = np.zeros(len(column), dtype=np.bool_) if missing is None else missing
+    ends = np.concatenate([[0], np.cumsum(np.where(absent, 0, width))]).astype(np.int32)
+    offsets = pa.array(ends, mask=np.append(absent, False))
+    return pa.ListArray.from_arrays(offsets, pa.array(values))
