@@ -26,7 +26,7 @@ __all__ = ["Document", "near_miss", "read", "read_text", "to_yaml", "write", "wr
 _MOST_BYTES = 1_000_000
 _MOST_NESTED = 32
 _LARGEST_PLAIN = 1e15
-_STRUCTURES = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool", "null")}
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
 _FLOAT = re.compile(
     r"^[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.inf$|^\.nan$"
@@ -191,16 +191,16 @@ def _compose(text: str, name: str) -> Any:
 def _plain(node: Any, name: str, *, path: tuple[str, ...]) -> Any:
     """What a node stands for: dict, list, text, number, truth value or None."""
     field = ".".join(path)
+    if node.tag not in _TAGS:
+        raise BadDocument(name, f"{node.tag} is not used here", line=_line(node), field=field)
     if isinstance(node, yaml.ScalarNode):
         loader = _Loader("")
         try:
             return loader.construct_object(node)  # type: ignore[no-untyped-call,unused-ignore]
         except (yaml.YAMLError, ValueError) as error:
-            raise BadDocument(name, f"{node.tag} is not used here", line=_line(node), field=field) from error
+            raise BadDocument(name, "cannot be read", line=_line(node), field=field) from error
         finally:
             loader.dispose()
-    if node.tag not in _STRUCTURES:
-        raise BadDocument(name, f"{node.tag} is not used here", line=_line(node), field=field)
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, name, path=(*path, str(place))) for place, item in enumerate(node.value)]
     found: dict[str, Any] = {}

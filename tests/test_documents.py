@@ -1,0 +1,193 @@
+"""Documents that people write: every mistake becomes one message with file, line, field and what to do."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from likeset import documents
+from likeset.documents import Document
+from likeset.errors import BadDocument
+
+
+class Circle(Document):
+    kind: Literal["circle"]
+    radius: Annotated[float, Field(gt=0)]
+
+
+class Box(Document):
+    kind: Literal["box"]
+    sides: tuple[float, float]
+    fill: Literal["solid", "dotted"] = "solid"
+
+
+class Drawing(Document):
+    likeset: Literal["drawing"]
+    version: Literal[1]
+    shapes: dict[str, Annotated[Circle | Box, Field(discriminator="kind")]] = Field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    copies: int = 1
+    framed: bool = False
+    note: Any = None
+
+
+HEAD = "likeset: drawing\nversion: 1\n"
+
+
+def parsed(text: str) -> Drawing:
+    return documents.read_text(text, Drawing, name="drawing.yaml")
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(BadDocument) as caught:
+        parsed(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "drawing.yaml: is empty"),
+        ("# nothing but a comment\n", "drawing.yaml: is empty"),
+        ("- a\n- b\n", "drawing.yaml, line 1: must consist of lines such as 'version: 1'"),
+        (f"{HEAD}copies: [1\n", "drawing.yaml, line 4: is not YAML: "),
+        (f"{HEAD}copies: 1\ncopies: 2\n", "drawing.yaml, line 4: copies: is given twice; keep one"),
+        (f"{HEAD}\ncopys: 2\n", "drawing.yaml, line 4: copys: is no field here; did you mean copies?"),
+        (f"{HEAD}zzz: 2\n", "line 3: zzz: is no field here; there are likeset, version, shapes, words, copies,"),
+        (f"{HEAD}copies: two\n", "drawing.yaml, line 3: copies: must be a whole number"),
+        (f"{HEAD}copies: 1.5\n", "drawing.yaml, line 3: copies: must be a whole number"),
+        (f"{HEAD}framed: yes\n", "drawing.yaml, line 3: framed: must be true or false"),
+        (f"{HEAD}words: one\n", "drawing.yaml, line 3: words: must be a list, such as [a, b]"),
+        (f"{HEAD}words:\n  - one\n  - 2\n", "drawing.yaml, line 5: words.2: must be text; put it in quotes"),
+        (f"{HEAD}shapes: 3\n", "drawing.yaml, line 3: shapes: must hold fields of its own"),
+        ("version: 1\n", "drawing.yaml, line 1: likeset: is missing; add it"),
+        ("likeset: schema\nversion: 1\n", "drawing.yaml, line 1: likeset: must be drawing"),
+        ("likeset: drawing\nversion: 2\n", "line 2: version: this likeset reads version 1, not 2"),
+        (
+            f"{HEAD}shapes:\n  a:\n    kind: circle\n    radios: 2\n",
+            "drawing.yaml, line 4: shapes.a.radius: is missing; add it (1 more problem in this file)",
+        ),
+        (
+            f"{HEAD}shapes:\n  a:\n    kind: circle\n    radius: 2\n    radios: 2\n",
+            "drawing.yaml, line 7: shapes.a.radios: is no field here; did you mean radius?",
+        ),
+        (
+            f"{HEAD}shapes:\n  a: {{kind: circel, radius: 1}}\n",
+            "drawing.yaml, line 4: shapes.a.kind: must be circle or box; did you mean circle?",
+        ),
+        (f"{HEAD}shapes:\n  a: {{radius: 1}}\n", "drawing.yaml, line 4: shapes.a.kind: is missing; add it"),
+        (
+            f"{HEAD}shapes:\n  a: {{kind: box, sides: [1, 2], fill: doted}}\n",
+            "line 4: shapes.a.fill: must be solid or dotted; did you mean dotted?",
+        ),
+        (
+            f"{HEAD}shapes:\n  a: {{kind: circle, radius: -1}}\n",
+            "line 4: shapes.a.radius: must be greater than 0",
+        ),
+        (f"{HEAD}note: &a [1]\nwords: *a\n", "drawing.yaml, line 4: *aliases are not used here"),
+        (f"{HEAD}note: !!python/object:os.system {{}}\n", "line 3: note: tag:yaml.org,2002:python/object:os.system is"),
+        (f"{HEAD}note: !!binary aGk=\n", "line 3: note: tag:yaml.org,2002:binary is not used here"),
+        (f"{HEAD}note: {'[' * 40}{']' * 40}\n", "drawing.yaml, line 3: is nested too deeply"),
+        (f"{HEAD}? [a, b]\n: 1\n", "drawing.yaml, line 3: a field's name must be a word"),
+        (f"{HEAD}---\n{HEAD}", "drawing.yaml, line 3: is not YAML"),
+        (f"{HEAD}note: a\x01b\n", "drawing.yaml: is not text"),
+        (f"{HEAD}note: {'a' * 1_000_000}\n", "drawing.yaml: is larger than 1,000,000 bytes"),
+    ],
+)
+def test_a_mistake_is_named_by_file_line_field_and_remedy(text: str, expected: str) -> None:
+    found = complaint(text)
+    assert found.startswith(expected) or expected in found
+    assert "\n" not in found
+
+
+def test_the_parts_of_a_complaint_can_be_read_by_programs() -> None:
+    with pytest.raises(BadDocument) as caught:
+        parsed(f"{HEAD}copys: 2\n")
+    error = caught.value
+    assert (error.document, error.line, error.field) == ("drawing.yaml", 3, "copys")
+
+
+def test_the_bytes_of_an_alias_bomb_are_refused_before_they_grow() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]" for n in range(9)]
+    assert "aliases" in complaint("\n".join(lines))
+
+
+def test_words_that_other_readers_take_for_something_else_stay_words() -> None:
+    """YAML 1.1 reads no as false, 12:30 as 750, 0123 as 83, and a date as a date."""
+    assert parsed(f"{HEAD}words: [no, Yes, on, 12:30, 0123, 2026-07-31]\n").words == (
+        "no", "Yes", "on", "12:30", "0123", "2026-07-31",
+    )  # fmt: skip
+    assert parsed(f"{HEAD}note: [1e-5, 1_000, 0x10, .5, -3, ~, 1., null]\n").note == [
+        1e-5, "1_000", "0x10", 0.5, -3, None, 1.0, None,
+    ]  # fmt: skip
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    def of(path: Path) -> str:
+        with pytest.raises(BadDocument) as caught:
+            documents.read(path, Drawing)
+        return str(caught.value)
+
+    assert of(tmp_path / "none.yaml") == f"{tmp_path / 'none.yaml'}: there is no such file"
+    assert "is a directory" in of(tmp_path)
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes(f"{HEAD}note: ".encode() + "müde".encode("latin-1"))
+    assert of(latin) == f"{latin}, line 3: is not UTF-8 text; save it as UTF-8"
+    picture = tmp_path / "picture.yaml"
+    picture.write_bytes(b"\x89PNG\0\0\xff")
+    assert "is not UTF-8 text" in of(picture)
+    huge = tmp_path / "huge.yaml"
+    huge.write_bytes(b"a" * 2_000_000)
+    assert "is larger than" in of(huge)
+    marked = tmp_path / "marked.yaml"
+    marked.write_bytes(b"\xef\xbb\xbf" + HEAD.encode())
+    assert documents.read(marked, Drawing).copies == 1
+
+
+text_values = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12)
+
+
+@given(st.lists(text_values | st.sampled_from(["no", "1e5", "0123", "~", "", "true", "2020-01-01", "1:2", "- a"])))
+def test_what_is_written_is_read_back(words: list[str]) -> None:
+    drawing = Drawing(likeset="drawing", version=1, words=tuple(words))
+    content = drawing.model_dump(mode="json")
+    assert parsed(documents.to_yaml(content)) == drawing
+
+
+def test_a_model_is_written_with_short_lists_on_one_line_and_no_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "out.yaml"
+    model = parsed(f"{HEAD}shapes:\n  a: {{sides: [1, 2.5], kind: box}}\n")
+    documents.write(path, model)
+    assert path.read_text() == f"{HEAD}shapes:\n  a:\n    kind: box\n    sides: [1, 2.5]\n"
+    assert documents.read(path, Drawing) == model
+    assert [one.name for one in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.yaml"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BadDocument, match="cannot be written: No space left on device"):
+        documents.write(path, {"a": 1})
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadDocument, match="cannot be written"):
+        documents.write(tmp_path / "none" / "out.yaml", {"a": 1})
+
+
+def test_a_near_miss_is_near() -> None:
+    assert documents.near_miss("Age", ["age", "sex"]) == "; did you mean age?"
+    assert documents.near_miss("bonds", ["bounds", "kind"]) == "; did you mean bounds?"
+    assert documents.near_miss("x", ["age", "sex"]) == ""
