@@ -165,6 +165,7 @@ class Source:
         self._find_parts = parts
         self._find_fingerprint = fingerprint
         self._close = close
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"Source({self.name!r})"
@@ -177,8 +178,13 @@ class Source:
 
     def close(self) -> None:
         """Remove what was written for this source; it cannot be read afterwards. Harmless when repeated."""
+        self._closed = True
         if self._close is not None:
             self._close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BadTable(self.name, "the source was closed; open it again")
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -192,12 +198,14 @@ class Source:
 
     def blocks(self, columns: Sequence[str], *, rows: int = BLOCK_ROWS) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time; no block reaches over the end of a part."""
+        self._check_open()
         names = checked_columns(columns, self.schema, table=self.name)
         rows = arguments.count("rows", rows)
         return ahead(block for part in self.parts for block in part.cut(names, rows))
 
     def fetch(self, row_numbers: ArrayLike, columns: Sequence[str]) -> pa.Table:
         """The rows of these numbers in this order, as often as they are named; reads only what is needed for them."""
+        self._check_open()
         names = checked_columns(columns, self.schema, table=self.name)
         wanted = arguments.row_numbers("row_numbers", row_numbers)
         if len(wanted) and int(wanted.max()) >= self.row_count:

@@ -8,7 +8,7 @@ take 25 bytes per megabyte of file; nothing is written to disk.
 import csv
 import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -70,7 +70,7 @@ class _DelimitedPart(Part):
     layout: _Layout
     index: _Index
 
-    def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 (stretches are as noted)
         with _opened(self.file, table=self.table) as file:
             for stretch in range(len(self.index.plain)):
                 yield self._stretch(file, stretch, columns)
@@ -107,13 +107,14 @@ class _DelimitedPart(Part):
         return table
 
 
-def open_delimited(file: Path, *, name: str, tabs: bool = False) -> Source:
+def open_delimited(file: Path, *, name: str, tabs: bool = False, close: Callable[[], None] | None = None) -> Source:
     """A CSV or TSV file.
 
     Args:
         file: where it lies.
         name: how messages call it.
         tabs: the name says that tabs separate the fields.
+        close: gives back what was made for it.
     """
     try:
         stamp = Stamp.of(file)
@@ -135,7 +136,7 @@ def open_delimited(file: Path, *, name: str, tabs: bool = False) -> Source:
         rows = int(index().rows[-1])
         return (_DelimitedPart(name, file, schema, 0, rows, file=file, stamp=stamp, layout=layout, index=index()),)
 
-    return Source(name, schema, parts=parts, fingerprint=lambda: index().digest)
+    return Source(name, schema, parts=parts, fingerprint=lambda: index().digest, close=close)
 
 
 def _opened(file: Path, *, table: str) -> BinaryIO:
@@ -165,6 +166,7 @@ def _header(file: BinaryIO, *, table: str, tabs: bool) -> tuple[list[str], _Layo
     if not records.end:
         raise BadTable(table, "the header does not end; is a quotation mark not closed?", place=f"line {line}")
     end = int(records.starts[1]) if len(records.starts) > 1 else records.end
+    _check_no_nul(text[:end], table=table, line=line)
     _check_text(text[:end], table=table, line=line)
     try:
         names = next(csv.reader(io.StringIO(text[:end].decode(), newline=""), delimiter=delimiter, strict=True))

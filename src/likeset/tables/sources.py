@@ -17,7 +17,8 @@ _FORMS = (
 )
 _SCHEMES = ("sql", "sqlite", "postgres", "postgresql")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(?![\\])")
-_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^@\s]*@")
+_WHAT = re.compile(r"[?&](?:query|table)=")
+_PASSWORD = re.compile(r"(?s)(?<=://)([^/@\s:]*):.*@")
 _SECRET_SETTING = re.compile(r"(?i)\b((?:ssl)?password=)[^&\s]*")
 _ELSEWHERE = {
     ".xls": "save the sheet as CSV in UTF-8",
@@ -67,7 +68,9 @@ def open_source(given: Any, *, name: str | None = None) -> Source:
 
 def without_secrets(text: str) -> str:
     """The text without passwords in addresses."""
-    return _SECRET_SETTING.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
+    what = _WHAT.search(text)
+    address, rest = (text[: what.start()], text[what.start() :]) if what else (text, "")
+    return _SECRET_SETTING.sub(r"\1***", _PASSWORD.sub(r"\1:***@", address)) + rest
 
 
 def _open_scheme(scheme: str, given: str, *, name: str) -> Source:
@@ -86,7 +89,7 @@ def _open_scheme(scheme: str, given: str, *, name: str) -> Source:
         return open_postgres(given, name=name)
     if scheme in ("http", "https", "s3", "gs", "ftp", "hdfs", "az", "abfs"):
         raise BadTable(name, "likeset reads no network addresses; download the file and give its path")
-    near = difflib.get_close_matches(scheme, _SCHEMES, n=1)
+    near = difflib.get_close_matches(scheme, _SCHEMES, n=1, cutoff=0.8)
     raise BadTable(name, f"{scheme!r} is not known; did you mean {near[0]!r}?" if near else f"unknown form; {_FORMS}")
 
 
@@ -122,7 +125,7 @@ def _openers() -> dict[str, Callable[[Path, str], Source]]:
         return open_parquet(path, name=name)
 
     def arrow(path: Path, name: str) -> Source:
-        from likeset.tables.memory import open_arrow
+        from likeset.tables.arrow_files import open_arrow
 
         return open_arrow(path, name=name)
 

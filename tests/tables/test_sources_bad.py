@@ -1,0 +1,389 @@
+"""Whatever is wrong with a table: one error that names the table, the place and what to do, and shows no value."""
+
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from likeset.errors import BadTable, InvalidArgument
+from likeset.tables.blocks import ahead
+from likeset.tables.sources import open_source
+
+CANARY = "canary-7319"
+CHANGED = "changed while it was being read|no such file"
+
+
+def complaint(given: Any) -> str:
+    """What reading all of it says."""
+    with pytest.raises(BadTable) as caught, open_source(given) as source:
+        for _ in source.blocks(source.schema.names, rows=100):
+            pass
+    said = str(caught.value)
+    assert CANARY not in said.replace(str(given), "")
+    assert caught.value.__cause__ is None
+    return said
+
+
+LONG = "x" * 50
+MANY_LINES = "".join(f"{row},{LONG}\n" for row in range(30_000)).encode()  # more than one stretch
+CANARY_BYTES = CANARY.encode()
+
+BAD_TEXTS: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "the file is empty; a header"),
+    "only blank lines": (b"\n\r\n\n", "the file is empty; a header"),
+    "only a byte order mark": (b"\xef\xbb\xbf", "the file is empty; a header"),
+    "long line": (b"a,b\n1,2\n3,%s,5\n" % CANARY_BYTES, "line 3: 3 fields where the header has 2; a field that"),
+    "short line": (b"a,b\n1,2\n\n%s\n" % CANARY_BYTES, "line 4: 1 fields where the header has 2"),
+    "short last line": (b'a,b\n"1\n1",2\n%s' % CANARY_BYTES, "line 4: 1 fields where the header has 2"),
+    "ragged far down": (b"a,b\n" + MANY_LINES + b"1,%s,3\n" % CANARY_BYTES, "line 30002: 3 fields"),
+    "semicolons": (
+        b"a;b\n1;2\n3;%s;5\n" % CANARY_BYTES,
+        "line 3: 3 fields where the header has 2; a field that contains a semicolon must",
+    ),
+    "bad encoding": (b"a,b\n1,2\n%s,M\xfcller\n" % CANARY_BYTES, "line 3: is not in UTF-8; convert it"),
+    "bad encoding in a quoted field": (b'a,b\n1,"x\n\n%s\xff"\n' % CANARY_BYTES, "line 4: is not in UTF-8"),
+    "bad encoding in the header": (b"a,b\xfc\n1,2\n", "line 1: is not in UTF-8"),
+    "bad encoding far down": (b"a,b\n" + MANY_LINES + b"1,\xff\n", "line 30002: is not in UTF-8"),
+    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "is in UTF-16; convert it to UTF-8"),
+    "UTF-16 without a mark": ("a,b\n1,2\n".encode("utf-16-le"), "line 1: has a NUL byte"),
+    "NUL": (b"a,b\n1,2\n3,%s\0\n" % CANARY_BYTES, "line 3: has a NUL byte; it is damaged"),
+    "unclosed quote": (b'a,b\n1,2\n3,"%s\n5,6\n' % CANARY_BYTES, "line 3: a quotation mark opens a field here and"),
+    "unclosed quote before a quoted field": (b'a,b\n1,"%s\n5,"x"\n' % CANARY_BYTES, "line 2: the quotation mark that"),
+    "unclosed quote far up": (b'a,b\n1,"%s\n' % CANARY_BYTES + 20 * MANY_LINES, "line 2: a quotation mark opens"),
+    "unclosed quote in the header": (b'a,"%s\n1,2\n' % CANARY_BYTES, "line 1: the header does not end"),
+    "text after a quote": (b'a,b\n1,"2"%s\n' % CANARY_BYTES, "line 2: the quotation mark that opens a field here"),
+    "quote in the middle": (b'a,b\n1,2\n%s" pipe,2\n4,5" pipe\n' % CANARY_BYTES, "line 3: a quotation mark stands in"),
+    "lone carriage return": (b"a,b\n1,2\r3,%s\n" % CANARY_BYTES, "line 2: a carriage return stands alone"),
+    "old line ends": (b"a,b\r1,2\r3,%s\r" % CANARY_BYTES, "line 1: a carriage return stands alone"),
+    "same name twice": (b"a,b,a\n1,2,3\n", "line 1, column 'a': columns 1 and 3 have the same name"),
+    "no header": (b"1,2.5,-3\n4,5,6\n", "line 1: 3 of 3 names of columns are numbers; put a line with the names"),
+    "gzip": (b"\x1f\x8b\x08\0", "is compressed; name it .csv.gz"),
+    "zip": (b"PK\x03\x04\0\0", "is an archive or an Excel workbook; save the sheet as CSV"),
+    "Parquet": (b"PAR1\0\0", "is a Parquet file; name it .parquet"),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), BAD_TEXTS.values(), ids=BAD_TEXTS)
+def test_bad_text(tmp_path: Path, content: bytes, expected: str) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(content)
+    assert f"{file}: {expected}" in complaint(file) or f"{file}, {expected}" in complaint(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"a,b\n", {"a": [], "b": []}),
+        (b"a,b", {"a": [], "b": []}),
+        (b"\xef\xbb\xbfa,b\r\n1,2\r\n\r\n3,4", {"a": ["1", "3"], "b": ["2", "4"]}),
+        (b"a;b;c,d\n1;2;3,5\n", {"a": ["1"], "b": ["2"], "c,d": ["3,5"]}),
+        (b"a\tb\n1\tNA\n", {"a": ["1"], "b": ["NA"]}),
+        (b"a|b\n 1|\n", {"a": [" 1"], "b": [""]}),
+        (b'"a;;;",b\n1,"x""y"\n', {"a;;;": ["1"], "b": ['x"y']}),
+        (b'"a\n1",b\n"",""\n', {"a\n1": [""], "b": [""]}),
+        (b"a\n1\n\n\n2\n", {"a": ["1", "2"]}),
+        (b",b\n0,x\n", {"": ["0"], "b": ["x"]}),
+        (b"year,2019\n1,2\n", {"year": ["1"], "2019": ["2"]}),
+        ("größe\nä\n".encode(), {"größe": ["ä"]}),
+        (b'a,b\n1,"line\r\nend"\r\n2,x\r\n', {"a": ["1", "2"], "b": ["line\r\nend", "x"]}),
+        (b"\n\na,b\n1,2\n", {"a": ["1"], "b": ["2"]}),
+    ],
+)
+def test_good_text(tmp_path: Path, content: bytes, expected: dict[str, list[str]]) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(content)
+    with open_source(file) as source:
+        assert source.row_count == len(next(iter(expected.values())))
+        assert source.fetch(np.arange(source.row_count), list(expected)).to_pydict() == expected
+        assert source.schema.names == list(expected)
+
+
+def test_lines_after_blank_ones_and_quoted_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(b'\na,b\n1,x\n\n2,"y\n\ny"\n3,z\n')
+    with open_source(file) as source:
+        (block,) = source.blocks(["a"])
+    assert [block.locate(offset) for offset in range(3)] == ["line 3", "line 5", "line 8"]
+    with pytest.raises(InvalidArgument, match="offset = 3"):
+        block.locate(3)
+
+
+def test_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "patients.csv").write_text("a\n1\n")
+    for given, expected in [
+        ("patient.csv", "there is no such file; did you mean 'patients.csv'?"),
+        ("zzz.csv", "there is no such file; give a .csv"),
+        ("nowhere/zzz.parquet", "there is no such file; the directory cannot be read either"),
+    ]:
+        assert expected in complaint(str(tmp_path / given))
+    for name, expected in [
+        ("t.xlsx", "kind .xlsx are not read; save the sheet as CSV"),
+        ("t.db", "write sqlite:FILE?table=NAME"),
+        ("t.parqet", "'.parqet' is not known; did you mean '.parquet'?"),
+        ("t", "the name does not say the kind of file"),
+        ("t.txt", "give a .csv"),
+    ]:
+        (tmp_path / name).write_text(CANARY)
+        assert expected in complaint(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", "an empty name; give a .csv"),
+        ("sqllite:x.db?table=a", "'sqllite' is not known; did you mean 'sqlite'?"),
+        ("https://example.org/t.csv", "no network addresses; download"),
+        ("s3://bucket/t.parquet", "no network addresses"),
+        ("mysql://eva:hunter2@host/db", "unknown form"),
+        ("postgres://eva:hunter2@host/db", "end it with ?table=NAME or ?query=SELECT"),
+        ("postgres://eva:hunter2@host/db?query=DROP TABLE x", "exactly one SELECT"),
+        ("postgres://host/db?password=hunter2&query=DELETE FROM x", "exactly one SELECT"),
+        ("postgres://eva:hun@ter2@host/db?query=DELETE FROM x", "exactly one SELECT"),
+    ],
+)
+def test_text_that_is_no_source(given: str, expected: str) -> None:
+    with pytest.raises(BadTable) as caught:
+        open_source(given)
+    assert expected in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "ter2" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow", "t.csv.gz"])
+def test_permission_denied(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("a\n1\n")
+    (tmp_path / name).chmod(0)
+    assert "permission denied; ask its owner" in complaint(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow", "t.csv.gz"])
+def test_permission_denied_by_a_system_that_says_so(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, also where the tests are run by the superuser."""
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "denied")
+
+    (tmp_path / name).write_text("a\n1\n")
+    monkeypatch.setattr(Path, "open", denied)
+    assert "permission denied; ask its owner" in complaint(tmp_path / name)
+
+
+def parquet_bytes(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return bytes(sink.getvalue())
+
+
+def canaries(rows: int) -> pa.Table:
+    return pa.table({"a": list(range(rows)), "word": [f"{CANARY}-{row}" for row in range(rows)]})
+
+
+def damaged_group(group: int) -> bytes:
+    """A file of three row groups, with one group's pages overwritten."""
+    content = parquet_bytes(canaries(3000), row_group_size=1000, compression="snappy", use_dictionary=False)
+    chunk = pq.ParquetFile(io.BytesIO(content)).metadata.row_group(group).column(0)
+    start, length = int(chunk.data_page_offset), int(chunk.total_compressed_size)
+    return content[:start] + b"\xff" * length + content[start + length :]
+
+
+def test_bad_parquet(tmp_path: Path) -> None:
+    good = parquet_bytes(canaries(3000), row_group_size=1000)
+    for content, expected in [
+        (b"", "the file is empty"),
+        (b"a,b\n1,2\n", "is no Parquet file"),
+        (good[:-100], "was cut short; write it again"),
+        (good[: len(good) // 2], "was cut short"),
+        (good[:-40] + b"\xff" * 30 + good[-10:], "its footer is damaged"),
+        (damaged_group(1), ", row group 1: cannot be decoded; the file is damaged"),
+    ]:
+        (tmp_path / "t.parquet").write_bytes(content)
+        assert expected in complaint(tmp_path / "t.parquet")
+
+
+def test_bad_directories_of_parquet(tmp_path: Path) -> None:
+    assert "the directory has no .parquet file" in complaint(tmp_path)
+    (tmp_path / "_old.parquet").write_bytes(b"")
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    assert "the directory has no .parquet file" in complaint(tmp_path)
+    pq.write_table(canaries(10), tmp_path / "part-0.parquet")
+    (tmp_path / "part-1.parquet").write_bytes(damaged_group(2))
+    assert ", part-1.parquet, row group 2: cannot be decoded" in complaint(tmp_path)
+    (tmp_path / "part-1.parquet").write_bytes(parquet_bytes(canaries(3))[:-9])
+    assert ", part-1.parquet: was cut short" in complaint(tmp_path)
+    (tmp_path / "_delta_log").mkdir()
+    assert "is a Delta table, whose files also hold rows that were deleted" in complaint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({"a": [1]}, "differ from those of part-0.parquet: word;"),
+        ({"a": [1], "word": ["x"], "more": [1]}, "differ from those of part-0.parquet: more;"),
+        ({"a": [1.5], "word": ["x"]}, "a (double where the first file has int64);"),
+        ({"A": [1], "word": ["x"]}, "differ from those of part-0.parquet: A, a;"),
+    ],
+)
+def test_another_schema_in_the_directory(tmp_path: Path, other: dict[str, list[Any]], expected: str) -> None:
+    pq.write_table(canaries(10), tmp_path / "part-0.parquet")
+    pq.write_table(canaries(10), tmp_path / "part-1.parquet")
+    pq.write_table(pa.table(other), tmp_path / "part-2.parquet")
+    said = complaint(tmp_path)
+    assert f"{tmp_path}, part-2.parquet: its columns" in said
+    assert expected in said
+
+
+def test_files_that_only_encode_a_column_differently_go_together(tmp_path: Path) -> None:
+    words = pa.array(["x", "y", "x"])
+    for number, column in enumerate([words.dictionary_encode(), words, pa.nulls(3), words.cast(pa.large_string())]):
+        pq.write_table(pa.table({"b": [1, 2, 3], "word": column}), tmp_path / f"{number}.parquet")
+    pq.write_table(pa.table({"word": words, "b": [1, 2, 3]}), tmp_path / "other-order.parquet")
+    with open_source(tmp_path) as source:
+        assert source.schema.field("word").type == pa.string()
+        found = pa.concat_tables(block.table for block in source.blocks(["word"])).to_pydict()["word"]
+    assert found == [*"xyxxyx", None, None, None, *"xyxxyx"]
+
+
+def test_bad_arrow_files(tmp_path: Path) -> None:
+    with pa.ipc.new_file(tmp_path / "t.arrow", canaries(1).schema) as writer:
+        for _ in range(3):
+            writer.write_table(canaries(1000))
+    good = (tmp_path / "t.arrow").read_bytes()
+    stream = io.BytesIO()
+    with pa.ipc.new_stream(stream, canaries(1).schema) as streamer:
+        streamer.write_table(canaries(1))
+    first = f"{CANARY}-0".encode()
+    place = good.index(first, good.index(first) + 1) - 3000  # among the offsets of the second batch's words
+    for content, expected in [
+        (b"", "the file is empty"),
+        (b"something else", "is no Arrow file"),
+        (b"FEA1....", "is a Feather file of the first version"),
+        (stream.getvalue(), "is an Arrow stream; write it as an Arrow file"),
+        (good[:-100], "its footer is damaged, or the file was cut short"),
+        (good[:place] + b"\xff" * 2000 + good[place + 2000 :], ", record batch 1: cannot be decoded"),
+    ]:
+        (tmp_path / "t.arrow").write_bytes(content)
+        assert expected in complaint(tmp_path / "t.arrow")
+
+
+def change_csv(file: Path) -> None:
+    file.write_text("a,b\n" + f"2,{LONG}\n" * 200_000)
+
+
+def change_parquet(file: Path) -> None:
+    pq.write_table(canaries(200_000), file, row_group_size=70_000)
+
+
+def change_arrow(file: Path) -> None:
+    pyarrow.feather.write_feather(canaries(200_000), file)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("t.csv", change_csv), ("t.parquet", change_parquet), ("t.arrow", change_arrow)]
+)
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path, name: str, write: Callable[[Path], None]) -> None:
+    """Appended to, written anew, or removed: an error each time, in blocks, rows by number and fingerprint."""
+    file = tmp_path / name
+
+    def append() -> None:
+        with file.open("ab") as opened:
+            opened.write(b"3\n")
+
+    def touch() -> None:
+        os.utime(file, ns=(1, 1))
+
+    for happens in (append, file.unlink, touch):
+        write(file)
+        with open_source(file) as source:
+            assert source.row_count == 200_000
+            blocks = source.blocks(["a"], rows=1000)
+            next(blocks)
+            happens()
+            with pytest.raises(BadTable, match=CHANGED):
+                list(blocks)
+            with pytest.raises(BadTable, match=CHANGED):
+                source.fetch([199_999], ["a"])
+
+
+def test_bad_frames() -> None:
+    import pandas as pd  # type: ignore[import-untyped,unused-ignore]
+    import polars as pl
+
+    for given, expected in [
+        (pd.DataFrame({"a": [1, CANARY]}), "data frame, column 'a': holds values of several kinds"),
+        (pd.DataFrame({"a": [object()]}), "data frame, column 'a': holds values of several kinds"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "columns 1 and 2 have the same name"),
+        (pd.DataFrame(), "has no columns"),
+        (pl.DataFrame({"a": [1]}).lazy(), "is a LazyFrame; call .collect()"),
+        (np.zeros((2, 2)), "cannot be made from a ndarray; give a path, or a frame"),
+        ([1, 2], "cannot be made from a list"),
+        (None, "cannot be made from a NoneType"),
+        (pa.table([[1], [2]], names=["a", "a"]), "have the same name"),
+    ]:
+        with pytest.raises(BadTable) as caught:
+            open_source(given)
+        assert expected in str(caught.value)
+        assert CANARY not in str(caught.value)
+
+
+def test_asked_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("Age,weight,sex,city,job,street\n1,2,3,4,5,6\n")
+    with open_source(tmp_path / "t.csv") as source:
+        for columns, expected in [
+            (["wieght"], "column 'wieght': there is no such column; nearest names: 'weight'"),
+            (["age"], "column 'age': there is no such column; nearest names: 'Age'"),
+            (["zzz"], "the table has 'Age', 'weight', 'sex', 'city', 'job' and 1 more"),
+        ]:
+            for read in (source.blocks, source.parts[0].blocks, lambda names: source.fetch([0], names)):
+                with pytest.raises(BadTable) as caught:
+                    read(columns)
+                assert expected in str(caught.value)
+                assert str(tmp_path / "t.csv") in str(caught.value)
+        with pytest.raises(InvalidArgument, match=r"must be a list of names: \['Age'\]"):
+            source.blocks("Age")
+        with pytest.raises(InvalidArgument, match="each column once"):
+            source.blocks(["Age", "Age"])
+        with pytest.raises(InvalidArgument, match="at least one column"):
+            source.blocks([])
+        with pytest.raises(InvalidArgument, match="rows = 0"):
+            source.blocks(["Age"], rows=0)
+        with pytest.raises(InvalidArgument, match="row_numbers = 1: must be below 1"):
+            source.fetch([1], ["Age"])
+        with pytest.raises(InvalidArgument, match="negative"):
+            source.fetch([-1], ["Age"])
+
+
+def interrupted(items: Iterator[int]) -> None:
+    for _ in items:
+        raise KeyboardInterrupt
+
+
+def test_reading_ahead_passes_errors_on_and_ends_with_the_caller() -> None:
+    made: list[int] = []
+
+    def count(last: int) -> Iterator[int]:
+        for number in range(last):
+            made.append(number)
+            yield number
+        raise KeyError("the end")
+
+    items = ahead(count(3))
+    assert [next(items), next(items), next(items)] == [0, 1, 2]
+    with pytest.raises(KeyError, match="the end"):
+        next(items)
+    made.clear()
+    items = ahead(count(1000))
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+    assert len(made) <= 5
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(ahead(count(1000)))
+    assert "likeset-reader" not in [thread.name for thread in threading.enumerate()]
