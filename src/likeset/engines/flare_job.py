@@ -1,0 +1,138 @@
+"""What is written down before NVFlare runs: a job, and what a site lets in.
+
+A job is the terms and the names of those who take part. It carries no code: the classes that it names come from the
+package that each site has installed, and a site that was settled here builds no others.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from likeset.engines.seats import SETTINGS_FILE
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.protocol.terms import Terms
+
+__all__ = ["CLASSES", "settle", "write_job", "write_settings"]
+
+CLASSES = (
+    "likeset.engines.flare_parts.Controller",
+    "likeset.engines.flare_parts.Curation",
+    "likeset.engines.flare_parts.Site",
+    "nvflare.collab.runtime.executor.CollabExecutor",
+)
+"""All that a job of likeset ever asks a site to build."""
+
+_SITE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_RESERVED = "server"
+
+_SERVER_CONFIG = {
+    "format_version": 2,
+    "workflows": [{"id": "controller", "path": CLASSES[0], "args": {"server_obj_id": "curation"}}],
+    "components": [{"id": "curation", "path": CLASSES[1], "args": {}}],
+    "task_data_filters": [],
+    "task_result_filters": [],
+}
+_CLIENT_CONFIG = {
+    "format_version": 2,
+    "executors": [{"tasks": ["*"], "executor": {"path": CLASSES[3], "args": {"client_obj_id": "site"}}}],
+    "components": [{"id": "site", "path": CLASSES[2], "args": {}}],
+    "task_data_filters": [],
+    "task_result_filters": [],
+}
+_LOG_SENDERS = ("log_streamer", "log_sender")
+
+
+def write_job(folder: Path, *terms: Terms) -> Path:
+    """A job for runs under these terms, as a folder that NVFlare takes; its parties are sites of the same names.
+
+    Raises:
+        InvalidArgument: there are no terms, two runs have one name, or a party has a name that no site can have.
+    """
+    if not terms:
+        raise InvalidArgument("terms", "none", "a job needs the terms of at least one run")
+    if len({one.run for one in terms}) < len(terms):
+        raise InvalidArgument("terms", "several of one run", "a job may name a run once only")
+    consumers = sorted({one.consumer for one in terms})
+    owners = sorted({name for one in terms for name in one.owners} - set(consumers))
+    for name in (*consumers, *owners):
+        if _SITE_NAME.fullmatch(name) is None or name == _RESERVED:
+            raise InvalidArgument("owners", name, "is no name for a site: letters, digits, _ and - only, not server")
+    meta = {
+        "name": "likeset",
+        "resource_spec": {},
+        "min_clients": 1,
+        "mandatory_clients": consumers,
+        "deploy_map": {"app": [_RESERVED, *consumers, *owners]},
+    }
+    config = folder / "app" / "config"
+    config.mkdir(parents=True, exist_ok=False)
+    _write(folder / "meta.json", meta)
+    _write(config / "config_fed_server.json", _SERVER_CONFIG)
+    _write(config / "config_fed_client.json", _CLIENT_CONFIG)
+    for one in terms:
+        (config / f"terms-{one.digest}.json").write_text(one.to_json(), encoding="utf-8")
+    return folder
+
+
+def write_settings(place: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
+    """A site's ``likeset_site.json``; see ``likeset.engines.seats``."""
+    place.mkdir(parents=True, exist_ok=True)
+    _write(place / SETTINGS_FILE, {"factory": factory, "folder": str(folder), **limits})
+
+
+def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
+    """Make a site of NVFlare one that runs likeset and nothing else.
+
+    Written into the ``local`` folder of the site's start-up kit: no class but likeset's is built, no code that comes
+    with a job is run, nobody from outside may read the site's files or give it commands, and no log leaves it.
+
+    Args:
+        kit: the site's start-up kit.
+        factory: makes the site's party, as ``package.module:function``.
+        folder: the site's own.
+        limits: for the curator's site; see ``SiteSettings``.
+    """
+    local = kit / "local"
+    resources = _resources(local)
+    resources["class_allow_list"] = list(CLASSES)
+    resources["class_list_enforcement_mode"] = "enforce"
+    resources["allow_log_streaming"] = False
+    components = resources.get("components", [])
+    resources["components"] = [one for one in components if not _sends_logs(one)]
+    _write(local / "resources.json", resources)
+    _write(local / "authorization.json", _permissions(is_server=(kit / "startup" / "fed_server.json").exists()))
+    write_settings(local, factory=factory, folder=folder, **limits)
+
+
+def _resources(local: Path) -> dict[str, Any]:
+    for name in ("resources.json", "resources.json.default"):
+        path = local / name
+        if path.exists():
+            try:
+                document = json.loads(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise BadDocument(str(path), "is not JSON") from error
+            if isinstance(document, dict):
+                return document
+    raise BadDocument(str(local), "is not the local folder of a start-up kit: it has no resources.json.default")
+
+
+def _sends_logs(component: Any) -> bool:
+    words = f"{component.get('id', '')} {component.get('path', '')}".lower() if isinstance(component, dict) else ""
+    return any(word in words for word in _LOG_SENDERS)
+
+
+def _permissions(*, is_server: bool) -> dict[str, Any]:
+    """Who may do what here: submit and follow jobs; at the server also stop and fetch one's own."""
+    nothing = dict.fromkeys(("clone_job", "shell_commands", "byoc", "server-predeployed-flwr"), "none")
+    follow = {**nothing, "submit_job": "any", "view": "any" if is_server else "none", "operate": "none"}
+    follow |= dict.fromkeys(("manage_job", "download_job"), "n:submitter" if is_server else "none")
+    admin = {**follow, "operate": "any", "manage_job": "any"} if is_server else {**follow, "manage_job": "any"}
+    roles = {"project_admin": admin, "lead": follow}
+    quiet = {**follow, "submit_job": "none", "manage_job": "none", "download_job": "none"}
+    return {"format_version": "1.0", "permissions": {**roles, "org_admin": quiet, "member": quiet}}
+
+
+def _write(path: Path, document: Any) -> None:
+    path.write_text(json.dumps(document, indent=2, sort_keys=True), encoding="utf-8")

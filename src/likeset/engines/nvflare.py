@@ -1,0 +1,196 @@
+"""Runs between organisations, over NVIDIA FLARE; needs the extra ``likeset[nvflare]``.
+
+The curator works in NVFlare's server, each owner and the consumer is a client. Certificates, mutual TLS and roles come
+from NVFlare's start-up kits; connections go out from the sites only. A job carries the terms and names; parties are
+made at each site by what the site's own configuration names (``likeset.engines.seats``), and nothing travels between
+them but bytes of our messages. To resume a run, submit the same terms again: ledgers resend, and nothing is drawn anew.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from likeset.engines.flare_job import CLASSES, settle, write_job, write_settings
+from likeset.engines.flare_report import RunReport, read_report
+from likeset.errors import InvalidArgument, LikesetError, RunCancelled
+from likeset.protocol.terms import Terms
+
+__all__ = ["CLASSES", "NvflareEngine", "RunReport", "settle", "simulate", "write_job"]
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def _need_nvflare() -> None:
+    if importlib.util.find_spec("nvflare") is None:
+        raise InvalidArgument("engine", "nvflare", "is not installed; install it with: pip install 'likeset[nvflare]'")
+
+
+@dataclass
+class NvflareEngine:
+    """Submits runs to a network of NVFlare and follows them.
+
+    Args:
+        kit: start-up kit of a user who may submit jobs (role ``lead``).
+        user: that user's name, as provisioned.
+        progress: called with the state of the job whenever it has changed.
+        cancelled: asked now and then; a run that is cancelled spends nothing more and can be resumed.
+    """
+
+    kit: Path
+    user: str
+    progress: Callable[[str], None] | None = None
+    cancelled: Callable[[], bool] | None = None
+
+    def __post_init__(self) -> None:
+        _need_nvflare()
+
+    def run(self, *terms: Terms, seconds: float = 3600.0) -> list[RunReport]:
+        """Submit, wait for the end, and say how each run ended; the summary is at the consumer's site.
+
+        Raises:
+            RunCancelled: ``cancelled`` said so, the time was up, or the job ended before the curator could report.
+        """
+        with self._session() as session:
+            job = self._submit(session, terms)
+            self._wait(session, job, seconds)
+            return self._report(session, job)
+
+    def submit(self, *terms: Terms) -> str:
+        """Submit and go away; returns NVFlare's name of the job, by which it is followed."""
+        with self._session() as session:
+            return self._submit(session, terms)
+
+    def state(self, job: str) -> str:
+        """NVFlare's word for where a job is."""
+        with self._session() as session:
+            return str(session.get_job_status(job))
+
+    def cancel(self, job: str) -> None:
+        """Stop a job; what was drawn is kept, and submitting the same terms again resumes the run."""
+        with self._session() as session:
+            session.abort_job(job)
+
+    def report(self, job: str) -> list[RunReport]:
+        """How the runs of a job that has ended came out."""
+        with self._session() as session:
+            return self._report(session, job)
+
+    def connected(self) -> list[str]:
+        """Names of the sites that are connected to the server."""
+        with self._session() as session:
+            return sorted(str(client.name) for client in session.get_connected_client_list())
+
+    @contextmanager
+    def _session(self) -> Iterator[Any]:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        try:
+            session = new_secure_session(self.user, str(self.kit))
+        except Exception as error:
+            raise InvalidArgument(
+                "kit", str(self.kit), f"no session with the server ({type(error).__name__}); is it up, is it your kit?"
+            ) from error
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def _submit(self, session: Any, terms: tuple[Terms, ...]) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            job = write_job(Path(folder) / "likeset", *terms)
+            return str(session.submit_job(str(job)))
+
+    def _wait(self, session: Any, job: str, seconds: float) -> None:
+        end, last = time.monotonic() + seconds, ""
+        while not last.startswith("FINISHED"):
+            if (self.cancelled is not None and self.cancelled()) or time.monotonic() > end:
+                session.abort_job(job)
+                raise RunCancelled(f"job {job} was cancelled; submit the same terms to resume its runs")
+            state = str(session.get_job_status(job))
+            if state != last and self.progress is not None:
+                self.progress(state)
+            last = state
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+    def _report(self, session: Any, job: str) -> list[RunReport]:
+        with tempfile.TemporaryDirectory() as folder:
+            place = session.download_job_result(job, folder)
+            found = sorted(Path(place).rglob("likeset_report.json"))
+            if not found:
+                raise RunCancelled(f"job {job} ended before the curator could report; submit the same terms to resume")
+            return read_report(found[0].parent)
+
+
+def simulate(
+    *terms: Terms,
+    workspace: Path,
+    factory: str,
+    folder: Path | str,
+    environment: Mapping[str, str] | None = None,
+    seconds: float = 600.0,
+    **limits: float,
+) -> list[RunReport]:
+    """All sites on this machine, in NVFlare's simulator, each client a process of its own.
+
+    Args:
+        terms: of the runs.
+        workspace: a folder for NVFlare's own files; what a former simulation left there is removed.
+        factory: makes the sites' parties, as ``package.module:function``.
+        folder: of the sites; ``{site}`` in it stands for a site's name.
+        environment: of the processes, in place of this one's.
+        seconds: how long it may take.
+        limits: of the curator's site; see ``SiteSettings``.
+    """
+    _need_nvflare()
+    local = workspace / "local"
+    write_settings(local, factory=factory, folder=folder, **limits)
+    (local / "resources.json").write_text(_simulator_resources(), encoding="utf-8")
+    sites = sorted({name for one in terms for name in (*one.owners, one.consumer)})
+    with tempfile.TemporaryDirectory() as place:
+        job = write_job(Path(place) / "likeset", *terms)
+        command = [sys.executable, "-m", "nvflare.cli", "simulator", str(job), "-w", str(workspace)]
+        command += ["-c", ",".join(sites), "-t", str(len(sites))]
+        with (Path(place) / "console.txt").open("wb") as console:
+            code = _finished(command, console, environment, seconds)
+        shutil.copy(Path(place) / "console.txt", workspace)  # only now: the simulator empties the folder
+    reports = read_report(workspace / "server" / "simulate_job")
+    if not reports:
+        raise LikesetError(f"the simulator ended with {code} and without a report; see {workspace}")
+    return reports
+
+
+def _finished(command: list[str], console: IO[bytes], environment: Mapping[str, str] | None, seconds: float) -> int:
+    """The exit code of a process of its own: the simulator changes folder, logging and signals of the one it is in."""
+    process = subprocess.Popen(  # noqa: S603 (our own words only)
+        command,
+        stdout=console,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        env=dict(environment if environment is not None else os.environ),
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout=seconds)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise RunCancelled(f"the simulator took more than {seconds:.0f} s and was stopped") from error
+        raise
+
+
+def _simulator_resources() -> str:
+    return json.dumps(
+        {"format_version": 2, "class_allow_list": list(CLASSES), "class_list_enforcement_mode": "enforce"}
+    )

@@ -1,0 +1,249 @@
+"""A site's own side of a run between organisations: what it lets in, what it says, what it keeps to itself.
+
+The site's own configuration, never the job, names the function that makes its party: ``likeset_site.json`` in the
+site's own folder of settings,
+
+    {"factory": "package.module:function", "folder": "/var/lib/likeset/{site}"}
+
+Whatever goes wrong here, the other side hears one word out of a fixed set; the reason is written into a file of the
+site. An error text, a traceback or a different word for a different reason would be a release that nobody priced.
+"""
+
+import importlib
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from likeset.engines.pump import check_not_expired, utc_now
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.messages import MOST_BYTES, Summary, decode, encode
+from likeset.protocol.party import Party
+from likeset.protocol.terms import Terms
+
+__all__ = [
+    "ABSTAINS",
+    "READY",
+    "REASONS_FILE",
+    "SETTINGS_FILE",
+    "WAITING",
+    "Factory",
+    "Seat",
+    "SiteSettings",
+    "Table",
+    "load_settings",
+    "load_terms",
+]
+
+SETTINGS_FILE = "likeset_site.json"
+REASONS_FILE = "abstentions.jsonl"
+
+ABSTAINS: Final = "abstains"
+WAITING: Final = "waiting"
+READY: Final = "ready"
+Abstains = Literal["abstains"]
+Standing = Literal["abstains", "waiting", "ready"]
+
+_Answer = TypeVar("_Answer")
+
+_HEAD = 1 << 21
+_PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A party at its place.
+
+    Attributes:
+        party: an owner, a consumer, a curator.
+        keep: at the consumer, takes the bytes of the message that holds the summary before it is acknowledged.
+    """
+
+    party: Party
+    keep: Callable[[bytes], None] | None = None
+
+
+Factory = Callable[[Terms, str, Path], Seat | None]
+"""Makes a site's party from the terms, the party's name in them, and the site's own folder. None while somebody at the
+site has still to decide; an error of likeset where the site does not take part."""
+
+
+@dataclass(frozen=True)
+class SiteSettings:
+    """What a site's own configuration says.
+
+    Attributes:
+        factory: makes its party.
+        folder: the site's own, for its ledger, its rows, its reasons.
+        seconds_per_call: at the curator: how long an owner may take for one answer.
+        seconds_for_decisions: at the curator: how long it waits for people to decide whether they take part.
+        most_bytes: at the curator: no message may be larger.
+    """
+
+    factory: Factory
+    folder: Path
+    seconds_per_call: float = 60.0
+    seconds_for_decisions: float = 0.0
+    most_bytes: int = 1 << 28
+
+
+def load_settings(place: Path, site: str) -> SiteSettings:
+    """The settings of a site, from ``likeset_site.json`` in its own folder of settings."""
+    path = place / SETTINGS_FILE
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadDocument(str(path), "cannot be read; this site has no likeset settings") from error
+    except ValueError as error:
+        raise BadDocument(str(path), "is not JSON") from error
+    known = {"factory", "folder", "seconds_per_call", "seconds_for_decisions", "most_bytes"}
+    if not isinstance(document, dict) or not {"factory", "folder"} <= set(document) <= known:
+        raise BadDocument(str(path), f"must name factory and folder, and nothing but {', '.join(sorted(known))}")
+    numbers = {name: _number(path, name, document[name]) for name in sorted(set(document) - {"factory", "folder"})}
+    if "most_bytes" in numbers:
+        numbers["most_bytes"] = min(int(numbers["most_bytes"]), MOST_BYTES)
+    if not isinstance(document["folder"], str):
+        raise BadDocument(str(path), "must be text", field="folder")
+    folder = Path(document["folder"].replace("{site}", site))
+    return SiteSettings(_factory(path, document["factory"]), folder, **numbers)  # type: ignore[arg-type]
+
+
+def _number(path: Path, name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise BadDocument(str(path), "must be a number, 0 or larger", field=name)
+    return value
+
+
+def _factory(path: Path, name: object) -> Factory:
+    module, _, function = name.partition(":") if isinstance(name, str) else ("", "", "")
+    try:
+        found: Any = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadDocument(str(path), "must be package.module:function, installed at this site", field="factory") from (
+            error
+        )
+    factory: Factory = found
+    return factory
+
+
+def load_terms(folder: Path) -> dict[str, Terms]:
+    """The terms that came with a job, by their digests as computed here; a text that is not canonical is refused."""
+    found: dict[str, Terms] = {}
+    for path in sorted(folder.glob("terms-*.json")):
+        text = path.read_text(encoding="utf-8")
+        terms = Terms.from_json(text)
+        if terms.to_json() != text or path.name != f"terms-{terms.digest}.json":
+            raise InvalidArgument("terms", path.name, "is not the canonical text of the terms with that digest")
+        found[terms.digest] = terms
+    if not found:
+        raise InvalidArgument("terms", "none", "the job names no terms")
+    return found
+
+
+@dataclass
+class Table:
+    """All seats of a site in one job, and the only way to them.
+
+    Args:
+        site: the site's name, which is its party's name in the terms.
+        terms: of the job's runs, by digest.
+        settings: the site's own.
+        clock: tells the time, to see whether terms have ended.
+    """
+
+    site: str
+    terms: Mapping[str, Terms]
+    settings: SiteSettings
+    clock: Callable[[], datetime] = utc_now
+    _seats: dict[str, Seat] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def standing(self, digest: str) -> Standing:
+        """Whether the site takes part under these terms: ready, waiting for a decision, or it abstains."""
+
+        def look() -> Standing:
+            return READY if self._seat(digest) is not None else WAITING
+
+        return self._quietly(look)
+
+    def start(self, digest: str) -> list[bytes] | Abstains:
+        """What the consumer says first."""
+
+        def say() -> list[bytes]:
+            consumer = self._taken(digest).party
+            if not isinstance(consumer, Consumer):
+                raise IllegalMessage("an owner was asked to start a run")
+            return [encode(message) for message in consumer.start()]
+
+        return self._quietly(say)
+
+    def hear(self, data: bytes) -> list[bytes] | Abstains:
+        """The replies to a message."""
+
+        def answer() -> list[bytes]:
+            message = decode(data, most_bytes=self._most_bytes())
+            seat = self._taken(message.terms)
+            replies = [encode(reply) for reply in seat.party.receive(message)]
+            if seat.keep is not None and isinstance(message.body, Summary):
+                seat.keep(data)
+            return replies
+
+        return self._quietly(answer)
+
+    def _most_bytes(self) -> int:
+        """An owner hears releases and yes or no; only a consumer is sent rows."""
+        if any(terms.consumer == self.site for terms in self.terms.values()):
+            return self.settings.most_bytes
+        return _HEAD + _PER_COORDINATE * max(terms.kernel.dimension for terms in self.terms.values())
+
+    def _taken(self, digest: str) -> Seat:
+        seat = self._seat(digest)
+        if seat is None:
+            raise IllegalMessage("nobody at this site has decided yet")
+        return seat
+
+    def _seat(self, digest: str) -> Seat | None:
+        """The party under terms of this job; made when it is first needed, and asked for again until it is there."""
+        if digest not in self.terms:
+            raise IllegalMessage("it is under terms that did not come with this job")
+        terms = self.terms[digest]
+        check_not_expired(terms, self.clock())
+        if self.site != terms.consumer and self.site not in terms.owners:
+            raise IllegalMessage(f"{self.site} is no party of run {terms.run}")
+        if digest not in self._seats:
+            seat = self.settings.factory(terms, self.site, self.settings.folder)
+            if seat is None:
+                return None
+            if seat.party.name != self.site or seat.party.terms.digest != digest:
+                raise IllegalMessage("the site made a party of another name or under other terms")
+            self._seats[digest] = seat
+        return self._seats[digest]
+
+    def _quietly(self, work: Callable[[], _Answer]) -> _Answer | Abstains:
+        """The result of some work, or the one word; one message after the other."""
+        with self._lock:
+            try:
+                return work()
+            except LikesetError as error:
+                self._note(f"{type(error).__name__}: {error}")
+            except Exception as error:
+                # Texts of other errors may quote rows.
+                self._note(type(error).__name__)
+            return ABSTAINS
+
+    def _note(self, reason: str) -> None:
+        """Into the site's own file. Not into a log: NVFlare can be set to send those to the server."""
+        line = json.dumps({"time": self.clock().isoformat(), "reason": reason})
+        try:
+            self.settings.folder.mkdir(parents=True, exist_ok=True)
+            path = self.settings.folder / REASONS_FILE
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError:
+            return  # a full disk must not sound different to the other side

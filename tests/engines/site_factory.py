@@ -1,0 +1,104 @@
+"""Parties for tests of engines: made at each site from the terms and from what lies in the site's own folder.
+
+``site.json`` in that folder, if there is one, says in which runs the site denies, decides late or stops for ever, and
+with which seed its simulated noise begins.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from protocol_world import open_accounts, world
+
+from likeset.engines.seats import Seat
+from likeset.errors import IllegalMessage
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.view import View
+from likeset.protocol.messages import Message
+from likeset.protocol.owner import Owner
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+
+SECRET = 2**128 + 7
+NOON = datetime(2029, 1, 1, 12, tzinfo=UTC)
+
+
+def ledger_of(folder: Path, run: str) -> Ledger:
+    """A site's ledger of one run; its clock stands still, so that equal charges give equal entries."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return Ledger(folder / f"{run}.sqlite", clock=lambda: NOON)
+
+
+def open_ledger(terms: Terms, name: str, folder: Path) -> None:
+    """With an account for everything that a run may charge; copies of one empty ledger give equal entries."""
+    with ledger_of(folder, terms.run) as ledger:
+        open_accounts(ledger, terms)
+        if terms.run in told(folder).get("poor", []):
+            ledger.set_limit(View.curator(name), Limit.rows_only(1))
+        assert not ledger.messages()  # which makes their file, with the key of the fingerprints
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """What ``site.json`` says."""
+    path = folder / "site.json"
+    document: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return document
+
+
+def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
+    """The party of this name."""
+    orders = told(folder)
+    if terms.run in orders.get("deny", []):
+        raise IllegalMessage("somebody here said no")
+    if terms.run in orders.get("decide-late", []):
+        path = folder / f"{terms.run}.asked"
+        times = int(path.read_text()) + 1 if path.exists() else 1
+        path.write_text(str(times))
+        if times <= 2:
+            return None
+    ledger = ledger_of(folder, terms.run)
+    made = world(terms, ledger, count=orders.get("rows", 12), noise_seed=orders.get("noise_seed", 0), secret=SECRET)
+    if name == CURATOR:
+        return Seat(made.curator())
+    if name == terms.consumer:
+        return Seat(made.consumer(), keep=_keeper(folder / f"{terms.run}.summary"))
+    owner = made.owner(name)
+    if terms.run in orders.get("silent", []):
+        _disturb(owner, lambda: time.sleep(12))
+    if terms.run in orders.get("break", []):
+        _disturb(owner, _break)
+    if terms.run in orders.get("die", []) and not (folder / "died").exists():
+        _disturb(owner, lambda: _die(folder), after=3)
+    return Seat(owner)
+
+
+def _keeper(path: Path) -> Callable[[bytes], None]:
+    def keep(data: bytes) -> None:
+        path.write_bytes(data)
+
+    return keep
+
+
+def _break() -> None:
+    raise RuntimeError("row 17 holds 123456.789")
+
+
+def _die(folder: Path) -> None:
+    (folder / "died").touch()
+    os.kill(os.getpid(), 9)
+
+
+def _disturb(owner: Owner, what: Any, *, after: int = 0) -> None:
+    """From its message of that number on, something happens before this owner answers."""
+    honest, heard = owner.receive, iter(range(1_000_000))
+
+    def receive(message: Message) -> tuple[Message, ...]:
+        if next(heard) >= after:
+            what()
+        return honest(message)
+
+    owner.receive = receive  # type: ignore[method-assign]

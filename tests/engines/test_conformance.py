@@ -1,0 +1,95 @@
+"""For the same coins and simulated noise, every engine leaves the same summary and the same ledgers behind.
+
+Processes are started here, so a test does several runs per start.
+"""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from engine_scenarios import SCENARIOS, give_orders, run_locally, settle_sites, traces
+from protocol_world import terms
+
+from likeset.engines.nvflare import RunReport, simulate
+from likeset.engines.seats import REASONS_FILE
+
+needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+RESUMED = ("sealed", "threshold", "interactive", "gaussian", "interactive-denied")
+LATE = terms(run="decided-late")
+SILENT = terms(run="silent", protocol="interactive")
+EXPIRED = terms(run="expired", expires="2001-01-01")
+CANARY = "123456.789"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_local_engine_repeats_a_run_without_a_new_draw(tmp_path: Path, name: str) -> None:
+    """The second time the simulated noise would be another: what is equal was stored and sent again."""
+    settle_sites(tmp_path, [SCENARIOS[name]])
+    outcome = run_locally(SCENARIOS[name], tmp_path)
+    assert outcome == ("QuorumMissed" if name == "too-few" else "done")
+    before = traces(tmp_path, name)
+    give_orders(tmp_path, noise_seed=99)
+    assert run_locally(SCENARIOS[name], tmp_path) == outcome
+    assert traces(tmp_path, name) == before
+
+
+@needs_nvflare
+def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_path: Path) -> None:
+    """First all scenarios; then, with other noise and in new processes, some of them again, and what takes time."""
+    local, simulated = tmp_path / "local", tmp_path / "simulated"
+    settle_sites(local, [*SCENARIOS.values(), LATE, SILENT, EXPIRED])
+    shutil.copytree(local, simulated)
+    outcomes = {name: run_locally(agreed, local) for name, agreed in SCENARIOS.items()}
+    reports = _simulate(tmp_path, *SCENARIOS)
+    for name, report in reports.items():
+        assert report.outcome == {"done": "done", "QuorumMissed": "quorum missed"}[outcomes[name]]
+        absent = name.partition("-")[2] in ("denied", "poor", "broken", "few")
+        assert report.unanswered == ({"b": "abstains"} if absent else {})
+        assert report.refused == ()
+    assert [name for name in SCENARIOS if traces(simulated, name) != traces(local, name)] == []
+    assert "somebody here said no" in (simulated / "b" / REASONS_FILE).read_text()
+    _search_for_canaries(tmp_path)
+
+    give_orders(simulated, noise_seed=99, **{"decide-late": ["decided-late"], "silent": ["silent"]})
+    (simulated / "a" / "site.json").write_text('{"noise_seed": 99}')
+    (simulated / "c" / "site.json").write_text('{"noise_seed": 99}')
+    again = _simulate(
+        tmp_path, *RESUMED, more=(LATE, SILENT, EXPIRED), seconds_per_call=4.0, seconds_for_decisions=30.0
+    )
+    assert [name for name in RESUMED if traces(simulated, name) != traces(local, name)] == []
+    assert {name: again[name].bytes_sent for name in RESUMED} == {name: reports[name].bytes_sent for name in RESUMED}
+    assert again["decided-late"].outcome == "done"
+    assert again["decided-late"].unanswered == {}
+    assert again["silent"].outcome == "done"
+    assert again["silent"].unanswered == {"b": "no answer"}
+    assert again["silent"].seconds < 2 * 4.0 + 10.0  # it is waited for once, not in every round
+    assert again["expired"].outcome == "terms expired"
+    assert again["expired"].messages == 0
+
+
+def _simulate(folder: Path, *names: str, more: tuple[object, ...] = (), **limits: float) -> dict[str, RunReport]:
+    here = Path(__file__).parent
+    paths = [str(here), str(here.parent / "protocol")]
+    reports = simulate(
+        *(SCENARIOS[name] for name in names),
+        *more,  # type: ignore[arg-type]
+        workspace=folder / "nvflare",
+        factory="site_factory:seat",
+        folder=str(folder / "simulated" / "{site}"),
+        environment={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},
+        seconds=300.0,
+        **limits,
+    )
+    return {report.run: report for report in reports}
+
+
+def _search_for_canaries(folder: Path) -> None:
+    """What an owner's own error said is in no file of NVFlare, of the curator or of another owner, nor in its own."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            data = path.read_bytes()
+            assert CANARY.encode() not in data, path
+            if folder / "simulated" / "b" not in path.parents:
+                assert b"somebody here said no" not in data, path
