@@ -1,6 +1,7 @@
 """The owner's pass over rows that lie in files or databases: block by block, never all at once."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from likeset.geometry.tilt import Drawing
 from likeset.tables.declared import DeclaredRecords
+from likeset.tables.passing import Passed, Watch
 from likeset.tables.scan import BLOCK_ROWS, DrawnRows, FetchedRows, draw_from
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
@@ -25,7 +27,9 @@ class SourceScan:
         source: where the rows lie.
         schema: what they mean.
         labelled: whether the label is read as well.
-        progress: called with (rows read, rows in all) in every pass.
+        workers: how many threads map and score.
+        progress: called as rows go by.
+        checkpoints: a directory of the owner's own, where an interrupted pass leaves what it has; none if None.
     """
 
     def __init__(
@@ -34,14 +38,18 @@ class SourceScan:
         schema: Schema,
         *,
         labelled: bool = True,
-        progress: Callable[[int, int], None] | None = None,
+        workers: int = 1,
+        progress: Callable[[Passed], None] | None = None,
+        checkpoints: Path | None = None,
     ) -> None:
         self._source = source
         self._schema = schema
         self._labelled = labelled
         self._columns = schema.record_columns if labelled else schema.columns
         self._records = DeclaredRecords(schema)
+        self._workers = workers
         self._progress = progress
+        self._checkpoints = checkpoints
 
     @property
     def row_count(self) -> int:
@@ -60,11 +68,10 @@ class SourceScan:
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""
-        total = self._source.row_count
+        watch = Watch(self._source.name, self._source.row_count, self._progress)
         for block in self._source.blocks(self._columns, rows=BLOCK_ROWS):
             yield block.first_row, self._mapped(block.table, block.locate)
-            if self._progress is not None:
-                self._progress(block.first_row + len(block), total)
+            watch.add(len(block))
 
     def _mapped(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
         mapped = self._schema.map(table, table=self._source.name, locate=locate, labels=self._labelled)

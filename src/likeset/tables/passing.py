@@ -1,0 +1,64 @@
+"""How far a pass over an owner's rows is."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Passed", "Watch"]
+
+
+@dataclass(frozen=True)
+class Passed:
+    """How far a pass is.
+
+    Attributes:
+        table: the source's name.
+        rows: how many rows went by.
+        total: how many there are.
+        seconds: since the pass began.
+        resumed: how many of the rows went by before the pass was interrupted.
+    """
+
+    table: str
+    rows: int
+    total: int
+    seconds: float
+    resumed: int = 0
+
+    @property
+    def rows_per_second(self) -> float:
+        """The speed since the pass began; 0 if nothing went by yet."""
+        return (self.rows - self.resumed) / self.seconds if self.seconds > 0.0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at that speed; None if nothing is known yet."""
+        speed = self.rows_per_second
+        return (self.total - self.rows) / speed if speed > 0.0 else None
+
+
+class Watch:
+    """Counts the rows of one pass and tells somebody.
+
+    Args:
+        table: the source's name.
+        total: how many rows there are.
+        tell: called as rows go by; nobody if None.
+    """
+
+    def __init__(self, table: str, total: int, tell: Callable[[Passed], None] | None) -> None:
+        self._table, self._total, self._tell = table, total, tell
+        self._rows = self._resumed = 0
+        self._began = time.perf_counter()
+
+    def skip(self, rows: int) -> None:
+        """Rows that went by in an earlier pass."""
+        self._resumed += rows
+        self.add(rows)
+
+    def add(self, rows: int) -> None:
+        """Rows that went by just now."""
+        self._rows += rows
+        if self._tell is not None:
+            seconds = time.perf_counter() - self._began
+            self._tell(Passed(self._table, self._rows, self._total, seconds, self._resumed))
