@@ -59,8 +59,9 @@ def _batches(reader: pa.RecordBatchReader, failure: type[Exception], *, name: st
             batch = reader.read_next_batch()
         except StopIteration:
             return
-        except (failure, pa.ArrowException, OSError) as error:
-            raise BadTable(name, _reason(error)) from None
+        except (failure, pa.ArrowException, OSError):  # the server's words may show a value
+            reason = "the query failed while it ran, or the server broke off; check its casts and arithmetic"
+            raise BadTable(name, reason) from None
         yield batch
 
 
@@ -72,12 +73,17 @@ def _reason(error: Any) -> str:
         return f"the query is refused: {said.group(1)}" if said else "the query is refused by the server"
     if code.startswith("25006"):
         return "the query would write; only reading is allowed"
-    if code.startswith("28"):
-        return "the server refused the user or the password; check both, and ~/.pgpass"
-    if code.startswith("3D"):
-        return "there is no such database on the server"
     if code.startswith("22"):
         return f"the query failed on a value (code {code}); check its casts and arithmetic"
     if code:
         return f"the query failed (code {code})"
-    return "the server cannot be reached, or broke off; check host, port and whether it runs"
+    return _refusal(str(error))
+
+
+def _refusal(said: str) -> str:
+    """Why there is no connection; the server gives no code for it."""
+    if re.search(r'database "[^"]*" does not exist', said):
+        return "there is no such database on the server"
+    if re.search(r'authentication failed|role "[^"]*" does not exist|no password supplied|pg_hba', said):
+        return "the server refused the user or the password; check both, and ~/.pgpass"
+    return "the server cannot be reached; check host, port and whether it runs"

@@ -87,10 +87,10 @@ def _check_quotes(signs: NDArray[np.uint8], quotes: NDArray[np.int64], *, delimi
     """Each opening mark begins a field, each closing one ends it; two together stand for one inside a field."""
     quotes = quotes[: np.searchsorted(quotes, end)]
     opening, closing = quotes[0::2], quotes[1::2]
-    around = np.concatenate([[_LINE_FEED], signs, [_LINE_FEED]]).astype(np.uint8)  # a chunk begins and ends a field
     edge = np.array([ord(delimiter), _LINE_FEED, _RETURN, _QUOTE], dtype=np.uint8)
-    bad = opening[~np.isin(around[opening], edge)]
-    unended = np.flatnonzero(~np.isin(around[closing + 2], edge))
+    begins = np.isin(signs[opening - 1], edge) | (opening == 0)
+    ends = np.isin(signs[np.minimum(closing + 1, len(signs) - 1)], edge)  # the last byte is a mark, thus an edge
+    bad, unended = opening[~begins], np.flatnonzero(~ends)
     if len(unended) and (not len(bad) or opening[unended[0]] < bad[0]):
         raise Broken(
             int(opening[unended[0]]),
