@@ -1,0 +1,152 @@
+"""The formula behind the advice, fitted to half of the frontier's settings and checked on the others.
+
+A release puts noise of standard deviation ``nu`` into the score of a row. Without noise it would bring the summary
+nearer by some factor, which depends on how rare the right rows are and which nobody knows beforehand; with noise it
+keeps the share ``1 / (1 + (nu/s)²)`` of that gain, in logarithms. The one number ``s`` is what the advice calls the
+signal.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from likeset.privacy.relation import Relation
+from likeset.protocol.drafting import ReleaseOutlook, release_outlook
+from likeset.protocol.terms import Budget
+from likeset.studies.contract import Line
+from likeset.studies.tasks import DELTA
+
+__all__ = [
+    "NO_NOISE",
+    "Fit",
+    "Gain",
+    "agreement",
+    "fit_signal",
+    "halves",
+    "measured_gains",
+    "outlook_of",
+    "unexplained",
+]
+
+NO_NOISE = 1000.0
+"""An epsilon at which the release is as good as exact."""
+
+_FACTORS = ("target", "owners", "size", "offer_factor", "right")
+_LEAST_GAIN = math.log(1.1)
+"""Below ten percent there is nothing to win, and shares of it are noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a release of some epsilon gained over none, in one setting.
+
+    Attributes:
+        setting: target rows, owners, size, offer factor, right rows in the pool.
+        epsilon: of the release.
+        noise: in the score of a row.
+        gained: mean logarithm of MMD² with uniform offers over that with tilted ones.
+        best: the same for a release without noise.
+        seeds: how many it is the mean of.
+    """
+
+    setting: tuple[float, ...]
+    epsilon: float
+    noise: float
+    gained: float
+    best: float
+    seeds: int
+
+    @property
+    def share(self) -> float:
+        """Of what a release without noise gains."""
+        return self.gained / self.best
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is anything to win in this setting."""
+        return self.best >= _LEAST_GAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The fitted signal, and the root mean square of what it leaves unexplained, in logarithms of MMD²."""
+
+    signal: float
+    error: float
+    points: int
+
+    def share(self, noise: float) -> float:
+        """What a release keeps of the gain."""
+        return 1.0 / (1.0 + (noise / self.signal) ** 2)
+
+
+def outlook_of(*, target: int, epsilon: float) -> ReleaseOutlook:
+    """What ``likeset plan`` would say about a release, replace-one, at the studies' delta."""
+    return release_outlook(
+        Budget(epsilon, DELTA), target_size=target, dimension=140, relation=Relation.REPLACE_ONE, rows_per_unit=1
+    )
+
+
+def measured_gains(lines: Iterable[Line]) -> list[Gain]:
+    """One for each setting and epsilon of ``sealed`` for which there is a run without release and one without noise."""
+    found: dict[tuple[float, ...], dict[int, dict[float, float]]] = {}
+    for line in lines:
+        if line.done and line["method"] in ("sealed", "uniform-offers"):
+            key = tuple(float(line[name]) for name in _FACTORS)
+            runs = found.setdefault(key, {}).setdefault(line["seed"], {})
+            runs[line["epsilon"] or 0.0] = math.log(line["squared_mmd"])
+    gains = []
+    for setting, seeds in found.items():
+        whole = [runs for runs in seeds.values() if 0.0 in runs and NO_NOISE in runs]
+        for epsilon in sorted({epsilon for runs in whole for epsilon in runs} - {0.0, NO_NOISE}):
+            gains += [gain for gain in [_gain(setting, epsilon, whole)] if gain is not None]
+    return gains
+
+
+def _gain(setting: tuple[float, ...], epsilon: float, runs: Sequence[Mapping[float, float]]) -> Gain | None:
+    mine = [one for one in runs if epsilon in one]
+    if not mine:
+        return None
+    return Gain(
+        setting=setting,
+        epsilon=epsilon,
+        noise=outlook_of(target=int(setting[0]), epsilon=epsilon).noise,
+        gained=fmean(one[0.0] - one[epsilon] for one in mine),
+        best=fmean(one[0.0] - one[NO_NOISE] for one in mine),
+        seeds=len(mine),
+    )
+
+
+def halves(gains: Sequence[Gain]) -> tuple[list[Gain], list[Gain]]:
+    """Every other setting, in the order of the grid; all budgets of a setting stay together."""
+    settings = list(dict.fromkeys(gain.setting for gain in gains))
+    first = set(settings[::2])
+    return [gain for gain in gains if gain.setting in first], [gain for gain in gains if gain.setting not in first]
+
+
+def fit_signal(gains: Sequence[Gain]) -> Fit:
+    """Least squares in logarithms of MMD²: settings in which a release can win more count for more."""
+    candidates = np.geomspace(0.005, 1.0, 1061)  # steps of half a percent
+    errors = [unexplained(gains, float(signal)) for signal in candidates]
+    best = int(np.argmin(errors))
+    return Fit(float(candidates[best]), errors[best], len(gains))
+
+
+def unexplained(gains: Sequence[Gain], signal: float) -> float:
+    """Root mean square of what the formula leaves of the measured gains, in logarithms of MMD²."""
+    left = (gain.gained - gain.best / (1.0 + (gain.noise / signal) ** 2) for gain in gains)
+    return math.sqrt(fmean(value**2 for value in left))
+
+
+def agreement(gains: Sequence[Gain], *, signal: float, margin: float) -> tuple[int, int]:
+    """How often 'pays', noise at most the signal, agrees with having kept half of the gain: (right, of how many).
+
+    Left out are settings with nothing to win, and noise within a factor ``margin`` of the signal, where either word is
+    as good.
+    """
+    clear = [gain for gain in gains if gain.counts and not 1.0 / margin < gain.noise / signal < margin]
+    right = sum((gain.noise <= signal) == (gain.share >= 0.5) for gain in clear)
+    return right, len(clear)

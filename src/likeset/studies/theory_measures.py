@@ -1,0 +1,179 @@
+"""The paper's bounds beside what is measured: pure functions of rows and numbers.
+
+Each returns plain numbers, so that a line of results says all there is to say. Noise is simulated.
+"""
+
+import itertools
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
+from likeset.geometry.discrepancy import submodularity_margin
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.greedy import match
+from likeset.geometry.kernels import rbf_kernel
+from likeset.mechanisms import mwem_mean
+from likeset.privacy.noise import SimulatedNoise
+from likeset.privacy.relation import Relation
+
+__all__ = [
+    "feature_bound",
+    "feature_error",
+    "mean_release_bound",
+    "mean_release_error",
+    "small_optimum",
+    "subset_values",
+    "theorem_condition",
+]
+
+Numbers = dict[str, float]
+
+
+def theorem_condition(rows: Rows, *, gamma: float) -> Numbers:
+    """How far rows are from the condition of the paper's Theorem 1, and where it would hold.
+
+    ``needed_gamma`` is the least gamma at which it holds, and ``needed_scale`` the factor on distances that would do
+    the same at this gamma.
+
+    Raises:
+        InvalidArgument: two rows are equal; then it holds nowhere.
+    """
+    margin = submodularity_margin(rows, gamma=gamma)
+    shortest = margin.shortest_distance
+    if shortest == 0.0:
+        raise InvalidArgument("rows", f"array of shape {rows.shape}", "has two equal rows: the condition never holds")
+    scale = margin.required_distance / shortest
+    return {
+        "rows": len(rows),
+        "gamma": gamma,
+        "largest_kernel": margin.largest_kernel,
+        "allowed_kernel": margin.allowed_kernel,
+        "excess": margin.excess,
+        "shortest_distance": shortest,
+        "required_distance": margin.required_distance,
+        "needed_scale": scale,
+        "needed_gamma": gamma * scale**2,
+        "holds": float(margin.holds),
+    }
+
+
+def feature_error(rows: Rows, *, gamma: float, dimension: int, kind: Literal["paper", "paired"], seed: int) -> Numbers:
+    """Error of ``h(x) . h(y)`` against the kernel over all pairs of rows, and the paper's bound on the largest."""
+    hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, kind)(rows).astype(np.float64)
+    error = np.abs(hashed @ hashed.T - rbf_kernel(rows, rows, gamma=gamma).astype(np.float64))
+    pairs = error[np.triu_indices(len(rows), k=1)]
+    return {
+        "largest": float(pairs.max()),
+        "root_mean_square": math.sqrt(float((pairs**2).mean())),
+        "bound": feature_bound(rows=len(rows), dimension=dimension),
+        "rows": len(rows),
+    }
+
+
+def feature_bound(*, rows: int, dimension: int) -> float:
+    """The paper's bound on the largest error of ``h_1`` over all pairs: ``d >= 16 log(2N) / error²``, solved for it."""
+    return math.sqrt(16.0 * math.log(2.0 * rows) / dimension)
+
+
+def mean_release_error(
+    rows: Rows, *, gamma: float, dimension: int, iterations: int, epsilon: float, seed: int
+) -> Numbers:
+    """Error of the paper's ``h_2`` on the mean of rows, with simulated noise.
+
+    ``largest`` is over coordinates, as in the paper's theorem; ``along_rows`` is the root mean square of ``error .
+    h(x)`` over the rows themselves: what it does to scores. ``nothing`` and ``nothing_along_rows`` are the same for a
+    release of zeros, which says nothing.
+    """
+    hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, "paper")(rows)
+    plan = mwem_mean.plan(
+        size=len(rows),
+        dimension=dimension,
+        epsilon=epsilon,
+        iterations=iterations,
+        rows=1,
+        relation=Relation.REPLACE_ONE,
+    )
+    truth = hashed.mean(axis=0, dtype=np.float64)
+    error = mwem_mean.run(plan, hashed, SimulatedNoise(seed)).value.mean - truth
+    return {
+        "largest": float(np.abs(error).max()),
+        "along_rows": _along(hashed, error),
+        "nothing": float(np.abs(truth).max()),
+        "nothing_along_rows": _along(hashed, truth),
+        "bound": mean_release_bound(size=len(rows), dimension=dimension, iterations=iterations, epsilon=epsilon),
+        "range": math.sqrt(2.0 / dimension),
+    }
+
+
+def mean_release_bound(*, size: int, dimension: int, iterations: int, epsilon: float) -> float:
+    """The paper's bound on the expected largest error of a coordinate, with eta = 1/d and c = 3 as there.
+
+    Printed for T = d²; for another T its two ingredients give ``2 sqrt(2 log(2/eta)/T) + 11 sqrt(2/d) log(d)/(q eps) +
+    4T/d³ + 2d exp(-q/4) + eta``, which is the printed one at T = d².
+    """
+    d, eta = float(dimension), 1.0 / dimension
+    return (
+        2.0 * math.sqrt(2.0 * math.log(2.0 / eta) / iterations)
+        + 11.0 * math.sqrt(2.0 / d) * math.log(d) / (size * epsilon)
+        + 4.0 * iterations / d**3
+        + 2.0 * d * math.exp(-size / 4.0)
+        + eta
+    )
+
+
+def subset_values(
+    pool: Rows, target: Rows, right: NDArray[np.bool_], *, size: int, gamma: float, subsets: int, seed: int
+) -> Numbers:
+    """The objective J of greedy's summary beside those of many random subsets of the same size.
+
+    Args:
+        pool: rows to select from.
+        target: rows to match.
+        right: which rows of the pool are of the target's classes: half of the subsets are drawn from those alone.
+        size: rows of a summary.
+        gamma: width of the kernel.
+        subsets: how many of each sort are drawn.
+        seed: of the draws.
+    """
+    kernel, attraction = _kernels(pool, target, gamma)
+    coins = np.random.default_rng(seed)
+    found: Numbers = {
+        "greedy": _value(kernel, attraction, match(pool, target, size, gamma=gamma, method="exact").indices)
+    }
+    for name, among in (("any", np.arange(len(pool))), ("right", np.flatnonzero(right))):
+        if len(among) < size:
+            raise InvalidArgument("size", size, f"must be at most {len(among)}, the rows of the target's classes")
+        drawn = [coins.choice(among, size=size, replace=False) for _ in range(subsets)]
+        values = np.array([_value(kernel, attraction, chosen) for chosen in drawn])
+        found |= {f"best_{name}": float(values.max()), f"mean_{name}": float(values.mean())}
+    within = rbf_kernel(target.astype(np.float64), target.astype(np.float64), gamma=gamma).mean()
+    return found | {"ceiling": float(within)}
+
+
+def small_optimum(pool: Rows, target: Rows, *, size: int, gamma: float) -> Numbers:
+    """Greedy's J beside the best of all subsets of a pool small enough to try them all."""
+    kernel, attraction = _kernels(pool, target, gamma)
+    subsets = itertools.combinations(range(len(pool)), size)
+    best = max(_value(kernel, attraction, np.array(chosen)) for chosen in subsets)
+    greedy = match(pool, target, size, gamma=gamma, method="exact").indices
+    return {"greedy": _value(kernel, attraction, greedy), "best": best}
+
+
+def _kernels(pool: Rows, target: Rows, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The pool's kernel matrix and each row's mean kernel with the target, in double precision."""
+    rows, wanted = pool.astype(np.float64), target.astype(np.float64)
+    kernel = np.asarray(rbf_kernel(rows, rows, gamma=gamma), dtype=np.float64)
+    return kernel, np.asarray(rbf_kernel(rows, wanted, gamma=gamma), dtype=np.float64).mean(axis=1)
+
+
+def _value(kernel: NDArray[np.float64], attraction: NDArray[np.float64], chosen: NDArray[np.int64]) -> float:
+    """The paper's J (eq. 2) of some rows of the pool."""
+    return 2.0 * float(attraction[chosen].mean()) - float(kernel[np.ix_(chosen, chosen)].mean())
+
+
+def _along(hashed: NDArray[np.float32], direction: NDArray[np.float64]) -> float:
+    return math.sqrt(float(((hashed @ direction) ** 2).mean()))
