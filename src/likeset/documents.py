@@ -117,10 +117,10 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def near_miss(word: str, known: Iterable[str]) -> str:
     """``; did you mean bounds?`` where a known word is near, or else nothing."""
     names = list(known)
+    folded = {name.casefold(): name for name in names}
+    if word.casefold() in folded:
+        return f"; did you mean {folded[word.casefold()]}?"
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if not near:
-        folded = {name.casefold(): name for name in names}
-        near = [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)]
     return f"; did you mean {near[0]}?" if near else ""
 
 

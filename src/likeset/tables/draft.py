@@ -185,7 +185,8 @@ def _lines(guesses: dict[str, _Guess], *, label: str | None, ids: str | None, sh
         if kind == "category" and guesses[label].distinct:
             found |= {"values": guesses[label].values(), "from_data": True}
         yield _commented(documents.to_yaml({"label": found}), indent="")
-    yield _FOOT_ID if ids is None else documents.to_yaml({"id": {"column": ids, "rows_per_id": 1}})
+    declared = documents.to_yaml({"id": {"column": ids, "rows_per_id": 1}})
+    yield _FOOT_ID if ids is None else f"# rows_per_id: the most rows that one id may have, by decision\n{declared}"
 
 
 def _commented(text: str, *, indent: str) -> str:

@@ -179,12 +179,13 @@ class BooleanMap(_Scalar):
         pairs |= {f"{word}.0": value for word, value in pairs.items() if word in ("0", "1")}
         self._known = pa.array(list(pairs), pa.string())
         self._values = np.array([*pairs.values(), np.nan])
+        self._lower_words = MissingWords.of([word.lower() for word in missing.words.to_pylist()])
 
     def positions(self, column: Any) -> tuple[Values, Found]:
         """Between 0 and 1, NaN where missing or in trouble."""
         holds = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if cells.is_text(holds):
-            places, absent, _ = cells.words(_lower(column), self._known, self._words)
+            places, absent, _ = cells.words(_lower(column), self._known, self._lower_words)
             unknown = places < 0
             return self._values[places], found_of(wrong=unknown if absent is None else unknown & ~absent)
         values, wrong = cells.numbers(column, self._words)

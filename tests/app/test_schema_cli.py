@@ -1,0 +1,116 @@
+"""``likeset schema draft``, ``show`` and ``check`` as a person and as a program would use them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from likeset.app import cli
+from likeset.tables.schema import Schema
+
+TEXT = """\
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 120]}
+  site: {kind: category, values: [north, south], from_data: true}
+label: {column: ill, kind: category, values: [0, 1]}
+"""
+GOOD = "age,site,ill,more\n30,north,0,x\n40,south,1,y\n"
+BAD = "age,site,ill\n30,north,0\n4711,west,1\n,south,1\n"
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "schema.yaml"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def file(folder: Path, text: str, name: str = "rows.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(cli.app, ["schema", *map(str, arguments)], env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def document(*arguments: object, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What main() says on standard error when it ends with code 2."""
+    monkeypatch.setattr(sys, "argv", ["likeset", "schema", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_show_tells_units_features_label_and_digest(schema: Path) -> None:
+    shown = run("show", schema).stdout
+    for words in ("120 (from 0 to 120)", "3 features", "label 'ill' (not used for matching)", "warning:"):
+        assert words in shown
+    found = document("show", schema)
+    assert found["digest"] == Schema.load(schema).digest
+    assert found["features"] == ["age", "site=north", "site=south"]
+    assert found["from_data"] == ["site"]
+
+
+def test_check_says_yes_and_warns_about_what_came_from_data(schema: Path, tmp_path: Path) -> None:
+    shown = run("check", "--schema", schema, file(tmp_path, GOOD)).stdout
+    assert "fits" in shown
+    assert "replace what came from data, in: site" in shown
+    assert document("check", "--schema", schema, tmp_path / "rows.csv")["ok"] is True
+
+
+def test_check_says_no_with_counts_and_places_and_never_a_value(schema: Path, tmp_path: Path) -> None:
+    good, bad = file(tmp_path, GOOD, "good.csv"), file(tmp_path, BAD, "bad.csv")
+    shown = run("check", "--schema", schema, good, bad, code=1).stdout
+    assert "does not fit" in shown
+    assert "line 3" in shown
+    assert "4711" not in shown
+    assert "west" not in shown
+    first, second = document("check", "--schema", schema, good, bad, code=1)["files"]
+    assert (first["ok"], second["ok"], second["rows"]) == (True, False, 3)
+    age, site, _ = second["columns"]
+    assert (age["counts"]["out of range"], age["counts"]["missing"]) == (1, 1)
+    assert age["first"]["out of range"] == ["line 3"]
+    assert site["counts"]["unknown"] == 1
+
+
+def test_draft_prints_or_writes_a_schema_that_fits(tmp_path: Path) -> None:
+    rows, out = file(tmp_path, GOOD), tmp_path / "draft.yaml"
+    assert Schema.from_text(run("draft", rows, "--label", "ill").stdout).label_column == "ill"
+    assert "replace what came from data" in run("draft", rows, "--label", "ill", "--out", out).stdout
+    run("check", "--schema", out, rows)
+    assert document("draft", rows)["from_data"] == list(Schema.from_text(run("draft", rows).stdout).from_data)
+
+
+def test_mistakes_end_in_one_line_and_code_2(
+    schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = file(tmp_path, GOOD)
+    wrong = file(tmp_path, TEXT.replace("bounds", "bonds"), "wrong.yaml")
+    lacking = file(tmp_path, GOOD.replace("age", "agee"), "lacking.csv")
+    for arguments, words in (
+        (("show", tmp_path / "none.yaml"), "there is no such file"),
+        (("show", wrong), "line 4: columns.age.bounds: is missing"),
+        (("check", "--schema", schema, tmp_path / "none.csv"), "there is no such file"),
+        (("check", "--schema", schema, lacking), "column 'age': is missing; did you mean agee?"),
+        (("draft", rows, "--out", schema), "is there already"),
+        (("draft", rows, "--label", "il"), "did you mean ill?"),
+        (("draft", rows, "--out", tmp_path / "none" / "s.yaml"), "cannot be written"),
+    ):
+        found = refused(monkeypatch, capsys, *arguments)
+        assert words in found
+        assert found.count("\n") == 1
+    assert schema.read_text(encoding="utf-8") == TEXT
