@@ -79,7 +79,7 @@ def run_job(
     out = Path(job.out)
     partial = out.with_name(out.name + ".partial")
     _check_place(out, partial, resume=resume)
-    job = _named(job, partial / JOB, resume=resume)
+    job = _named(job, partial / JOB, resume=resume).beside(Path.cwd())  # it may be read from anywhere later
     if job.ledger is not None and Path(job.ledger).exists():
         with Ledger(job.ledger):
             pass  # a ledger that cannot be used is better found now

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from likeset.app.cli import account, audit, demo, ledger, schema, study
+from likeset.app.cli import account, audit, demo, ledger, match, report, schema, study
 from likeset.app.cli.screen import complain
 from likeset.errors import LikesetError
 
@@ -22,6 +22,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command(name="demo")(demo.demo)
+app.command(name="match")(match.match)
+app.command(name="plan")(match.plan)
+app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
 app.command(name="study")(study.study)
@@ -34,8 +37,8 @@ def main() -> None:
     try:
         app()
     except LikesetError as error:
-        complain(str(error))
+        complain("; ".join([str(error), *getattr(error, "__notes__", ())]))
         sys.exit(2)
-    except KeyboardInterrupt:
-        complain("interrupted; nothing was left half-written")
+    except KeyboardInterrupt as interrupt:
+        complain("; ".join(["interrupted", *getattr(interrupt, "__notes__", ("nothing was left half-written",))]))
         sys.exit(130)

@@ -1,123 +1,65 @@
-"""``likeset demo``: what matching does, on data that comes with scikit-learn."""
+"""``likeset demo``: the whole market on one machine, on data that comes with scikit-learn."""
 
+import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.progress import Progress
+from rich.markup import escape
 
-from likeset.app.cli.screen import JsonFlag, make_directory, show_json, show_table, stdout
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from likeset.studies.market import Market
-    from likeset.studies.matching import Outcome
+from likeset.app.cli.result_screen import show_result
+from likeset.app.cli.screen import JsonFlag, Waiting, show_json, stdout
+from likeset.errors import InvalidArgument
 
 __all__ = ["demo"]
 
-_SEED = 2019
-_SIZE = 100
-_METHODS = 4
-_SHOWN = 20
-_MEANING = {
-    "exact": "greedy on the exact kernel; sees every row",
-    "block": "the same in blocks: for large pools",
-    "feature-greedy": "the paper's baseline: 140 random features",
-    "uniform": "the same number from each owner, at random",
-}
+_MARK = ".likeset-demo"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Directory for the picture; created if missing.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
+    *,
     json: JsonFlag = False,
 ) -> None:
-    """Match 3s and 4s out of five owners' handwritten digits, and draw what was selected.
+    """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
 
-    Not private yet: this shows the matching core, where one party sees every row.
+    The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match.
 
     Example: [bold]likeset demo --out demo[/]
     """
-    import numpy as np
+    _clear(out)
+    from likeset.app.report import render
+    from likeset.studies.showcase import EPSILON, SIZE, run_showcase
 
-    from likeset.studies.market import digits_market
-    from likeset.studies.matching import compare_methods
-
-    make_directory(out)
-    coins = np.random.default_rng(_SEED)
-    market = digits_market(coins=coins)
-    outcomes: list[Outcome] = []
-    with Progress(console=stdout, transient=True, disable=json or not stdout.is_terminal) as bar:
-        task = bar.add_task("matching", total=_METHODS)
-        for outcome in compare_methods(market, size=_SIZE, coins=coins):
-            outcomes.append(outcome)
-            bar.update(task, advance=1, description=outcome.method)
-    picture = out / "selected-digits.png"
-    _draw(picture, market, outcomes)
+    try:
+        out.mkdir(parents=True)
+        (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument("--out", out, f"cannot be used as a directory: {error.strerror}") from error
+    with Waiting(quiet=json) as waiting:
+        done = run_showcase(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
     if json:
-        show_json(_document(outcomes, picture))
+        show_json({**done.result, "report": str(done.out / "report.html")})
         return
-    _tell(market, outcomes, picture)
-
-
-def _draw(picture: Path, market: "Market", outcomes: "list[Outcome]") -> None:
-    from likeset.studies.figures import draw_images
-
-    pool = market.pool
-    strips = [("the target", market.target[:_SHOWN])]
-    strips += [(outcome.method, pool[_spread(outcome.indices)]) for outcome in outcomes if outcome.method != "block"]
-    draw_images(
-        picture,
-        strips,
-        title="Rows selected to look like the target",
-        note=f"Every {_SIZE // _SHOWN}th of {_SIZE} selected rows; scikit-learn digits, five owners. Not private.",
-    )
-
-
-def _spread(indices: "NDArray[np.int64]") -> "NDArray[np.int64]":
-    return indices[:: len(indices) // _SHOWN][:_SHOWN]
-
-
-def _document(outcomes: "list[Outcome]", picture: Path) -> dict[str, object]:
-    return {
-        "private": False,
-        "seed": _SEED,
-        "size": _SIZE,
-        "methods": [
-            {
-                "method": outcome.method,
-                "squared_mmd": outcome.squared_mmd,
-                "accuracy": outcome.accuracy,
-                "seconds": outcome.seconds,
-            }
-            for outcome in outcomes
-        ],
-        "picture": str(picture),
-    }
-
-
-def _tell(market: "Market", outcomes: "list[Outcome]", picture: Path) -> None:
     stdout.print(
-        f"\n[bold]{len(market.owners)} owners[/] hold {len(market.pool)} handwritten digits. A consumer has "
-        f"{len(market.target)} images, 3s and 4s only,\n"
-        f"and wants [bold]{_SIZE} rows[/] to train on that look like them.\n"
+        "\nFive owners hold handwritten digits, two digits each. A consumer has "
+        f"{done.result['target']['rows']} images, 3s and 4s only,\n"
+        f"and wants [bold]{SIZE} rows[/] to train on that look like them. "
+        f"Owners may learn epsilon = {EPSILON:g} about any of them.",
+        soft_wrap=True,
     )
-    best = min(outcome.squared_mmd for outcome in outcomes)
-    rows = [
-        (
-            f"[bold]{outcome.method}[/]\n[dim]{_MEANING[outcome.method]}[/]",
-            f"{outcome.squared_mmd:.5f}",
-            f"{outcome.squared_mmd / best:.1f}x",
-            f"{100 * outcome.accuracy:.1f}%",
-            f"{outcome.seconds:.3f}",
-        )
-        for outcome in outcomes
-    ]
-    show_table(
-        "How well do the selected rows match?",
-        ("method", "MMD² to target", "of the best", "linear SVM", "seconds"),
-        rows,
-        caption="MMD²: smaller is more alike. SVM: trained on the selected rows, tested on held-out target rows.",
+    show_result(done.result)
+    stdout.print(
+        f"\nThe whole story, with pictures: [bold]{escape(str(done.out / 'report.html'))}[/]\n"
+        f"Now with these files: [bold]likeset plan {escape(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
+        soft_wrap=True,
     )
-    stdout.print(f"\nThe selected digits: [bold]{picture}[/]. [yellow]Not private:[/] one party saw every row.\n")
+
+
+def _clear(out: Path) -> None:
+    """Make room; only what an earlier demo made is removed."""
+    if not out.exists():
+        return
+    if not (out / _MARK).is_file():
+        raise InvalidArgument("--out", out, "is there already; nothing is overwritten: name another directory")
+    shutil.rmtree(out)

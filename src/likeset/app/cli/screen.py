@@ -4,15 +4,20 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from likeset.errors import InvalidArgument
 
-__all__ = ["JsonFlag", "complain", "make_directory", "show_json", "show_table", "stdout"]
+if TYPE_CHECKING:
+    from likeset.tables.passing import Passed
+
+__all__ = ["JsonFlag", "Waiting", "complain", "make_directory", "show_json", "show_table", "stdout"]
 
 stdout = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
@@ -51,3 +56,41 @@ def make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidArgument("--out", path, f"cannot be used as a directory: {error.strerror}") from error
+
+
+class Waiting:
+    """What a long piece of work is doing: bars on a terminal, a line for each step elsewhere, nothing for machines."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._bar: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._told: set[tuple[str, int]] = set()
+        self._lock = Lock()
+
+    def __enter__(self) -> Self:
+        if not self._quiet and _stderr.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=_stderr, transient=True)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """So many of all are done."""
+        with self._lock:
+            if self._bar is not None:
+                if what not in self._tasks:
+                    self._tasks[what] = self._bar.add_task(what, total=total)
+                self._bar.update(self._tasks[what], completed=done, total=total)
+            elif not self._quiet and (what, done) not in self._told:
+                self._told.add((what, done))
+                _stderr.print(f"{what}: {done:,} of {total:,}", markup=False)
+
+    def rows(self, passed: "Passed") -> None:
+        """So many rows of a table were read; told on a terminal only, where a bar can move."""
+        if self._bar is not None:
+            self.step(f"reading {passed.table}", passed.rows, passed.total)

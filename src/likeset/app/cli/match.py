@@ -1,0 +1,203 @@
+"""``likeset match``: from files to a matched training set. ``likeset plan``: what that would do and cost."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from likeset.app.cli import job_options as options
+from likeset.app.cli.result_screen import show_guarantees, show_result
+from likeset.app.cli.screen import JsonFlag, Waiting, show_json, show_table, stdout
+
+if TYPE_CHECKING:
+    from likeset.jobs.plan import Plan
+
+__all__ = ["match", "plan"]
+
+
+def match(
+    job: options.JobFile = None,
+    *,
+    schema: options.SchemaFile = None,
+    target: options.TargetFile = None,
+    owner: options.Owners = None,
+    size: options.Size = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    protocol: options.Protocol = None,
+    offers: options.Offers = None,
+    offer_factor: options.OfferFactor = None,
+    auction: options.Auction = None,
+    gamma: options.Gamma = None,
+    weights: options.Weights = None,
+    hash_dimension: options.HashDimension = None,
+    public_rows: options.PublicRows = None,
+    relation: options.Relation = None,
+    declared_size: options.DeclaredSize = None,
+    accept_unproven: options.AcceptUnproven = None,
+    quorum: options.Quorum = None,
+    ledger: options.LedgerFile = None,
+    run: options.Run = None,
+    noise: options.Noise = None,
+    seed: options.Seed = None,
+    out: options.Out = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    scan: Annotated[
+        str, typer.Option(help="How owners pass over their rows: local, ray, or ray:ADDRESS of a cluster.")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Workers of an owner's pass.  [default: all cores]")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Collect rows from owners that together look like your target.
+
+    Writes summary.parquet, result.json, report.html, terms.yaml and the ledger into one directory. Nothing is
+    overwritten; a run that is interrupted goes on with --resume.
+
+    Example: [bold]likeset match --schema schema.yaml --target mine.csv --owner north=north.csv --owner
+    south=south.parquet --size 100 --epsilon 1 --out matched[/]
+    """
+    wanted = options.job_from(
+        job,
+        schema=schema,
+        target=target,
+        owners=owner,
+        size=size,
+        epsilon=epsilon,
+        delta=delta,
+        protocol=protocol,
+        offers=offers,
+        offer_factor=offer_factor,
+        auction=auction,
+        gamma=gamma,
+        weights=weights,
+        hash_dimension=hash_dimension,
+        public_rows=public_rows,
+        relation=relation,
+        declared_size=declared_size,
+        accept_unproven=accept_unproven,
+        quorum=quorum,
+        ledger=ledger,
+        run=run,
+        noise=noise,
+        seed=seed,
+        out=out,
+    )
+    from likeset.app.report import render
+    from likeset.jobs.run import run_job
+    from likeset.tables.scans import scan_factory
+
+    with Waiting(quiet=json) as waiting:
+        done = run_job(
+            wanted,
+            render=render,
+            resume=resume,
+            progress=waiting.step,
+            scan=scan_factory(scan, workers=workers, progress=waiting.rows, checkpoints=None),
+        )
+    if json:
+        show_json(done.result)
+        return
+    show_result(done.result)
+    stdout.print(
+        f"\nEverything is in [bold]{escape(str(done.out))}[/]: the rows in summary.parquet, "
+        f"the whole story in [bold]{escape(str(done.out / 'report.html'))}[/].",
+        soft_wrap=True,
+    )
+
+
+def plan(
+    job: options.JobFile = None,
+    *,
+    schema: options.SchemaFile = None,
+    target: options.TargetFile = None,
+    owner: options.Owners = None,
+    size: options.Size = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    protocol: options.Protocol = None,
+    offers: options.Offers = None,
+    offer_factor: options.OfferFactor = None,
+    auction: options.Auction = None,
+    gamma: options.Gamma = None,
+    weights: options.Weights = None,
+    hash_dimension: options.HashDimension = None,
+    public_rows: options.PublicRows = None,
+    relation: options.Relation = None,
+    declared_size: options.DeclaredSize = None,
+    accept_unproven: options.AcceptUnproven = None,
+    quorum: options.Quorum = None,
+    ledger: options.LedgerFile = None,
+    run: options.Run = None,
+    noise: options.Noise = None,
+    seed: options.Seed = None,
+    out: options.Out = None,
+    json: JsonFlag = False,
+) -> None:
+    """Say what a job would do and cost, before any owner's row is read or anything is spent.
+
+    Takes the arguments of likeset match, reads the schema and your target, and writes nothing.
+
+    Example: [bold]likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
+    south=south.parquet --size 100 --epsilon 1[/]
+    """
+    wanted = options.job_from(
+        job,
+        schema=schema,
+        target=target,
+        owners=owner,
+        size=size,
+        epsilon=epsilon,
+        delta=delta,
+        protocol=protocol,
+        offers=offers,
+        offer_factor=offer_factor,
+        auction=auction,
+        gamma=gamma,
+        weights=weights,
+        hash_dimension=hash_dimension,
+        public_rows=public_rows,
+        relation=relation,
+        declared_size=declared_size,
+        accept_unproven=accept_unproven,
+        quorum=quorum,
+        ledger=ledger,
+        run=run,
+        noise=noise,
+        seed=seed,
+        out=out,
+    )
+    from likeset.jobs.plan import plan_job
+
+    planned = plan_job(wanted)
+    if json:
+        show_json(planned.document())
+        return
+    _tell(planned)
+
+
+def _tell(planned: "Plan") -> None:
+    terms, document = planned.outline.terms, planned.document()
+    stdout.print(
+        f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners)} owners, to look like the "
+        f"{len(planned.target.rows):,} rows of {escape(planned.target.name)}. Protocol: {terms.protocol}.\n",
+        soft_wrap=True,
+    )
+    show_table(
+        "What will travel",
+        ("what", "how much"),
+        [
+            ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
+            ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+            ("messages between curator and owners, at most", f"{planned.messages:,}"),
+            ("an owner hears, at most", f"{planned.heard_bytes:,} bytes"),
+            ("an owner sends, at most, and its records", f"{planned.sent_bytes:,} bytes"),
+            ("numbers released about the target", f"{document['released_coordinates']:,}"),
+            ("time, roughly", "unknown" if planned.seconds is None else f"{planned.seconds:,.0f} s"),
+        ],
+        caption="Nothing was read of any owner, and nothing was spent.",
+    )
+    show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
+    mark = "[green]" if planned.advice.pays else "[yellow]"
+    stdout.print(f"\n{mark}{escape(planned.advice.text)}[/]\n", soft_wrap=True)

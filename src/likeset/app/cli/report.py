@@ -1,0 +1,39 @@
+"""``likeset report``: the page of a finished job, again or for one of its owners."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from likeset.app.cli.screen import JsonFlag, show_json, stdout
+
+__all__ = ["report"]
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output directory of a finished job.")],
+    *,
+    for_owner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The page that this owner may see: its own transcript.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Render the report of a finished job again, or the page that one owner may see.
+
+    Example: [bold]likeset report matched --for-owner north[/]
+    """
+    from likeset import documents
+    from likeset.app.report import render, render_for_owner
+    from likeset.jobs.run import REPORT, read_result
+
+    result, pictures = read_result(folder)
+    if for_owner is None:
+        page, place = render(result, pictures), folder / REPORT
+    else:
+        page, place = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
+    documents.write_text(place, page)
+    if json:
+        show_json({"report": str(place), "for_owner": for_owner, "bytes": len(page.encode())})
+        return
+    stdout.print(f"The report is in [bold]{escape(str(place))}[/].", soft_wrap=True)

@@ -1,0 +1,79 @@
+"""The result of a run on one screen."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.markup import escape
+
+from likeset.app.cli.screen import show_table, stdout
+
+__all__ = ["show_guarantees", "show_result"]
+
+_WATCHERS = {"curator": "the curator", "consumer": "the consumer"}
+
+
+def show_result(result: Mapping[str, Any]) -> None:
+    """The answer, what it is worth, who gave what, and what everybody learned."""
+    if not result["private"]:
+        stdout.print("\n[bold white on red] simulated noise: not private [/]")
+    givers = sum(1 for one in result["owners"] if one["selected"])
+    stdout.print(
+        f"\n[bold]{result['rows_selected']:,} rows[/] of {givers} owners "
+        f"match your {result['target']['rows']:,} rows with [bold]MMD² {result['squared_mmd']:.5f}[/].\n",
+        soft_wrap=True,
+    )
+    _show_comparison(result)
+    _show_owners(result)
+    show_guarantees(result["guarantees"], owners=[one["name"] for one in result["owners"]], title="Who learned what")
+    for warning in result["warnings"]:
+        stdout.print(f"[yellow]note:[/] {escape(warning)}", soft_wrap=True)
+
+
+def _show_comparison(result: Mapping[str, Any]) -> None:
+    lines = [
+        {"name": "this summary", "squared_mmd": result["squared_mmd"], "accuracy": result["accuracy"]},
+        *result["baselines"],
+    ]
+    judged = any(line.get("accuracy") is not None for line in lines)
+    rows = []
+    for line in lines:
+        mark = "[bold]" if line["name"] == "this summary" else ""
+        cells = [f"{mark}{escape(line['name'])}", f"{mark}{line['squared_mmd']:.5f}"]
+        cells.append(f"{mark}{line['squared_mmd'] / result['squared_mmd']:.2f}x")
+        if judged:
+            cells.append("" if line.get("accuracy") is None else f"{mark}{100 * line['accuracy']:.1f}%")
+        rows.append(cells)
+    heads = ["rows", "MMD² to target", "of this summary", *(["linear SVM"] if judged else [])]
+    show_table("How alike?", heads, rows, caption="MMD²: distance between two sets of rows; smaller is more alike.")
+
+
+def _show_owners(result: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            escape(one["name"]),
+            f"{one['rows']:,}",
+            f"{one['heard_bytes']:,} bytes",
+            f"{one['disclosed']:,}",
+            f"{one['selected']:,}",
+            f"{100 * one['share']:.0f}%",
+        )
+        for one in result["owners"]
+    ]
+    seen = f"The curator saw {result['rows_seen']:,} rows, {result['access_ratio']:.1f} for each row used."
+    show_table("Who gave what?", ("owner", "rows", "heard", "disclosed", "selected", "share"), rows, caption=seen)
+
+
+def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
+    """One line for each kind of view: owners' views that say the same are one."""
+    lines: dict[tuple[str, str, str, str], None] = {}
+    for one in guarantees:
+        whose = "each owner" if one["protects"] in owners else "the target"
+        who = one["observer"] if one["observer"] not in _WATCHERS else _WATCHERS[one["observer"]]
+        if one["epsilon"] is None:
+            cost = f"{one['rows']:,} rows in the open" if one["observer"] in _WATCHERS else "no bound"
+        else:
+            cost = f"epsilon = {one['epsilon']:.3g}" if one["epsilon"] else "nothing"
+        delta = f"{one['delta']:g}" if one["epsilon"] else ""
+        basis = one["basis"] if one["epsilon"] is not None else ""
+        lines[f"{who} about {whose}", cost, delta, basis] = None
+    show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), [list(line) for line in lines])
