@@ -4,6 +4,7 @@ A file of text and a file of typed columns must give the same bits, so text is r
 whatever Arrow would round otherwise (decimals) goes through text. Nothing here loops over rows.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -90,11 +91,10 @@ def _parsed_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None
     """First as they are, then without the words for missing, then without blanks: most columns need one step."""
     if pa.types.is_string_view(cells.type):
         cells = pc.cast(cells, pa.string())
-    for prepared in (lambda: cells, lambda: _without_missing(cells, missing)):
-        try:
-            return pc.cast(prepared(), pa.float64()), None
-        except pa.ArrowInvalid:
-            continue
+    with contextlib.suppress(pa.ArrowInvalid):
+        return pc.cast(cells, pa.float64()), None
+    with contextlib.suppress(pa.ArrowInvalid):
+        return pc.cast(_without_missing(cells, missing), pa.float64()), None
     cells = _without_missing(_trimmed(cells), missing)
     good = pc.match_substring_regex(cells, _NUMBER)
     parsed = pc.cast(pc.if_else(good, cells, pa.scalar(None, cells.type)), pa.float64())

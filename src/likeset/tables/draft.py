@@ -59,7 +59,9 @@ class _Guess:
         if _is_list(self.held):
             self._look_at_lists(column)
         elif pa.types.is_date(self.held) or pa.types.is_timestamp(self.held):
-            self._range(cells.days(column, "iso", _MISSING)[0])
+            days, _ = cells.days(column, "iso", _MISSING)
+            self.missing += int(np.count_nonzero(np.isnan(days)))
+            self._range(days)
         elif cells.is_text(self.held):
             self._look_at_text(column)
         else:

@@ -1,9 +1,11 @@
 """The maps of columns with many numbers in a cell: texts, vectors and pictures."""
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.tables import cells
@@ -37,6 +39,14 @@ class _Wide:
         return None
 
 
+def _cuts(texts: Any, width: int) -> list[int]:
+    """Where to cut texts so that no share needs much memory: neither for its letters nor for its counts."""
+    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    needed = np.cumsum(lengths + width)
+    inner = np.searchsorted(needed, np.arange(CHUNK, needed[-1] if len(needed) else 0, CHUNK))
+    return sorted({0, *inner.tolist(), len(texts)})
+
+
 class TextMap(_Wide):
     """Counts of hashed pieces, made one length."""
 
@@ -44,17 +54,16 @@ class TextMap(_Wide):
         """Write the features of every cell into ``out``, which holds zeros."""
         texts, absent, wrong = cells.text(column, self._words)
         declared = self._declared
-        step = max(1, CHUNK // self._width)
-        for first in range(0, len(texts), step):
+        for first, last in pairwise(_cuts(texts, self._width)):
             counts = count_pieces(
-                texts.slice(first, step),
+                texts.slice(first, last - first),
                 width=self._width,
                 letters=declared.pieces == "letters",
                 length=declared.length,
             )
             # Sums of squared counts are whole numbers: exact in any order.
             norms = np.sqrt(np.maximum((counts * counts).sum(axis=1), 1))
-            out[first : first + step, : self._width] = counts * (declared.weight * APART) / norms[:, np.newaxis]
+            out[first:last, : self._width] = counts * (declared.weight * APART) / norms[:, np.newaxis]
         if self._marked and absent is not None:
             out[:, -1] = absent * np.float32(declared.weight * APART)
         return found_of(missing=absent, wrong=wrong)
