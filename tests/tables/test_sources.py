@@ -184,3 +184,31 @@ def test_a_fingerprint_tells_whether_data_are_the_same(
     with open_source(tmp_path / name) as source:
         assert (source.fingerprint() == first) is not name.startswith("large")
     assert write("zz") != first
+
+
+def test_a_digest_of_values_does_not_see_what_lies_under_missing_ones_or_how_a_table_is_cut() -> None:
+    def column(under: float) -> pa.Array:
+        values = np.array([1.0, under, 3.0])
+        return pa.Array.from_buffers(pa.float64(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(values)])
+
+    first = open_source(pa.table({"a": column(7.0)})).fingerprint()
+    assert open_source(pa.table({"a": column(8.0)})).fingerprint() == first
+    assert open_source(pa.table({"a": [1.0, None, 3.5]})).fingerprint() != first
+    assert open_source(pa.table({"b": column(7.0)})).fingerprint() != first
+    table = frame(50).append_column("flag", pa.array([row % 3 == 0 or None for row in range(50)]))
+    pieces = pa.concat_tables([table.slice(0, 13), table.slice(13, 1), table.slice(14)])
+    assert open_source(pieces).fingerprint() == open_source(table).fingerprint()
+    for name in table.schema.names:
+        moved = table.set_column(table.schema.get_field_index(name), table.schema.field(name), table[name][::-1])
+        assert open_source(moved).fingerprint() != open_source(table).fingerprint(), name
+
+
+@SLOW_FILES
+@given(values=st.lists(st.one_of(st.none(), TEXT), max_size=20), cut=st.integers(0, 20))
+def test_digests_differ_exactly_when_texts_do(values: list[str | None], cut: int) -> None:
+    def digest(texts: list[str | None]) -> str:
+        return open_source(pa.table({"a": pa.array(texts, pa.string())})).fingerprint()
+
+    assert digest(values) == open_source(pa.table({"a": pa.array([*values, "x"], pa.string())[:-1]})).fingerprint()
+    other = [*values[:cut], *values[cut + 1 :]]
+    assert (digest(other) == digest(values)) is (other == values)

@@ -65,14 +65,14 @@ class _ArrowPart(Part):
         return pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
 
 
-def open_arrow(file: Path, *, name: str, close: Callable[[], None] | None = None, by_content: bool = False) -> Source:
+def open_arrow(file: Path, *, name: str, close: Callable[[], None] | None = None, digest: str = "") -> Source:
     """An Arrow file.
 
     Args:
         file: where it lies.
         name: how messages call it.
         close: gives back what was made for it.
-        by_content: its fingerprint is that of its bytes, however many they are.
+        digest: its fingerprint, if that is known already.
     """
     try:
         stamp = Stamp.of(file)
@@ -93,7 +93,7 @@ def open_arrow(file: Path, *, name: str, close: Callable[[], None] | None = None
 
     def fingerprint() -> str:
         stamp.check(file, table=name)
-        return _fingerprint(file, None if by_content or stamp.size <= _DIGESTED_BYTES else stamp, table=name)
+        return digest or _fingerprint(file, None if stamp.size <= _DIGESTED_BYTES else stamp, table=name)
 
     return Source(name, schema, parts=lambda: (part,), fingerprint=fingerprint, close=close)
 

@@ -1,6 +1,5 @@
 """Rows that lie in memory, as pandas, polars or pyarrow frames."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadTable
 from likeset.tables.blocks import Part, Source, check_names
+from likeset.tables.digests import digest_of
 
 __all__ = ["open_frame"]
 
@@ -36,7 +36,7 @@ def open_frame(frame: Any, *, name: str) -> Source:
     table = _arrow(frame, name=name)
     check_names(table.schema.names, table=name)
     part = _MemoryPart(name, None, table.schema, 0, table.num_rows, rows=table)
-    return Source(name, table.schema, parts=lambda: (part,), fingerprint=lambda: _fingerprint(table))
+    return Source(name, table.schema, parts=lambda: (part,), fingerprint=lambda: digest_of(table))
 
 
 def _arrow(frame: Any, *, name: str) -> pa.Table:
@@ -67,11 +67,3 @@ def _from_pandas(frame: Any, *, name: str) -> pa.Table:
             reason = "holds values of several kinds, or objects; make it numbers, text or dates throughout"
             raise BadTable(name, reason, column=column) from None
     return pa.table(arrays, names=names)
-
-
-def _fingerprint(table: pa.Table) -> str:
-    """Of names, types and values, whatever pieces the table consists of."""
-    digest = hashlib.sha256(str(table.schema).encode())
-    for batch in table.to_batches():
-        digest.update(batch.serialize())
-    return digest.hexdigest()

@@ -20,6 +20,7 @@ from likeset.errors import BadTable
 from likeset.tables.arrow_files import open_arrow
 from likeset.tables.blocks import BLOCK_ROWS, Source, check_names, in_blocks, unreadable
 from likeset.tables.delimited import open_delimited
+from likeset.tables.digests import ValueDigest
 
 __all__ = ["Spool", "open_packed", "spooled"]
 
@@ -69,15 +70,17 @@ def spooled(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, 
     try:
         check_names(schema.names, table=name)
         file = spool.new_file("rows.arrow")
+        digest = ValueDigest(schema)
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         tables = (pa.Table.from_batches([batch]) for batch in batches)
         try:
             with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
                 for table in in_blocks(tables, BLOCK_ROWS):
+                    digest.update(table)
                     writer.write_table(table.combine_chunks())
         except OSError as error:
             raise _no_room(name, error) from None
-        return open_arrow(file, name=name, close=spool.remove, by_content=True)
+        return open_arrow(file, name=name, close=spool.remove, digest=digest.hexdigest())
     except BaseException:
         spool.remove()
         raise
