@@ -149,6 +149,22 @@ def test_the_transformer_takes_frames_and_is_never_fitted() -> None:
     assert list(transformer.get_feature_names_out()) == list(SCHEMA.feature_names)
 
 
+def test_frames_of_polars_and_columns_of_nothing() -> None:
+    import polars
+
+    table = typed()
+    for form in (table, as_text(table)):
+        frame = polars.from_arrow(form)
+        np.testing.assert_array_equal(SCHEMA.transformer().transform(frame), mapped(table).rows)
+    empty = ("seen", "note", "site", "dose")
+    nothing = table.drop_columns(list(empty))
+    for name in empty:
+        nothing = nothing.append_column(name, pa.nulls(200))
+    for name in empty:
+        marks = mapped(nothing).rows[:, SCHEMA.feature_names.index(f"{name} is missing")]
+        assert (marks > 0.5).all()
+
+
 def test_a_unit_is_a_unit_for_every_kind() -> None:
     """The whole range, two categories, two texts without common pieces, right angles, opposite pictures."""
     assert distance(one("{kind: numeric, bounds: [-5, 15]}", [-5, 15])) == 1.0

@@ -47,18 +47,23 @@ def plain_array(column: Any) -> Any:
     """One contiguous array of a table's column; pieces with different dictionaries become one."""
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks == 1:
-            return column.chunk(0)
-        if pa.types.is_dictionary(column.type):
-            column = column.unify_dictionaries()
-        column = column.combine_chunks()
+            column = column.chunk(0)
+        else:
+            if pa.types.is_dictionary(column.type):
+                column = column.unify_dictionaries()
+            column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # more than fits one array, or no piece at all
             column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_string_view(column.type):  # polars has these, and few functions of Arrow do
+        return pc.cast(column, pa.large_string())
+    if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.dictionary.type):
+        return pa.DictionaryArray.from_arrays(column.indices, pc.cast(column.dictionary, pa.large_string()))
     return column
 
 
 def is_text(kind: Any) -> bool:
     """Whether Arrow holds cells of this type as text."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mask | None]:
@@ -89,8 +94,6 @@ def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mas
 
 def _parsed_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]:
     """First as they are, then without the words for missing, then without blanks: most columns need one step."""
-    if pa.types.is_string_view(cells.type):
-        cells = pc.cast(cells, pa.string())
     with contextlib.suppress(pa.ArrowInvalid):
         return pc.cast(cells, pa.float64()), None
     with contextlib.suppress(pa.ArrowInvalid):
@@ -235,8 +238,6 @@ def _at(mask: Mask | None, rows: NDArray[np.int64], *, size: int, null: bool) ->
 
 
 def _trimmed(cells: Any) -> Any:
-    if pa.types.is_string_view(cells.type):
-        cells = pc.cast(cells, pa.string())
     return pc.utf8_trim_whitespace(cells)
 
 
