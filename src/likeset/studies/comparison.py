@@ -102,7 +102,7 @@ class Comparison:
                     "gamma": width.gamma,
                     "method": method.name,
                     "epsilon": epsilon,
-                    "offers": self.offers,
+                    "offers": self.offers if method.offers else None,
                 }
 
     def run(self, cell: Cell) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from likeset.studies.contract import SIMULATED, Line
 from likeset.studies.methods import METHODS
@@ -23,15 +23,18 @@ COLOURS = {
     "sealed": "#0b8457",
     "sealed-hashed": "#7ac29a",
     "uniform-offers": "#b5a300",
+    "sealed-unlabelled": "#2f5d50",
+    "uniform-offers-plain": "#d9cf7a",
     "private": "#d62839",
     "private-sound": "#f28e2b",
     "private-silent": "#c67bb5",
     "uniform": "#8d5b3e",
 }
+_WIDTH = 0.006
 _MARKERS = {"private": "o", "uniform": "s", "greedy": "D", "sealed": "^", "exact": "v"}
 _DASHES = {"protodash": "--", "pooled": ":", "sealed-hashed": "--", "private-sound": "--", "private-silent": ":"}
 _STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
+    "svg.fonttype": "none",  # text stays text: a fifth of the bytes
     "font.size": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -46,53 +49,49 @@ _STEPS = (-90, -50, 0, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000)
 
 
 def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path, *, title: str) -> None:
-    """Four panels: percentages as in the paper, the same in absolute numbers, and two classifiers."""
+    """Five panels: percentages as in the paper, the same in absolute numbers on both sets of rows, two classifiers."""
     sizes = sorted({line["size"] for line in lines})
-    seeds = len({line["seed"] for line in lines})
     with rc_context(_STYLE):
-        figure = Figure(figsize=(12.5, 8.2))
-        grid = figure.subplots(2, 2)
+        figure = Figure(figsize=(15.0, 8.0))
+        (increases, target, held_out), (net, svm, corner) = figure.subplots(2, 3)
         drawn: dict[str, Any] = {}
 
-        def panel(axes: Any, values: Callable[[Series], Mapping[int, Sequence[float]]]) -> None:
+        def panel(axes: Any, heading: str, values: Callable[[Series], Mapping[int, Sequence[float]]]) -> None:
             for place, one in enumerate(series):
                 curve = values(one)
                 if curve:
                     drawn[label(one)] = _curve(axes, one, curve, sizes, nudge=place - len(series) / 2)
+            axes.set_title(heading)
             axes.set_xticks(sizes, [str(size) for size in sizes])
             axes.xaxis.set_minor_locator(NullLocator())
             axes.set_xlabel("rows in the summary")
 
-        panel(grid[0, 0], lambda one: increase(lines, one, over="greedy", result="squared_mmd"))
-        _percentages(grid[0, 0])
-        grid[0, 0].set_title("(a) Increase of MMD² over the paper's greedy, same seed")
-        panel(grid[0, 1], lambda one: points(lines, one, "squared_mmd"))
-        _logarithmic(grid[0, 1])
-        grid[0, 1].set_title("MMD² to the target")
-        panel(grid[1, 0], lambda one: points(lines, one, "net"))
-        grid[1, 0].set_title("(b) Accuracy of a net with 32 hidden units, dropout 0.2")
-        panel(grid[1, 1], lambda one: points(lines, one, "svm"))
-        grid[1, 1].set_title("Accuracy of a linear SVM")
-        for axes in grid[1]:
+        panel(
+            increases,
+            "(a) Increase of MMD² over the paper's greedy",
+            lambda one: increase(lines, one, over="greedy", result="squared_mmd"),
+        )
+        panel(target, "MMD² to the target", lambda one: points(lines, one, "squared_mmd"))
+        panel(held_out, "MMD² to held-out rows", lambda one: points(lines, one, "squared_mmd_test"))
+        panel(net, "(b) Accuracy: net, 32 hidden units, dropout 0.2", lambda one: points(lines, one, "net"))
+        panel(svm, "Accuracy: linear SVM", lambda one: points(lines, one, "svm"))
+        _percentages(increases)
+        _logarithmic(target, held_out)
+        for axes in (net, svm):
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f}%"))
-        figure.suptitle(title, x=0.012, y=0.985, ha="left", fontsize=14, fontweight="bold")
-        figure.legend(
-            drawn.values(), drawn.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.03), ncols=4, frameon=False
-        )
-        rows = -(-len(drawn) // 4)
-        over = f"{seeds} seeds" if seeds > 1 else "one seed"
-        figure.text(
-            0.012,
-            0.012,
-            f"{SIMULATED[0].upper()}{SIMULATED[1:]}. Mean over {over}; bars: one standard deviation. Tested on rows "
-            "that nobody saw.",
-            fontsize=9,
-            color="#555555",
-        )
-        figure.subplots_adjust(
-            left=0.065, right=0.985, top=0.905, bottom=0.115 + 0.026 * rows, hspace=0.36, wspace=0.16
-        )
+        corner.axis("off")
+        ordered = {name: drawn[name] for one in series if (name := label(one)) in drawn}
+        corner.legend(ordered.values(), ordered.keys(), loc="center left", frameon=False, fontsize=10.5)
+        figure.suptitle(title, x=0.012, y=0.985, ha="left", fontsize=15, fontweight="bold")
+        figure.text(0.012, 0.012, _note(lines), fontsize=9.5, color="#555555")
+        figure.subplots_adjust(left=0.055, right=0.985, top=0.895, bottom=0.105, hspace=0.36, wspace=0.2)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
+
+
+def _note(lines: Sequence[Line]) -> str:
+    seeds = len({line["seed"] for line in lines})
+    over = f"Mean over {seeds} seeds, fewer for some methods; bars: one standard deviation" if seeds > 1 else "One seed"
+    return f"{SIMULATED[0].upper()}{SIMULATED[1:]}. {over}. Classifiers are tested on the held-out rows."
 
 
 def _curve(axes: Any, one: Series, curve: Mapping[int, Sequence[float]], sizes: Sequence[int], *, nudge: float) -> Any:
@@ -101,7 +100,7 @@ def _curve(axes: Any, one: Series, curve: Mapping[int, Sequence[float]], sizes: 
     if not METHODS[one.method].sized:
         level = fmean(next(iter(curve.values())))
         return axes.axhline(level, color=colour, linestyle=dashes, linewidth=1.6)
-    width = 0.004 * (sizes[-1] - sizes[0])
+    width = _WIDTH * (sizes[-1] - sizes[0])
     return axes.errorbar(
         [size + nudge * width for size in curve],
         [fmean(values) for values in curve.values()],
@@ -128,13 +127,15 @@ def _percentages(axes: Any) -> None:
     axes.axhline(0.0, color="#4c78a8", linewidth=1.0)
 
 
-def _logarithmic(axes: Any) -> None:
-    low, high = axes.get_ylim()
-    shown = [line for one in axes.containers for line in one[0].get_ydata()]
-    low = min(shown) * 0.8 if shown else low
-    axes.set_yscale("log")
-    axes.set_ylim(low, high * 1.1)
+def _logarithmic(*panels: Any) -> None:
+    """The same logarithmic axis for all of them, so that they can be compared."""
+    shown = [value for axes in panels for one in axes.containers for value in one[0].get_ydata()]
+    shown += [value for axes in panels for line in axes.lines for value in line.get_ydata()]
+    low, high = (0.8 * min(shown), 1.3 * max(shown)) if shown else (1e-3, 1.0)
     steps = [digit * 10.0**power for power in range(-7, 2) for digit in (1, 2, 5)]
-    ticks = [step for step in steps if low <= step <= high * 1.1]
-    axes.set_yticks(ticks, [f"{step:g}" for step in ticks])
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    ticks = [step for step in steps if low <= step <= high]
+    for axes in panels:
+        axes.set_yscale("log")
+        axes.set_ylim(low, high)
+        axes.set_yticks(ticks, [f"{step:g}" for step in ticks])
+        axes.yaxis.set_minor_locator(NullLocator())

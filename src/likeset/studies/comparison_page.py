@@ -62,9 +62,9 @@ def _group(line: Line) -> Group:
 
 def _series(lines: Sequence[Line]) -> list[Series]:
     """Those that have lines, in the order of the registry."""
-    found = {Series(line["method"], line["epsilon"]) for line in lines}
+    found = {Series.of(line) for line in lines}
     order = list(METHODS)
-    return sorted(found, key=lambda one: (order.index(one.method), one.epsilon or 0.0))
+    return sorted(found, key=lambda one: (order.index(one.method), one.epsilon or 0.0, one.offers or 0))
 
 
 def _rows(lines: Sequence[Line], series: Sequence[Series]) -> list[tuple[str, ...]]:
@@ -139,10 +139,11 @@ def _setting(lines: Sequence[Line]) -> list[str]:
     for market in dict.fromkeys(line["market"] for line in lines):
         one = next(line for line in lines if line["market"] == market)
         at_most = f", at most {one['rows_per_owner']} each" if one["rows_per_owner"] else ""
-        offers = one["offers"] or "10 p / K"
+        offers = sorted({line["offers"] for line in lines if line["market"] == market and line["offers"]})
+        each = " or ".join(map(str, offers)) or "10 p / K"
         words.append(
             f"{market}: {len(one['owner_shares'])} owners with {one['pool_rows']} rows together{at_most}; a target of "
-            f"{one['target_rows']} rows; each owner offers {offers} rows in `sealed` (K owners, p rows wanted)"
+            f"{one['target_rows']} rows; each owner offers {each} rows in `sealed` (K owners, p rows wanted)"
         )
     return [f"Data: {lines[0]['data']} (digest {lines[0]['digest']}). " + ". ".join(words) + "."]
 

@@ -112,7 +112,7 @@ class Line:
 
     def to_json(self) -> str:
         """As one line of text."""
-        return json.dumps(asdict(self), allow_nan=False, ensure_ascii=False)
+        return json.dumps(asdict(self), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -148,6 +148,21 @@ METHODS: dict[str, Method] = {
             partial(_protocol, offers="uniform", epsilon=0.0),
             offers=True,
         ),
+        Method(
+            "sealed-unlabelled",
+            "sealed, labels not used",
+            "the same as sealed, where owners do not use their labels",
+            partial(_protocol, offers="tilted", label_strata=False),
+            budgeted=True,
+            offers=True,
+        ),
+        Method(
+            "uniform-offers-plain",
+            "uniform offers, not thinned",
+            "uniform offers as they are drawn",
+            partial(_protocol, offers="uniform", epsilon=0.0, thinning=False),
+            offers=True,
+        ),
         Method("private", "private greedy (paper)", "Algorithm 3 as published, with its own epsilons", _published),
         Method(
             "private-sound",

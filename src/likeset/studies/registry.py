@@ -12,6 +12,10 @@ __all__ = ["STUDIES", "all_studies", "find_study"]
 STUDIES = {
     "digits": "likeset.studies.digits",
     "mnist": "likeset.studies.mnist",
+    "allstate": "likeset.studies.allstate",
+    "heart": "likeset.studies.heart",
+    "adult": "likeset.studies.adult",
+    "quality": "likeset.studies.quality",
 }
 """Module of each study, in the order in which they are listed."""
 

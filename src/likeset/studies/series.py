@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import Self
 
 from likeset.studies.contract import Line
 from likeset.studies.methods import METHODS
@@ -15,20 +16,27 @@ Group = tuple[str, float | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One method (at one epsilon) over seeds and sizes."""
+    """One method, at one epsilon and number of offers, over seeds and sizes."""
 
     method: str
     epsilon: float | None
+    offers: int | None
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """The one that a line belongs to."""
+        return cls(line["method"], line["epsilon"], line["offers"])
 
     def has(self, line: Line) -> bool:
         """Whether the line belongs to it."""
-        return (line["method"], line["epsilon"]) == (self.method, self.epsilon)
+        return (line["method"], line["epsilon"], line["offers"]) == (self.method, self.epsilon, self.offers)
 
 
 def label(series: Series) -> str:
     """In legends and tables."""
     words = METHODS[series.method].label
-    return words if series.epsilon is None else f"{words}, ε = {series.epsilon:g}"
+    words += "" if series.epsilon is None else f", ε = {series.epsilon:g}"
+    return words if series.offers is None else f"{words}, {series.offers} offers"
 
 
 def width_words(group: Group) -> str:

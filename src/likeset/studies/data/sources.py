@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from likeset.errors import InvalidArgument
+from likeset.studies.data.adult import adult_digest, adult_market
+from likeset.studies.data.allstate import allstate_digest, allstate_market
+from likeset.studies.data.heart import heart_digest, heart_market
 from likeset.studies.data.image_markets import image_market
 from likeset.studies.data.images import bundled, mnist
 from likeset.studies.market import Market
@@ -34,7 +37,7 @@ class Source:
             raise InvalidArgument("--data", place, f"is not needed: the data of the study {study} come with it")
 
 
-def _bundled_market(_: str | None, variant: str, seed: int, rows: int | None) -> Market:
+def _bundled_market(_place: str | None, variant: str, seed: int, rows: int | None) -> Market:
     return image_market(bundled(), variant, seed=seed, validation=0.6, rows_per_owner=rows)
 
 
@@ -43,12 +46,15 @@ def _mnist_market(place: str | None, variant: str, seed: int, rows: int | None) 
 
 
 SOURCES: dict[str, Source] = {
-    "digits": Source(lambda _: bundled().digest, _bundled_market),
+    "digits": Source(lambda _place: bundled().digest, _bundled_market),
     "mnist": Source(
         lambda place: mnist(str(place)).digest,
         _mnist_market,
         needs="mnist.npz, a folder with the four idx files, or openml",
     ),
+    "heart": Source(heart_digest, heart_market, needs="heart_disease_4hospitals.csv"),
+    "adult": Source(adult_digest, adult_market, needs="adult.csv or adult.csv.gz"),
+    "allstate": Source(allstate_digest, allstate_market, needs="Kaggle's train.csv"),
 }
 
 

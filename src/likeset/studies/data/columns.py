@@ -1,0 +1,173 @@
+"""Tables with declared columns: a strict reader, and numbers by bounds and categories that everybody knows."""
+
+import csv
+import gzip
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import BadTable, InvalidArgument
+
+__all__ = ["Choice", "Column", "Number", "RawTable", "encode", "random_rows", "read_table"]
+
+MISSING = ("", "NA", "?", "nan")
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """The cells of a file, column by column, as text."""
+
+    path: str
+    columns: dict[str, NDArray[np.str_]]
+    digest: str
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def where(self, column: str, value: str) -> NDArray[np.int64]:
+        """Rows with that text in a column."""
+        return np.flatnonzero(self.columns[column] == value)
+
+
+class Column(Protocol):
+    """A column that becomes numbers between 0 and 1."""
+
+    @property
+    def name(self) -> str:
+        """In the file."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers it becomes."""
+
+    def encode(self, table: RawTable) -> Rows:
+        """The numbers of every row."""
+
+    def random(self, count: int, coins: np.random.Generator) -> Rows:
+        """Numbers of rows that nobody has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number between public bounds, beyond which it is cut; missing: the middle, and a mark of its own.
+
+    Attributes:
+        name: of the column.
+        low: becomes 0.
+        high: becomes 1.
+        zero_is_missing: whether a 0 stands for a missing value.
+        parse: how the text is read.
+    """
+
+    name: str
+    low: float
+    high: float
+    zero_is_missing: bool = False
+    parse: Callable[[str], float] = float
+
+    @property
+    def width(self) -> int:
+        """The number and the mark."""
+        return 2
+
+    def encode(self, table: RawTable) -> Rows:
+        """Scaled numbers, and marks where they are missing."""
+        values = np.full(len(table), np.nan)
+        for row, text in enumerate(table.columns[self.name].tolist()):
+            if text not in MISSING:
+                try:
+                    values[row] = self.parse(text)
+                except ValueError as error:
+                    raise BadTable(table.path, "is not a number", place=f"line {row + 2}", column=self.name) from error
+        if self.zero_is_missing:
+            values[values == 0.0] = np.nan
+        missing = ~np.isfinite(values)
+        scaled = np.clip((values - self.low) / (self.high - self.low), 0.0, 1.0)
+        scaled[missing] = 0.5
+        return np.stack([scaled, missing], axis=1).astype(np.float32)
+
+    def random(self, count: int, coins: np.random.Generator) -> Rows:
+        """Uniform between the bounds."""
+        return np.stack([coins.random(count), np.zeros(count)], axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few public categories; missing: none of them."""
+
+    name: str
+    values: Sequence[str]
+
+    @property
+    def width(self) -> int:
+        """One number for each category."""
+        return len(self.values)
+
+    def encode(self, table: RawTable) -> Rows:
+        """1/√2 in the place of the category: then two categories are at distance 1, as the ends of a number are."""
+        return self.places(table)[1] * np.float32(np.sqrt(0.5))
+
+    def places(self, table: RawTable) -> tuple[NDArray[np.int64], Rows]:
+        """The category's number (-1: missing), and the same as ones and zeros."""
+        known = {value: place for place, value in enumerate(self.values)} | dict.fromkeys(MISSING, -1)
+        texts = table.columns[self.name].tolist()
+        odd = next((row for row, text in enumerate(texts) if text not in known), None)
+        if odd is not None:
+            raise BadTable(table.path, "is no known category", place=f"line {odd + 2}", column=self.name)
+        places = np.array([known[text] for text in texts], dtype=np.int64)
+        ones = (places[:, None] == np.arange(len(self.values))).astype(np.float32)
+        return places, ones
+
+    def random(self, count: int, coins: np.random.Generator) -> Rows:
+        """Each category alike."""
+        places = coins.integers(len(self.values), size=count)
+        ones = (places[:, None] == np.arange(len(self.values))).astype(np.float32)
+        return ones * np.float32(np.sqrt(0.5))
+
+
+def encode(table: RawTable, columns: Sequence[Column]) -> Rows:
+    """All columns side by side."""
+    return np.concatenate([column.encode(table) for column in columns], axis=1)
+
+
+def random_rows(columns: Sequence[Column], count: int, coins: np.random.Generator) -> Rows:
+    """Rows drawn from the declared columns alone: public, since no data are behind them."""
+    return np.concatenate([column.random(count, coins) for column in columns], axis=1)
+
+
+def read_table(place: str | None, columns: Sequence[str]) -> RawTable:
+    """A CSV file (plain or ``.gz``) with exactly these columns, in any order."""
+    path = Path(str(place))
+    if not path.is_file():
+        raise InvalidArgument("--data", str(place), "is no file")
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise BadTable(str(path), "cannot be read as text; is the download complete?") from error
+    lines = csv.reader(text.splitlines())
+    header = next(lines, [])
+    missing, odd = [name for name in columns if name not in header], [name for name in header if name not in columns]
+    if missing or odd or len(set(header)) < len(header):
+        reason = f"must have exactly the columns {', '.join(columns)}"
+        reason += f"; missing: {', '.join(missing)}" if missing else ""
+        reason += f"; {len(odd)} columns are not known" if odd else ""
+        raise BadTable(str(path), reason, place="line 1")
+    rows = []
+    for number, row in enumerate(lines, start=2):
+        if len(row) != len(header):
+            raise BadTable(
+                str(path), f"has {len(row)} fields where the header has {len(header)}", place=f"line {number}"
+            )
+        rows.append(row)
+    if not rows:
+        raise BadTable(str(path), "has a header and no rows")
+    cells = np.char.strip(np.array(rows, dtype=np.str_))
+    found = {name: cells[:, header.index(name)] for name in columns}
+    return RawTable(str(path), found, hashlib.sha256(text.encode()).hexdigest()[:16])
