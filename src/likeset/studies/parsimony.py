@@ -32,7 +32,7 @@ _ROWS, _TARGET, _COLUMNS = 120, 300, 10
 _SIZE = 50
 _DIMENSION = 128
 _DELTA = 1e-5
-_MOST_ASKED_ONCE = 1000  # owners: beyond it a run takes minutes and shows nothing new
+_MOST_ASKED_ONCE = 500  # owners: with more than are rows to be offered, each would still send one
 _LEAST_THRESHOLD = 50  # owners: below it a threshold asks nearly everyone
 _SEEDS = 5
 

@@ -1,0 +1,165 @@
+"""The frontier's markets are what they say, its fit finds what is there, and the advice agrees with what was measured."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from likeset.errors import InvalidArgument
+from likeset.studies.contract import Cell, Line, Options
+from likeset.studies.frontier import STUDY
+from likeset.studies.frontier_fit import (
+    NO_NOISE,
+    Gain,
+    agreement,
+    fit_signal,
+    halves,
+    measured_gains,
+    outlook_of,
+    unexplained,
+)
+from likeset.studies.frontier_market import Setting, grid_for, load_images, made_market
+from likeset.studies.frontier_points import points
+from likeset.studies.runner import run_study
+
+RECORD = Path(__file__).parents[2] / "docs" / "studies" / "frontier" / "cells.jsonl"
+BASE = {"target": 60, "owners": 5, "size": 30, "offer_factor": 10.0, "right": 40, "seed": 0}
+
+
+def line(method: str, epsilon: float | None, squared_mmd: float, **settings: float) -> Line:
+    """A line of the record with what the fit and the points read."""
+    stated = {"epsilon": epsilon or 0.0, "basis": "proven"}
+    results = {
+        "squared_mmd": squared_mmd,
+        "squared_mmd_held_out": 2 * squared_mmd,
+        "access_ratio": 4.0,
+        "right_share": 0.5,
+        "target_guarantee": stated,
+        "owner_guarantee": {"epsilon": 0.0, "basis": "proven"},
+    }
+    settings = {**BASE, "method": method, "epsilon": epsilon, **settings}  # type: ignore[dict-item]
+    return Line("key", "frontier", settings, results, "", 1.0, "0", "2026-01-01T00:00:00+00:00")
+
+
+def gain(noise: float, *, signal: float, best: float, setting: float) -> Gain:
+    """As the formula has it."""
+    return Gain((setting, 5.0, 200.0, 10.0, 600.0), 1.0, noise, best / (1 + (noise / signal) ** 2), best, 1)
+
+
+def test_one_factor_at_a_time() -> None:
+    settings = grid_for(load_images(None)).settings()
+    assert len({setting for _, setting in settings}) == len(settings)
+    bases = [setting for factor, setting in settings if factor == "base"]
+    assert len(bases) == 2
+    for factor, setting in settings:
+        base = next(base for base in bases if base.right == setting.right)
+        changed = [name for name in Setting.__slots__ if getattr(setting, name) != getattr(base, name)]
+        assert changed == ([] if factor == "base" else [factor])
+
+
+def test_a_market_has_the_sizes_of_its_setting_and_no_row_twice() -> None:
+    """The bundled images are all different, so rows can be told apart by their bytes."""
+    market = made_market(None, Setting(target=60, owners=5, size=30, offer_factor=10.0, right=40), 3)
+    assert len(market.target) == 60
+    assert np.isin(market.pool_labels, (3, 4)).sum() == 40
+    assert (market.test_labels == 3).mean() == pytest.approx(0.7)
+    assert market.public is not None
+    parts = [market.target, market.test, market.pool, market.public]
+    rows = [row.tobytes() for part in parts for row in part]
+    assert len(set(rows)) == len(rows)
+    again = made_market(None, Setting(target=60, owners=20, size=30, offer_factor=10.0, right=40), 3)
+    np.testing.assert_array_equal(again.target, market.target)  # owners are dealt anew, the target stays
+
+
+def test_gains_are_logarithms_of_ratios_within_a_market() -> None:
+    """Seed 0: 0.08 to 0.04 to 0.02; seed 1: 0.04, 0.04, 0.01. Means: log(2)/2 of log(4)."""
+    lines = [
+        *(line("uniform-offers", None, value, seed=seed) for seed, value in ((0, 0.08), (1, 0.04))),
+        *(line("sealed", 1.0, value, seed=seed) for seed, value in ((0, 0.04), (1, 0.04))),
+        *(line("sealed", NO_NOISE, value, seed=seed) for seed, value in ((0, 0.02), (1, 0.01))),
+        line("sealed", 1.0, 0.001, seed=2),  # no run without release beside it: left out
+    ]
+    (found,) = measured_gains(lines)
+    assert (found.epsilon, found.seeds) == (1.0, 2)
+    assert found.gained == pytest.approx(math.log(2) / 2)
+    assert found.best == pytest.approx(math.log(4))
+    assert found.share == pytest.approx(0.25)
+    assert found.noise == outlook_of(target=60, epsilon=1.0).noise
+
+
+def test_points_are_ratios_to_exact_greedy_of_the_same_market() -> None:
+    lines = [
+        *(line("exact", None, value, seed=seed) for seed, value in ((0, 0.1), (1, 0.2))),
+        *(line("sealed", 1.0, value, seed=seed) for seed, value in ((0, 0.2), (1, 0.8))),
+        line("sealed", 1.0, 0.5, seed=2),  # no exact greedy beside it
+    ]
+    found = next(one for one in points(lines) if one.method == "sealed")
+    assert (found.ratio, found.seeds) == (pytest.approx(3.0), 2)  # of 2 and 4
+    assert found.spread == pytest.approx(math.sqrt(2.0))
+
+
+@pytest.mark.parametrize("signal", [0.03, 0.1, 0.3])
+def test_the_fit_finds_the_signal(signal: float) -> None:
+    gains = [
+        gain(noise, signal=signal, best=best, setting=place)
+        for place, best in enumerate((0.2, 0.7, 1.1, 0.5))
+        for noise in np.geomspace(0.003, 1.0, 7)
+    ]
+    fitted = fit_signal(gains)
+    assert fitted.signal == pytest.approx(signal, rel=0.01)
+    assert fitted.error < 0.01 < unexplained(gains, 3 * signal)
+    assert fitted.share(signal) == pytest.approx(0.5, abs=0.01)
+    first, second = halves(gains)
+    assert not {one.setting for one in first} & {one.setting for one in second}
+    assert len(first) == len(second) == 14
+    right, clear = agreement(gains, signal=signal, margin=1.5)
+    assert right == clear > 14
+    wrong, clear = agreement(gains, signal=signal * 10, margin=1.5)
+    assert wrong < clear
+
+
+def test_where_nothing_can_be_won_no_word_counts() -> None:
+    gains = [gain(noise, signal=0.1, best=0.05, setting=1.0) for noise in (0.01, 1.0)]
+    assert agreement(gains, signal=0.1, margin=1.5) == (0, 0)
+
+
+def test_a_small_frontier_on_the_bundled_images(tmp_path: Path) -> None:
+    """Margins are far from what noise does: ratios over 5 seeds of these cells stay within a quarter of their means."""
+    lines = run_study(_Base(), Options(seeds=1, epsilons=(8.0,)), out=tmp_path, workers=0)
+    assert all(one.done for one in lines), [one.failure for one in lines]
+    found = {one.method: one for one in points(lines) if one.epsilon != NO_NOISE}
+    assert found["exact"].ratio == 1.0
+    assert found["sealed"].ratio < 1.5
+    assert found["sealed"].ratio < 0.6 * found["uniform"].ratio
+    assert found["private"].ratio > 2.0
+    assert found["sealed"].proven == pytest.approx(8.0, rel=0.01)
+    assert found["sealed"].owners_proven == 0.0
+    assert found["private"].owners_proven is None
+    shown = STUDY.present(lines, tmp_path)
+    assert shown.figures
+    for path in shown.figures:
+        assert "not private" in path.read_text(encoding="utf-8")
+    json.dumps([dict(one.results) for one in lines], allow_nan=False)
+
+
+class _Base:
+    """The study at its first base, where right rows are rare, without what is slow."""
+
+    name, description = STUDY.name, STUDY.description
+    run, present = STUDY.run, STUDY.present
+
+    def cells(self, options: Options) -> Sequence[Cell]:
+        wanted = ("exact", "uniform", "uniform-offers", "sealed", "private")
+        return [
+            cell
+            for cell in STUDY.cells(options)
+            if cell["method"] in wanted and cell["factor"] == "base" and cell["right"] == 40
+        ]
+
+
+def test_a_method_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="sealed"):
+        STUDY.cells(Options(methods=("seeled",)))

@@ -1,0 +1,117 @@
+"""Bounds are the paper's, errors are what they say, and greedy selection is as good as the study claims."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from likeset.errors import InvalidArgument
+from likeset.geometry.discrepancy import objective
+from likeset.studies import theory_measures as measures
+from likeset.studies.contract import Options
+from likeset.studies.runner import run_study
+from likeset.studies.theory import PARTS, STUDY
+
+
+def test_the_condition_of_two_rows() -> None:
+    """N = 2: allowed is 1/(8 + 12 + 2) = 1/22; at distance 3 it holds from gamma = log(22)/9 on."""
+    rows = np.array([[0.0, 0.0], [0.0, 3.0]], dtype=np.float32)
+    found = measures.theorem_condition(rows, gamma=0.1)
+    assert found["allowed_kernel"] == pytest.approx(1 / 22)
+    assert found["largest_kernel"] == pytest.approx(math.exp(-0.9))
+    assert found["excess"] == pytest.approx(22 * math.exp(-0.9))
+    assert found["needed_gamma"] == pytest.approx(math.log(22) / 9)
+    assert not found["holds"]
+    assert measures.theorem_condition(rows, gamma=1.001 * found["needed_gamma"])["holds"]
+
+
+def test_equal_rows_never_meet_the_condition() -> None:
+    with pytest.raises(InvalidArgument, match="two equal rows"):
+        measures.theorem_condition(np.ones((2, 3), dtype=np.float32), gamma=1.0)
+
+
+def test_the_bound_on_features_is_the_papers_dimension_solved_for_the_error() -> None:
+    error = measures.feature_bound(rows=400, dimension=140)
+    assert 16 * math.log(800) / error**2 == pytest.approx(140)
+
+
+def test_features_err_less_than_the_bound_and_less_when_there_are_more() -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    few, many = (measures.feature_error(rows, gamma=0.1, dimension=d, kind="paired", seed=1) for d in (40, 4000))
+    assert few["largest"] < few["bound"]
+    assert many["largest"] < few["largest"] / 3  # ten times in theory
+    assert many["root_mean_square"] < many["largest"]
+
+
+def test_the_bound_on_the_mean_release_is_the_printed_one_at_t_equal_to_d_squared() -> None:
+    d, q, epsilon = 140, 5000, 0.3
+    eta = 1 / d
+    printed = (
+        2 * math.sqrt(2 * math.log(2 / eta) / d**2)
+        + 11 * math.sqrt(2) * math.log(d) / (q * epsilon * math.sqrt(d))
+        + 4 / d
+        + 2 * d * math.exp(-q / 4)
+        + eta
+    )
+    assert measures.mean_release_bound(size=q, dimension=d, iterations=d * d, epsilon=epsilon) == pytest.approx(printed)
+
+
+def test_the_mean_release_errs_less_with_more_steps_and_less_noise() -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+
+    def error(iterations: int, epsilon: float) -> dict[str, float]:
+        return measures.mean_release_error(
+            rows, gamma=0.05, dimension=40, iterations=iterations, epsilon=epsilon, seed=3
+        )
+
+    good, short, noisy = error(4000, 1.0), error(20, 1.0), error(4000, 0.001)
+    assert good["largest"] < good["nothing"] / 3
+    assert good["largest"] < good["bound"]
+    assert short["largest"] > 2 * good["largest"]
+    assert noisy["along_rows"] > 2 * good["along_rows"]
+
+
+def test_values_of_subsets_are_the_papers_objective() -> None:
+    coins = np.random.default_rng(1)
+    pool, target = coins.normal(size=(7, 3)).astype(np.float32), coins.normal(size=(5, 3)).astype(np.float32)
+    found = measures.small_optimum(pool, target, size=3, gamma=0.2)
+    values = [objective(pool[list(some)], target, gamma=0.2) for some in itertools.combinations(range(7), 3)]
+    assert found["best"] == pytest.approx(max(values))
+    assert found["greedy"] <= found["best"] + 1e-12
+
+
+def test_greedy_beats_random_subsets() -> None:
+    """Half of the pool is around the target, half is far away."""
+    coins = np.random.default_rng(2)
+    near, far = coins.normal(size=(100, 3)), coins.normal(loc=6.0, size=(100, 3))
+    pool = np.concatenate([near, far]).astype(np.float32)
+    right = np.arange(200) < 100
+    target = coins.normal(size=(40, 3)).astype(np.float32)
+    found = measures.subset_values(pool, target, right, size=12, gamma=0.2, subsets=200, seed=0)
+    assert found["mean_any"] < found["best_any"] < found["greedy"] < found["ceiling"]
+    assert found["best_any"] < found["mean_right"] < found["best_right"] < found["greedy"]
+    with pytest.raises(InvalidArgument, match="at most 100"):
+        measures.subset_values(pool, target, right, size=120, gamma=0.2, subsets=1, seed=0)
+
+
+def test_the_study_runs_its_parts_and_says_that_noise_is_simulated(tmp_path: Path) -> None:
+    options = Options(seeds=1, sizes=(5,), epsilons=(0.01,), methods=("condition", "mean release", "small optimum"))
+    lines = run_study(STUDY, options, out=tmp_path, workers=0)
+    assert all(line.done for line in lines), [line.failure for line in lines]
+    conditions = [line for line in lines if line["part"] == "condition"]
+    assert all(line["excess"] > 1e5 for line in conditions)  # images are nowhere near the condition
+    presentation = STUDY.present(lines, tmp_path)
+    assert len(presentation.tables) == 3
+    figures = [path.read_text(encoding="utf-8") for path in presentation.figures]
+    assert figures
+    assert all("not private" in text for text in figures)
+    json.dumps([dict(line.results) for line in lines], allow_nan=False)
+
+
+def test_an_unknown_part_is_answered_with_those_there_are() -> None:
+    with pytest.raises(InvalidArgument, match="small optimum"):
+        STUDY.cells(Options(methods=("gready",)))
+    assert {cell["part"] for cell in STUDY.cells(Options(seeds=1))} == set(PARTS)
