@@ -51,9 +51,9 @@ ORDERS: dict[str, dict[str, Any]] = {
 """What the sites of these names do in which runs."""
 
 
-def give_orders(folder: Path, **more: Any) -> None:
-    """Into each site's own folder."""
-    for site in SITES:
+def give_orders(folder: Path, *sites: str, **more: Any) -> None:
+    """Into each site's own folder, or into those of some."""
+    for site in sites or SITES:
         place = folder / site
         place.mkdir(parents=True, exist_ok=True)
         (place / "site.json").write_text(json.dumps({**ORDERS.get(site, {}), **more}))

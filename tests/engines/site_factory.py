@@ -1,7 +1,7 @@
 """Parties for tests of engines: made at each site from the terms and from what lies in the site's own folder.
 
-``site.json`` in that folder, if there is one, says in which runs the site denies, decides late or stops for ever, and
-with which seed its simulated noise begins.
+``site.json`` in that folder, if there is one, says in which runs the site denies, decides late, falls silent or goes
+down, and with which seed its simulated noise begins.
 """
 
 import json
@@ -68,11 +68,12 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
         return Seat(made.consumer(), keep=_keeper(folder / f"{terms.run}.summary"))
     owner = made.owner(name)
     if terms.run in orders.get("silent", []):
-        _disturb(owner, lambda: time.sleep(12))
+        _disturb(owner, lambda: time.sleep(16))
     if terms.run in orders.get("break", []):
         _disturb(owner, _break)
-    if terms.run in orders.get("die", []) and not (folder / "died").exists():
-        _disturb(owner, lambda: _die(folder), after=3)
+    for how in ("die", "vanish"):
+        if terms.run in orders.get(how, []) and not (folder / how).exists():
+            _disturb(owner, lambda how=how: _die(folder / how), after=3)
     return Seat(owner)
 
 
@@ -87,8 +88,11 @@ def _break() -> None:
     raise RuntimeError("row 17 holds 123456.789")
 
 
-def _die(folder: Path) -> None:
-    (folder / "died").touch()
+def _die(mark: Path) -> None:
+    """Once: the process of this job, or with it the process of the site that would tell the server."""
+    mark.touch()
+    if mark.name == "vanish":
+        os.kill(os.getppid(), 9)
     os.kill(os.getpid(), 9)
 
 

@@ -14,7 +14,7 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.collab.runtime.controller import CollabController, _ClientInfo
 from nvflare.collab.runtime.defs import SETUP_TASK_NAME, SYNC_TASK_NAME
 
-from likeset.engines.flare_report import RunReport, write_report
+from likeset.engines.flare_report import CANCELLED, RunReport, write_report
 from likeset.engines.pump import Pump
 from likeset.engines.seats import ABSTAINS, WAITING, SiteSettings, Table, load_settings, load_terms
 from likeset.errors import LikesetError, ProtocolError, QuorumMissed, RunCancelled, TermsExpired
@@ -106,7 +106,7 @@ def _curated(terms: Terms, settings: SiteSettings, context: Any) -> RunReport:
         pump.run()
         outcome = "done"
     except (RunAborted, RunCancelled):
-        outcome = "cancelled"
+        outcome = CANCELLED
     except QuorumMissed:
         outcome = "quorum missed"
     except TermsExpired:

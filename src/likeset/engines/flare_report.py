@@ -7,9 +7,10 @@ from pathlib import Path
 
 from likeset.errors import BadDocument
 
-__all__ = ["REPORT_FILE", "RunReport", "read_report", "write_report"]
+__all__ = ["CANCELLED", "REPORT_FILE", "RunReport", "read_report", "write_report"]
 
 REPORT_FILE = "likeset_report.json"
+CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)

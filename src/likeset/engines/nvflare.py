@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from likeset.engines.flare_job import CLASSES, settle, write_job, write_settings
-from likeset.engines.flare_report import RunReport, read_report
+from likeset.engines.flare_report import CANCELLED, REPORT_FILE, RunReport, read_report
 from likeset.errors import InvalidArgument, LikesetError, RunCancelled
 from likeset.protocol.terms import Terms
 
@@ -45,12 +45,14 @@ class NvflareEngine:
         user: that user's name, as provisioned.
         progress: called with the state of the job whenever it has changed.
         cancelled: asked now and then; a run that is cancelled spends nothing more and can be resumed.
+        attempts: how many jobs a run may take.
     """
 
     kit: Path
     user: str
     progress: Callable[[str], None] | None = None
     cancelled: Callable[[], bool] | None = None
+    attempts: int = 3
 
     def __post_init__(self) -> None:
         _need_nvflare()
@@ -58,13 +60,25 @@ class NvflareEngine:
     def run(self, *terms: Terms, seconds: float = 3600.0) -> list[RunReport]:
         """Submit, wait for the end, and say how each run ended; the summary is at the consumer's site.
 
+        NVFlare ends a job for all when the process of one site goes down; its runs are then resumed in another job.
+
         Raises:
-            RunCancelled: ``cancelled`` said so, the time was up, or the job ended before the curator could report.
+            RunCancelled: ``cancelled`` said so, the time was up, or no job came to an end in as many attempts.
         """
+        left, reports = {one.digest: one for one in terms}, dict[str, RunReport]()
+        end = time.monotonic() + seconds
         with self._session() as session:
-            job = self._submit(session, terms)
-            self._wait(session, job, seconds)
-            return self._report(session, job)
+            for _ in range(self.attempts):
+                job = self._submit(session, tuple(left.values()))
+                self._wait(session, job, end)
+                for report in self._report(session, job):
+                    reports[report.terms] = report
+                    if report.outcome != CANCELLED:
+                        left.pop(report.terms, None)
+                if not left:
+                    return [reports[one.digest] for one in terms]
+        names = ", ".join(sorted(one.run for one in left.values()))
+        raise RunCancelled(f"{self.attempts} jobs ended before the end of {names}; submit the same terms to resume")
 
     def submit(self, *terms: Terms) -> str:
         """Submit and go away; returns NVFlare's name of the job, by which it is followed."""
@@ -82,7 +96,7 @@ class NvflareEngine:
             session.abort_job(job)
 
     def report(self, job: str) -> list[RunReport]:
-        """How the runs of a job that has ended came out."""
+        """How the runs of a job that has ended came out; nothing about those that the curator did not come to."""
         with self._session() as session:
             return self._report(session, job)
 
@@ -111,8 +125,8 @@ class NvflareEngine:
             job = write_job(Path(folder) / "likeset", *terms)
             return str(session.submit_job(str(job)))
 
-    def _wait(self, session: Any, job: str, seconds: float) -> None:
-        end, last = time.monotonic() + seconds, ""
+    def _wait(self, session: Any, job: str, end: float) -> None:
+        last = ""
         while not last.startswith("FINISHED"):
             if (self.cancelled is not None and self.cancelled()) or time.monotonic() > end:
                 session.abort_job(job)
@@ -126,10 +140,8 @@ class NvflareEngine:
     def _report(self, session: Any, job: str) -> list[RunReport]:
         with tempfile.TemporaryDirectory() as folder:
             place = session.download_job_result(job, folder)
-            found = sorted(Path(place).rglob("likeset_report.json"))
-            if not found:
-                raise RunCancelled(f"job {job} ended before the curator could report; submit the same terms to resume")
-            return read_report(found[0].parent)
+            found = sorted(Path(place).rglob(REPORT_FILE))
+            return read_report(found[0].parent) if found else []
 
 
 def simulate(

@@ -1,0 +1,104 @@
+"""Runs one network of NVFlare and says on standard output, as JSON, what came of it.
+
+A process of its own: NVFlare's client library changes logging and starts threads, and warns about things that are not
+ours; the tests look at the result only.
+"""
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine_scenarios import SCENARIOS, settle_sites
+from protocol_world import CONSUMER, KERNEL, terms
+
+from likeset.engines.flare_job import write_job
+from likeset.engines.flare_network import LoopbackNetwork
+from likeset.errors import LikesetError
+from likeset.protocol.terms import Terms
+
+CLIENTS = ("a", "b", "c", CONSUMER)
+DYING = terms(run="dying", protocol="interactive", size=6)
+VANISHING = terms(run="vanishing", protocol="interactive", size=6)
+LONG = terms(run="long", protocol="interactive", size=200, kernel=KERNEL)
+BIG = terms(run="sealed-big", size=40, target_size=200, offer_factor=4.0)
+
+
+def network(folder: Path) -> LoopbackNetwork:
+    """Provisioned and settled, not started; sites have their folders in ``network-sites``."""
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent / "protocol")])
+    made = LoopbackNetwork(
+        folder / "network", CLIENTS, {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"}
+    )
+    made.provision()
+    for site in CLIENTS:
+        made.settle(site, factory="site_factory:seat", folder=folder / "sites" / site)
+    made.settle(made.server, factory="site_factory:seat", folder=folder / "sites" / "server", seconds_per_call=20.0)
+    return made
+
+
+def conformance(folder: Path) -> dict[str, Any]:
+    """All scenarios; a job with code in it; an owner that is killed; and some again after the server was killed."""
+    with network(folder) as net:
+        net.start(net.server, *CLIENTS)
+        net.wait_until_connected(*CLIENTS)
+        found: dict[str, Any] = {"first": _run(net, *SCENARIOS.values())}
+        found["listening"] = _listening(net.port)
+        found["foreign"] = _foreign(net, folder)
+        orders = {"die": [DYING.run], "vanish": [VANISHING.run]}
+        (folder / "sites" / "c" / "site.json").write_text(json.dumps(orders))
+        found["dying"] = _run(net, DYING)
+        found["vanishing"] = _run(net, VANISHING)
+        net.kill(net.server)
+        net.kill("c")
+        net.start(net.server, "c")
+        net.wait_until_connected(*CLIENTS)
+        found["again"] = _run(net, VANISHING, SCENARIOS["sealed"], SCENARIOS["interactive"])
+        return found
+
+
+def _run(net: LoopbackNetwork, *agreed: Terms) -> dict[str, Any]:
+    return {report.run: asdict(report) for report in net.engine().run(*agreed, seconds=150.0)}
+
+
+def _listening(port: int) -> list[str]:
+    """Addresses on which somebody on this machine listens at the network's port."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    places = [line.split()[1].split(":") for line in lines if line.split()[3] == "0A"]
+    return [address for address, one in places if int(one, 16) == port]
+
+
+def _foreign(net: LoopbackNetwork, folder: Path) -> str:
+    """How a job ends that brings code of its own."""
+    job = write_job(folder / "foreign", SCENARIOS["sealed"])
+    (job / "app" / "custom").mkdir()
+    (job / "app" / "custom" / "evil.py").write_text(f"open({str(folder / 'evil')!r}, 'w')")
+    engine = net.engine()
+    with engine._session() as session:
+        try:
+            name = session.submit_job(str(job))
+        except Exception as error:
+            return type(error).__name__
+        try:
+            engine._wait(session, name, time.monotonic() + 60.0)
+        except LikesetError as error:
+            return type(error).__name__
+        return str(session.get_job_status(name))
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Wall times of a sealed run and of a long interactive one."""
+    settle_sites(folder / "sites", [LONG, BIG])
+    with network(folder) as net:
+        net.start(net.server, *CLIENTS)
+        net.wait_until_connected(*CLIENTS)
+        return _run(net, LONG, BIG)
+
+
+if __name__ == "__main__":
+    outcome = {"conformance": conformance, "measure": measure}[sys.argv[1]](Path(sys.argv[2]))
+    Path(sys.argv[2], "outcome.json").write_text(json.dumps(outcome))

@@ -1,0 +1,67 @@
+"""NVFlare as between organisations: every site a process with a certificate of its own, on loopback.
+
+Slow, so only where it is asked for: ``LIKESET_SLOW=1``.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_scenarios import SCENARIOS, run_locally, settle_sites, traces
+from network_driver import DYING, VANISHING
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
+    pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it"),
+]
+
+
+def _drive(what: str, folder: Path) -> Any:
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent / "protocol")])
+    done = subprocess.run(  # noqa: S603 (our own script)
+        [sys.executable, str(here / "network_driver.py"), what, str(folder)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((folder / "outcome.json").read_text())
+
+
+def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_path: Path) -> None:
+    local, sites = tmp_path / "local", tmp_path / "sites"
+    settle_sites(local, [*SCENARIOS.values(), DYING, VANISHING])
+    shutil.copytree(local, sites)
+    outcomes = {name: run_locally(agreed, local) for name, agreed in SCENARIOS.items()}
+    found = _drive("conformance", tmp_path)
+    for name, report in found["first"].items():
+        assert report["outcome"] == {"done": "done", "QuorumMissed": "quorum missed"}[outcomes[name]]
+    assert [name for name in SCENARIOS if traces(sites, name) != traces(local, name)] == []
+
+    assert found["listening"] == ["0100007F"]  # 127.0.0.1, as the kernel writes it
+
+    assert found["foreign"] != "FINISHED:COMPLETED"
+    assert not (tmp_path / "evil").exists()
+
+    # NVFlare ends the job of all when one owner's process dies; the run is resumed with that owner.
+    assert found["dying"][DYING.run]["outcome"] == "done"
+    assert found["dying"][DYING.run]["unanswered"] == {}
+    assert (sites / "c" / "die").exists()
+    # An owner that vanishes with its whole site abstains; when it is back, the same terms bring it in, at no charge.
+    assert found["vanishing"][VANISHING.run]["outcome"] == "done"
+    assert found["vanishing"][VANISHING.run]["unanswered"] == {"c": "no answer"}
+    assert found["again"][VANISHING.run]["outcome"] == "done"
+    assert found["again"][VANISHING.run]["unanswered"] == {}
+    for agreed in (DYING, VANISHING):
+        assert run_locally(agreed, local) == "done"
+        assert traces(sites, agreed.run) == traces(local, agreed.run)
+    assert [name for name in ("sealed", "interactive") if traces(sites, name) != traces(local, name)] == []

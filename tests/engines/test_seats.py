@@ -1,0 +1,187 @@
+"""A site's own side: what it lets in, and that whatever goes wrong sounds the same outside."""
+
+import json
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_scenarios import SCENARIOS, settle_sites
+from protocol_world import CONSUMER, terms
+from site_factory import seat
+
+from likeset.engines.flare_job import write_job, write_settings
+from likeset.engines.seats import REASONS_FILE, SETTINGS_FILE, Seat, SiteSettings, Table, load_settings, load_terms
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.protocol.messages import Message, TargetRelease, decode, encode
+from likeset.protocol.terms import Terms
+
+SEALED = SCENARIOS["sealed"]
+NOW = datetime(2029, 6, 1, tzinfo=UTC)
+
+
+def _table(folder: Path, site: str, *agreed: Terms, factory: Callable[..., Seat | None] = seat) -> Table:
+    settings = SiteSettings(factory, folder / site)
+    return Table(site, {one.digest: one for one in agreed or (SEALED,)}, settings, clock=lambda: NOW)
+
+
+def _call(agreed: Terms = SEALED, owner: str = "a", *, length: int = 16) -> bytes:
+    body = TargetRelease(release=np.zeros(length))
+    return encode(Message(agreed.run, agreed.digest, "curator", owner, 1, body))
+
+
+def _reasons(folder: Path, site: str) -> list[str]:
+    lines = (folder / site / REASONS_FILE).read_text().splitlines()
+    return [json.loads(line)["reason"] for line in lines]
+
+
+def test_an_owner_answers_the_curator_and_says_the_same_to_the_same(tmp_path: Path) -> None:
+    settle_sites(tmp_path, [SEALED])
+    table = _table(tmp_path, "a")
+    first = table.hear(_call())
+    assert isinstance(first, list)
+    assert decode(first[0]).body.kind == "offer"
+    assert table.hear(_call()) == first
+    assert _table(tmp_path, "a").hear(_call()) == first  # after a restart
+    assert table.standing(SEALED.digest) == "ready"
+    assert not (tmp_path / "a" / REASONS_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "shorter than any message"),
+        (b"\x00" * 50, "not a message of version"),
+        (b"\x00" * (1 << 22), "more than the"),
+        (_call(length=1 << 19), "more than the"),
+        (_call(length=17), "shape of the terms"),
+        (_call(replace(SEALED, size=5)), "did not come with this job"),
+        (_call(owner="b"), "is for b, not for a"),
+        (_call(terms(run="sealed", owners=("x", "y"))), "did not come with this job"),
+    ],
+    ids=["empty", "noise", "oversized noise", "oversized message", "wrong shape", "changed terms", "other", "unknown"],
+)
+def test_a_message_that_may_not_come_is_answered_with_one_word(tmp_path: Path, data: bytes, reason: str) -> None:
+    settle_sites(tmp_path, [SEALED])
+    assert _table(tmp_path, "a").hear(data) == "abstains"
+    (told,) = _reasons(tmp_path, "a")
+    assert reason in told
+
+
+def test_another_message_in_the_place_of_one_that_was_answered_is_refused_also_after_a_restart(tmp_path: Path) -> None:
+    """A second release for the same round: the ledger knows what was answered."""
+    settle_sites(tmp_path, [SEALED])
+    assert isinstance(_table(tmp_path, "a").hear(_call()), list)
+    body = TargetRelease(release=np.ones(16))
+    other = encode(Message(SEALED.run, SEALED.digest, "curator", "a", 1, body))
+    assert _table(tmp_path, "a").hear(other) == "abstains"
+    assert "DifferentRequest" in _reasons(tmp_path, "a")[0]
+
+
+def test_who_is_no_party_of_the_run_abstains(tmp_path: Path) -> None:
+    assert _table(tmp_path, "stranger").hear(_call()) == "abstains"
+    assert "no party of run sealed" in _reasons(tmp_path, "stranger")[0]
+
+
+def test_terms_that_have_ended_are_refused_by_the_owner_too(tmp_path: Path) -> None:
+    ended = terms(run="ended", expires="2029-05-31")
+    settle_sites(tmp_path, [ended])
+    assert _table(tmp_path, "a", ended).hear(_call(ended)) == "abstains"
+    assert "2029-05-31" in _reasons(tmp_path, "a")[0]
+    assert _table(tmp_path, "a", ended).standing(ended.digest) == "abstains"
+
+
+def _raising(error: BaseException) -> Callable[..., Seat | None]:
+    def factory(*_: object) -> Seat | None:
+        raise error
+
+    return factory
+
+
+def test_reasons_stay_at_the_site_and_never_quote_what_may_be_a_row(tmp_path: Path) -> None:
+    """Errors of likeset hold no data and are kept in full; of others only the kind is kept."""
+    known = _table(tmp_path, "a", factory=_raising(IllegalMessage("said no")))
+    unknown = _table(tmp_path, "a", factory=_raising(ValueError("row 3 is 123456.789")))
+    assert known.hear(_call()) == unknown.hear(_call()) == known.standing(SEALED.digest) == "abstains"
+    assert _reasons(tmp_path, "a") == ["IllegalMessage: said no", "ValueError", "IllegalMessage: said no"]
+    assert stat.S_IMODE((tmp_path / "a" / REASONS_FILE).stat().st_mode) == 0o600
+
+
+def test_a_site_that_cannot_write_down_why_sounds_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("not a folder")
+    assert _table(tmp_path, "a", factory=_raising(ValueError())).hear(_call()) == "abstains"
+
+
+def test_a_site_waits_for_a_decision_and_then_answers(tmp_path: Path) -> None:
+    settle_sites(tmp_path, [SEALED])
+    answers = iter([None, None, seat(SEALED, "a", tmp_path / "a")])
+    table = _table(tmp_path, "a", factory=lambda *_: next(answers))
+    assert table.standing(SEALED.digest) == "waiting"
+    assert table.hear(_call()) == "abstains"
+    assert table.standing(SEALED.digest) == "ready"
+    assert isinstance(table.hear(_call()), list)
+
+
+def test_a_party_of_another_name_or_under_other_terms_is_not_believed(tmp_path: Path) -> None:
+    other = terms(run="other")
+    settle_sites(tmp_path, [SEALED, other])
+    for made in (seat(SEALED, "b", tmp_path / "b"), seat(other, "a", tmp_path / "a")):
+        assert _table(tmp_path, "a", factory=lambda *_, made=made: made).hear(_call()) == "abstains"
+
+
+def test_only_the_consumer_starts_a_run_and_keeps_its_summary_before_it_says_so(tmp_path: Path) -> None:
+    settle_sites(tmp_path, [SEALED])
+    table = _table(tmp_path, CONSUMER)
+    target = table.start(SEALED.digest)
+    assert isinstance(target, list)
+    assert decode(target[0]).body.kind == "target"
+    assert _table(tmp_path, "a").start(SEALED.digest) == "abstains"
+    assert _table(tmp_path, CONSUMER).start(terms(run="other").digest) == "abstains"
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ("{", "not JSON"),
+        ("[]", "must name factory and folder"),
+        ('{"factory": "site_factory:seat"}', "must name factory and folder"),
+        ('{"factory": "site_factory:seat", "folder": "f", "code": "x"}', "nothing but"),
+        ('{"factory": "no_such_module:seat", "folder": "f"}', "factory"),
+        ('{"factory": "site_factory:none", "folder": "f"}', "factory"),
+        ('{"factory": 3, "folder": "f"}', "factory"),
+        ('{"factory": "site_factory:seat", "folder": 3}', "folder"),
+        ('{"factory": "site_factory:seat", "folder": "f", "seconds_per_call": "1"}', "seconds_per_call"),
+        ('{"factory": "site_factory:seat", "folder": "f", "most_bytes": -1}', "most_bytes"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(tmp_path: Path, document: str, field: str) -> None:
+    (tmp_path / SETTINGS_FILE).write_text(document)
+    with pytest.raises(BadDocument, match=field):
+        load_settings(tmp_path, "a")
+
+
+def test_settings_name_the_sites_own_folder(tmp_path: Path) -> None:
+    write_settings(tmp_path, factory="site_factory:seat", folder="/data/{site}", seconds_per_call=3.0, most_bytes=1e40)
+    found = load_settings(tmp_path, "a")
+    assert found.factory is seat
+    assert found.folder == Path("/data/a")
+    assert found.seconds_per_call == 3.0
+    assert found.most_bytes == 1 << 30
+    with pytest.raises(BadDocument, match="cannot be read"):
+        load_settings(tmp_path / "nowhere", "a")
+
+
+def test_terms_are_taken_by_the_digest_that_the_site_computes(tmp_path: Path) -> None:
+    config = write_job(tmp_path / "job", SEALED, SCENARIOS["threshold"]) / "app" / "config"
+    assert load_terms(config) == {one.digest: one for one in (SEALED, SCENARIOS["threshold"])}
+    path = config / f"terms-{SEALED.digest}.json"
+    text = path.read_text()
+    for changed in (replace(SEALED, size=400).to_json(), text + "\n", "{}"):
+        path.write_text(changed)
+        with pytest.raises(InvalidArgument, match="terms"):
+            load_terms(config)
+    with pytest.raises(InvalidArgument, match="names no terms"):
+        load_terms(tmp_path)
