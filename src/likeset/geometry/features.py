@@ -3,9 +3,9 @@
 A map is fully determined by its arguments: parties who agree on them compute the same features without exchanging
 anything, and compare ``fingerprint`` to be sure. Frequencies come from ``likeset.geometry.stream``.
 
-Features of a row are computed in tiles of fixed shape, aligned to the row's number: a float32 matrix product may
-round differently with the shape of its operands, and an owner who reads its table in other blocks, or on other
-workers, must still get the same bits.
+Features of a row are computed in tiles of fixed shape, aligned to the row's number, each by one thread: a float32
+matrix product may round differently with the shape of its operands and with the number of threads that share it, and an
+owner who reads its table in other blocks, or on other workers, must still get the same bits.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.stream import MAX_SEED, Stream
+from likeset.geometry.threads import one_thread_a_product
 
 __all__ = ["TILE_ROWS", "FourierFeatures"]
 
@@ -90,7 +91,8 @@ class FourierFeatures:
             place = slice(max(start, 0), min(start + TILE_ROWS, len(rows)))
             within = slice(place.start - start, place.stop - start)
             tile[within] = rows[place]
-            np.matmul(tile, self._frequencies, out=angles)
+            with one_thread_a_product():
+                np.matmul(tile, self._frequencies, out=angles)
             self._wave(angles, waves, out=features)
             yield place, features[within]
 
@@ -125,6 +127,12 @@ class FourierFeatures:
         for _, features in self.blocks(array):
             total += features.sum(axis=0, dtype=np.float64)
         return total / len(array)
+
+    @property
+    def waves(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """What the features are waves of: frequencies (one a line), phases, and the height of a wave."""
+        frequencies, phases = self._draw()
+        return frequencies, phases, float(np.sqrt(2.0 / self.dimension))
 
     @property
     def fingerprint(self) -> str:

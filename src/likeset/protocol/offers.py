@@ -4,12 +4,15 @@ Three steps: weigh (by class, where the owner's classes clearly explain the rele
 candidates by those weights in one pass, and thin them to an offer that represents the weighted rows.
 """
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likeset.geometry.features import FourierFeatures
+from likeset.geometry.projection import Projection
 from likeset.geometry.strata import Strata, fit_strata
 from likeset.geometry.thinning import thin
 from likeset.geometry.tilt import Drawing, Tilt
@@ -18,7 +21,7 @@ from likeset.protocol.owner import Scan
 from likeset.protocol.terms import RELEASE_SCALE, Terms
 from likeset.tables.scan import DrawnRows, FetchedRows
 
-__all__ = ["OfferKeys", "Weighing", "draw_offer", "weigh"]
+__all__ = ["OfferKeys", "RowScore", "Weighing", "draw_offer", "weigh"]
 
 _FIT_ROWS = 4000  # rows on which the weights are fitted: enough for class means and one parameter
 _PROXY_ROWS = 2500  # rows that stand for the weighted table when candidates are thinned
@@ -60,15 +63,41 @@ class Weighing:
         """Whether all rows weigh the same."""
         return self.strata is None and (self.tilt is None or self.tilt.beta == 0.0)
 
-    def score(self, block: FetchedRows, first_row: int) -> NDArray[np.float64]:
+    @cached_property
+    def score(self) -> "RowScore":
+        """Log-weights of blocks of rows."""
+        if self.features is None or self.tilt is None or self.tilt.beta == 0.0:
+            return RowScore(None, self.strata)
+        return RowScore(Projection(self.features, self.tilt.beta * self.tilt.direction), self.strata)
+
+
+@dataclass(frozen=True, eq=False)
+class RowScore:
+    """Log-weights of rows; goes to wherever the rows are.
+
+    Attributes:
+        tilt: the weight by features; None where there is none.
+        strata: the weight by class; None where there is none.
+    """
+
+    tilt: Projection | None
+    strata: Strata | None
+
+    def __call__(self, block: FetchedRows, first_row: int) -> NDArray[np.float64]:
         """Log-weights of a block of rows, given the number of its first row."""
         scores = np.zeros(len(block.rows))
-        if self.features is not None and self.tilt is not None and self.tilt.beta > 0.0:
-            for place, hashed in self.features.blocks(block.rows, first_row=first_row):
-                scores[place] = self.tilt.score(hashed)
+        if self.tilt is not None:
+            scores += self.tilt(block.rows, first_row=first_row)
         if self.strata is not None:
             scores += self.strata.score(block.labels)
         return scores
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the weights: another one gives another draw."""
+        known = [] if self.strata is None else [*self.strata.classes.tolist(), *self.strata.log_weights.tolist()]
+        tilted = "" if self.tilt is None else self.tilt.fingerprint
+        return hashlib.sha256(f"{tilted}/{known!r}".encode()).hexdigest()
 
 
 def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, keys: OfferKeys) -> Weighing:

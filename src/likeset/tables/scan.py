@@ -15,7 +15,7 @@ from likeset.geometry import tilt
 from likeset.geometry.features import TILE_ROWS
 from likeset.geometry.tilt import Drawing
 
-__all__ = ["BLOCK_ROWS", "DrawnRows", "FetchedRows", "Keeper", "MemoryScan", "draw_from"]
+__all__ = ["BLOCK_ROWS", "DrawnRows", "FetchedRows", "Keeper", "Kept", "MemoryScan", "draw_from"]
 
 BLOCK_ROWS = 16 * TILE_ROWS
 
@@ -38,7 +38,8 @@ class FetchedRows:
         """Some of them, in the order of ``places``."""
         labels = self.labels[places] if len(self.labels) else self.labels
         table = None if self.table is None else self.table.take(pa.array(places))
-        return type(self)(self.rows[places], labels, table)
+        # In one layout whatever it was before: products of matrices may round differently with the layout.
+        return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -47,7 +48,7 @@ class FetchedRows:
         return cls(
             rows=np.concatenate([part.rows for part in parts]),
             labels=np.concatenate([part.labels for part in parts]),
-            table=pa.concat_tables(tables) if tables else None,
+            table=pa.concat_tables(tables).unify_dictionaries() if tables else None,
         )
 
 
@@ -59,62 +60,83 @@ class DrawnRows:
     records: FetchedRows
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Rows that may be among the best of a draw, with their perturbed scores."""
+
+    row_numbers: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    records: FetchedRows
+
+    def __len__(self) -> int:
+        return len(self.row_numbers)
+
+
 class Keeper:
     """The best rows of one draw so far, while blocks of rows go by in any order.
 
     Holds at most about twice as many rows as are drawn, and one block.
+
+    Args:
+        drawing: what is wanted.
+        least: a perturbed score that as many rows as are drawn are known to reach; rows below it are out for good.
     """
 
-    def __init__(self, drawing: Drawing) -> None:
+    def __init__(self, drawing: Drawing, *, least: float = -np.inf) -> None:
+        self.least = least
         self._drawing = drawing
-        self._least = -np.inf  # rows below this are out for good
-        self._numbers: list[NDArray[np.int64]] = []
-        self._scores: list[NDArray[np.float64]] = []
-        self._records: list[FetchedRows] = []
+        self._kept: list[Kept] = []
         self._held = 0
 
-    def take(self, block: FetchedRows, first_row: int) -> None:
-        """A block of rows, given the number of its first row."""
+    def choose(self, block: FetchedRows, first_row: int) -> Kept:
+        """The rows of a block that may be among the best, given the number of its first row.
+
+        Changes nothing, so several threads may do it at once.
+        """
         numbers = np.arange(first_row, first_row + len(block.rows))
         scores = tilt.perturbed(numbers, key=self._drawing.key)
         if self._drawing.score is not None:
-            scores = scores + self._drawing.score(block, first_row)
-        good = np.flatnonzero(scores >= self._least)
+            scores += self._drawing.score(block, first_row)
+        good = np.flatnonzero(scores >= self.least)
         if len(good) > self._drawing.count:
-            numbers_of_best = tilt.largest(good, scores[good], self._drawing.count).row_numbers
-            good = np.sort(numbers_of_best)
-        self._add(numbers[good], scores[good], block.take(good))
+            good = np.sort(tilt.largest(good, scores[good], self._drawing.count).row_numbers)
+        return Kept(numbers[good], scores[good], block.take(good))
 
-    def join(self, other: "Keeper") -> None:
-        """What another keeper of the same draw kept from other rows."""
-        for numbers, scores, records in zip(other._numbers, other._scores, other._records, strict=True):
-            self._add(numbers, scores, records)
-
-    def result(self) -> DrawnRows:
-        """The rows drawn from all that went by."""
-        if not self._records:
-            raise InvalidArgument("rows", "none", "there must be at least one row to draw from")
-        self._prune()
-        return DrawnRows(self._numbers[0], self._records[0])
-
-    def _add(self, numbers: NDArray[np.int64], scores: NDArray[np.float64], records: FetchedRows) -> None:
-        self._numbers.append(numbers)
-        self._scores.append(scores)
-        self._records.append(records)
-        self._held += len(numbers)
+    def add(self, kept: Kept) -> None:
+        """Rows chosen from a block, or kept by another keeper of the same draw from other rows."""
+        self._kept.append(kept)
+        self._held += len(kept)
         if self._held > 2 * self._drawing.count + BLOCK_ROWS:
             self._prune()
 
+    def take(self, block: FetchedRows, first_row: int) -> None:
+        """A block of rows, given the number of its first row."""
+        self.add(self.choose(block, first_row))
+
+    def kept(self) -> Kept | None:
+        """The best rows so far, best first; None if nothing went by."""
+        if self._kept:
+            self._prune()
+        return self._kept[0] if self._kept else None
+
+    def result(self) -> DrawnRows:
+        """The rows drawn from all that went by."""
+        best = self.kept()
+        if best is None:
+            raise InvalidArgument("rows", "none", "there must be at least one row to draw from")
+        return DrawnRows(best.row_numbers, best.records)
+
     def _prune(self) -> None:
-        numbers, scores = np.concatenate(self._numbers), np.concatenate(self._scores)
+        numbers = np.concatenate([kept.row_numbers for kept in self._kept])
+        scores = np.concatenate([kept.scores for kept in self._kept])
         best = tilt.largest(numbers, scores, self._drawing.count)
         order = np.argsort(numbers, kind="stable")
         places = order[np.searchsorted(numbers, best.row_numbers, sorter=order)]
-        self._records = [FetchedRows.joined(self._records).take(places)]
-        self._numbers, self._scores = [best.row_numbers], [best.perturbed]
+        records = FetchedRows.joined([kept.records for kept in self._kept]).take(places)
+        self._kept = [Kept(best.row_numbers, best.perturbed, records)]
         self._held = len(best)
         if self._held == self._drawing.count and self._held:
-            self._least = float(best.perturbed[-1])
+            self.least = max(self.least, float(best.perturbed[-1]))
 
 
 def draw_from(blocks: Iterable[tuple[int, FetchedRows]], drawings: Sequence[Drawing]) -> list[DrawnRows]:
