@@ -1,0 +1,136 @@
+"""Both budgets of an owner over all runs: what is spent, what a run would cost, what it did cost."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from likeset.ledger import Account, Ledger, Request
+from likeset.node.policy import Accounts, Policy
+from likeset.privacy import events
+from likeset.privacy.events import Event, NoRelease, Release
+from likeset.privacy.view import View
+from likeset.protocol.plans import PlannedView, planned_views
+from likeset.protocol.terms import Terms
+
+__all__ = ["BEGIN", "OwnLedger", "Spent", "accounts_for", "began", "costs_of", "set_limits", "spent_by_run"]
+
+BEGIN = "node/begin"
+"""The kind of the charge that opens a run at this owner."""
+
+
+class OwnLedger(Ledger):
+    """An owner's ledger, which tries again by itself.
+
+    What an owner draws follows from its key: after a crash between a charge and its answer the same rows are drawn
+    again, and only the charge is a second one. So a run goes on, and a crash costs budget, never privacy.
+    """
+
+    def answer(
+        self,
+        view: View,
+        event: Event,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        rows: int = 0,
+        also: Iterable[tuple[View, Event]] = (),
+        retry: bool = True,
+    ) -> bytes:
+        """As in ``Ledger``, but for the default of ``retry``."""
+        return super().answer(view, event, run, request=request, rows=rows, also=also, retry=retry)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """One charge.
+
+    Attributes:
+        run: that it was for.
+        at: when (UTC).
+        toward: ``others`` or ``curator``.
+        rows: disclosed at most.
+        what: the event, as plain data.
+        answered: whether an answer was stored for it.
+    """
+
+    run: str
+    at: str
+    toward: str
+    rows: int
+    what: Any
+    answered: bool
+
+
+def set_limits(ledger: Ledger, policy: Policy) -> None:
+    """Put the policy's totals into the ledger, which keeps to them whatever anybody else says."""
+    ledger.set_limit(View.owners(policy.name), policy.limit_toward_others())
+    ledger.set_limit(View.curator(policy.name), policy.limit_of_rows())
+
+
+def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
+    """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
+    planned = {one.view: one for one in planned_views(terms)}
+    return planned[View.owners(name)], planned[View.curator(name)], planned[View.consumer(name)]
+
+
+def accounts_for(ledger: Ledger, terms: Terms, name: str) -> Accounts:
+    """Both budgets before and after a run; one that was charged already is not counted twice."""
+    others, curator, _ = costs_of(terms, name)
+    charged = {one.toward for one in spent_by_run(ledger) if one.run == terms.run}
+    epsilon_before, epsilon_after = _epsilon(ledger, others, free="others" in charged)
+    before, after = _quoted(ledger, curator, rows=0 if "curator" in charged else curator.rows)
+    return Accounts(
+        epsilon_spent=epsilon_before,
+        epsilon_after=epsilon_after,
+        epsilon_of_run=others.guarantee.epsilon,
+        rows_spent=before.rows,
+        rows_after=after.rows,
+        rows_of_run=curator.rows,
+        charged=any(run == terms.run for run in began(ledger)),
+    )
+
+
+def _epsilon(ledger: Ledger, planned: PlannedView, *, free: bool) -> tuple[float, float]:
+    event = NoRelease() if free else planned.event
+    before, after = _quoted(ledger, planned, event=event)
+    return before.epsilon or 0.0, after.epsilon or 0.0
+
+
+def _quoted(
+    ledger: Ledger, planned: PlannedView, *, event: Event | None = None, rows: int = 0
+) -> tuple[Account, Account]:
+    quotes = ledger.quote(planned.view, event if event is not None else planned.event, rows=rows)
+    return next(pair for pair in quotes if pair[0].view == planned.view)
+
+
+def began(ledger: Ledger) -> dict[str, datetime]:
+    """When each run began, by its charge in the ledger."""
+    found: dict[str, datetime] = {}
+    for entry in ledger.entries():
+        if entry.kind == "reserve":
+            run, _, kind = json.loads(entry.key)
+            if kind == BEGIN:
+                found.setdefault(run, datetime.fromisoformat(entry.document()["at"]))
+    return found
+
+
+def spent_by_run(ledger: Ledger) -> list[Spent]:
+    """Every charge that cost something, oldest first."""
+    entries = ledger.entries()
+    answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
+    nothing = events.as_json(NoRelease())
+    found = []
+    for entry in entries:
+        if entry.kind != "reserve":
+            continue
+        document = entry.document()
+        charge = document["charge"]
+        for cost in charge["costs"]:
+            if charge["rows"] or cost["event"] != nothing:
+                toward = "others" if cost["view"]["observer"] == "owners" else "curator"
+                run = json.loads(entry.key)[0]
+                done = entry.number in answered
+                found.append(Spent(run, document["at"], toward, charge["rows"], cost["event"], done))
+    return found

@@ -1,0 +1,226 @@
+"""The data sets of a node: where rows lie, which schema declares them, and how own columns become declared ones.
+
+Each lies in a folder of its own, with a copy of its schema and its mapping: what was registered is what is used. The
+mapping is SQL of the owner's own, for files and queries that DuckDB reads:
+
+    likeset: mapping
+    version: 1
+    columns:
+      age: "2026 - TRY_CAST(birth_year AS INTEGER)"
+      sex: "CASE geschlecht WHEN 'W' THEN 'f' ELSE 'm' END"
+    where: "ward <> 'test'"
+
+Columns of CSV files are text in it, so that codes such as 007 stay what they are.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from likeset import documents
+from likeset.documents import Document
+from likeset.errors import BadTable, InvalidArgument
+from likeset.node.groups import GuardedScan, small_groups
+from likeset.privacy.view import checked_name
+from likeset.protocol.owner import Scan
+from likeset.protocol.terms import Terms
+from likeset.tables.scan_source import SourceScan
+from likeset.tables.schema import Schema
+from likeset.tables.sources import Source, open_source
+
+__all__ = ["DataSet", "Mapping", "OpenedData", "Registry"]
+
+_SOURCE, _SCHEMA, _MAPPING = "source.yaml", "schema.yaml", "mapping.yaml"
+_PRIVATE = 0o700  # an address may hold a password
+
+
+class Mapping(Document):
+    """How the owner's own columns become the declared ones: an SQL expression for each."""
+
+    likeset: Literal["mapping"]
+    version: Literal[1]
+    columns: Annotated[dict[str, str], Field(min_length=1)]
+    where: str = ""
+
+    def query(self, source: str) -> str:
+        """One SELECT over a source."""
+        parts = [f"({expression}\n) AS {_quoted(name)}" for name, expression in self.columns.items()]
+        condition = f" WHERE ({self.where}\n)" if self.where else ""
+        return f"SELECT {', '.join(parts)} FROM {_table(source)}{condition}"  # noqa: S608 (it can only read)
+
+
+class _Place(Document):
+    """Where the rows of a data set lie."""
+
+    likeset: Literal["data"]
+    version: Literal[1]
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedData:
+    """A data set while it is used.
+
+    Attributes:
+        scan: the rows that may be offered.
+        row_count: how many rows there are in all.
+        withheld: how many of them are not offered, because of small groups.
+        fingerprint: stays the same as long as the data, the schema and the group size do.
+    """
+
+    scan: Scan
+    row_count: int
+    withheld: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A registered data set.
+
+    Attributes:
+        name: by which the owner calls it.
+        source: where its rows lie.
+        schema: what is declared.
+        mapping: how own columns become declared ones, if they are not that already.
+    """
+
+    name: str
+    source: str
+    schema: Schema
+    mapping: Mapping | None
+
+    def open_source(self) -> Source:
+        """Its rows, in declared columns."""
+        if self.mapping is None:
+            return open_source(self.source)
+        return open_source("sql:" + self.mapping.query(self.source), name=f"data set {self.name}, mapped")
+
+    @contextmanager
+    def opened(self, terms: Terms, *, smallest_group: int) -> Iterator[OpenedData]:
+        """Its rows as a run under these terms may see them."""
+        with self.open_source() as source:
+            yield self.guarded(source, terms, smallest_group=smallest_group)
+
+    def guarded(self, source: Source, terms: Terms, *, smallest_group: int) -> OpenedData:
+        """The rows of its source as a run may see them: without small groups."""
+        labelled = self.schema.label_column in terms.columns
+        withheld = small_groups(source, self.schema, smallest=smallest_group, labelled=labelled)
+        scan: Scan = SourceScan(source, self.schema, labelled=labelled)
+        if len(withheld):
+            scan = GuardedScan(SourceScan(source, self.schema, labelled=labelled), self.schema, withheld)
+        if scan.row_count == 0:
+            raise BadTable(source.name, "has no row that may be offered")
+        words = (source.fingerprint(), self.schema.digest, str(smallest_group))
+        fingerprint = hashlib.sha256("\n".join(words).encode()).hexdigest()
+        return OpenedData(scan, source.row_count, len(withheld), fingerprint)
+
+    def misfits(self, terms: Terms) -> list[str]:
+        """What in the terms does not go with this data set."""
+        schema, found = self.schema, []
+        if not set(schema.columns) <= set(terms.columns):
+            found.append("the terms name fewer columns than leave with a row")
+        odd = [name for name in terms.columns if name not in schema.record_columns]
+        if odd:
+            found.append(f"the schema of data set {self.name} does not declare {', '.join(map(repr, odd))}")
+        if terms.kernel.columns != schema.width:
+            found.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
+        if terms.rows_per_unit < schema.rows_per_unit:
+            found.append(
+                f"the terms protect {terms.rows_per_unit} rows of a person, the schema declares up to "
+                f"{schema.rows_per_unit}"
+            )
+        return found
+
+
+class Registry:
+    """All data sets of a node.
+
+    Args:
+        folder: where they lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def names(self) -> list[str]:
+        """Of all data sets."""
+        return sorted(path.parent.name for path in self._folder.glob(f"*/{_SOURCE}"))
+
+    def get(self, name: str) -> DataSet:
+        """A data set by its name.
+
+        Raises:
+            InvalidArgument: there is none of that name.
+        """
+        known = self.names()
+        if name not in known:
+            hint = documents.near_miss(name, known) or "; add it with `likeset owner data add`"
+            raise InvalidArgument("data set", name, f"is not registered{hint}")
+        place = self._folder / name
+        mapping = place / _MAPPING
+        return DataSet(
+            name,
+            documents.read(place / _SOURCE, _Place).source,
+            Schema.load(place / _SCHEMA),
+            documents.read(mapping, Mapping) if mapping.exists() else None,
+        )
+
+    def add(self, name: str, source: str, *, schema: Path, mapping: Path | None = None) -> DataSet:
+        """Register a data set; its rows stay where they are.
+
+        Raises:
+            LikesetError: the name is taken, the source cannot be read, or does not have the declared columns.
+        """
+        if "/" in checked_name("data set", name):
+            raise InvalidArgument("data set", name, "must not contain /")
+        if name in self.names():
+            raise InvalidArgument("data set", name, "is registered already; take another name")
+        rules = None if mapping is None else documents.read(mapping, Mapping)
+        lasting = str(Path(source).absolute()) if Path(source).exists() else source
+        found = DataSet(name, lasting, Schema.load(schema), rules)
+        with found.open_source() as opened:
+            there = set(opened.schema.names)
+            for column in found.schema.needed_columns:
+                if column not in there:
+                    found.schema.column_of(opened, column, table=opened.name)
+            if opened.row_count == 0:
+                raise BadTable(opened.name, "has no rows")
+        place = self._folder / name
+        place.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        documents.write_text(place / _SCHEMA, found.schema.to_yaml())
+        if rules is not None:
+            documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
+        # Last, since a folder without it is no data set.
+        documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
+        return found
+
+    def for_terms(self, terms: Terms) -> list[DataSet]:
+        """The data sets that are declared as the terms say."""
+        return [found for name in self.names() if (found := self.get(name)).schema.digest == terms.schema_digest]
+
+
+def _table(source: str) -> str:
+    """What stands behind FROM."""
+    if source.startswith("sql:"):
+        return f"(\n{source[len('sql:') :]}\n)"
+    kind = "".join(Path(source).suffixes[-2:]).lower()
+    quoted = "'" + source.replace("'", "''") + "'"
+    if kind.endswith((".parquet", ".pq")):
+        return quoted
+    if kind.endswith((".csv", ".csv.gz")):
+        return f"read_csv({quoted}, header = true, all_varchar = true)"
+    if kind.endswith((".tsv", ".tsv.gz")):
+        return f"read_csv({quoted}, header = true, all_varchar = true, delim = '\t')"
+    raise BadTable(
+        source, "a mapping goes with a CSV, TSV or Parquet file or sql:SELECT ...; put the SQL into the source instead"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

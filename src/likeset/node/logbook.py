@@ -1,0 +1,152 @@
+"""The audit log of a node: what was asked, decided, refused and sent, by whom and when; append-only and hash-chained.
+
+It is kept like the ledger (``likeset.ledger.chain``), in a file of its own, and what a node may do follows from it: a
+run is approved because an entry says so. No entry holds a value of a row, a bid or a misfit.
+"""
+
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from likeset.errors import LedgerTampered
+from likeset.ledger.chain import START, Entry, Head, Problem, canonical, check, link
+from likeset.ledger.store import Layout, Store
+
+__all__ = ["Logbook"]
+
+_SELECT = "SELECT number, kind, key, body, previous, hash FROM entries"
+_INSERT = "INSERT INTO entries (number, kind, key, body, previous, hash) VALUES (?, ?, ?, ?, ?, ?)"
+_TRIGGERS = {"entries_stay", "entries_keep"}
+_LAYOUT = Layout(
+    what="audit log",
+    application_id=0x4C_53_41_31,  # "LSA1"
+    version=1,
+    statements=(
+        """CREATE TABLE entries (
+            number INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL,
+            key TEXT NOT NULL,
+            body TEXT NOT NULL,
+            previous BLOB NOT NULL,
+            hash BLOB NOT NULL
+        )""",
+        """CREATE TRIGGER entries_stay BEFORE DELETE ON entries
+            BEGIN SELECT raise(ABORT, 'entries are never removed'); END""",
+        """CREATE TRIGGER entries_keep BEFORE UPDATE ON entries
+            BEGIN SELECT raise(ABORT, 'entries are never changed'); END""",
+    ),
+)
+
+
+class Logbook:
+    """The log in its file, which several processes may share.
+
+    Args:
+        path: the file; created if it is not there.
+        clock: tells the time that entries carry.
+        read_only: look at an existing log without changing it.
+        taken_in: called with every entry in its order, each once: those that are there, and those that come.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        read_only: bool = False,
+        taken_in: Callable[[Entry], None] | None = None,
+    ) -> None:
+        self.path = path
+        self._clock = clock
+        self._taken_in = taken_in
+        self._head = START
+        self._lock = threading.RLock()
+        self._store = Store(path, layout=_LAYOUT, read_only=read_only, fill=self._write_first_entry)
+
+    def append(self, kind: str, key: str, document: dict[str, Any]) -> Entry:
+        """Write an entry; durable when this returns.
+
+        Args:
+            kind: what happened.
+            key: the run or data set that it happened to.
+            document: what is to be said about it; never a value of a row.
+        """
+        with self._lock:
+            with self._store.writing() as connection:
+                self._catch_up(connection)
+                entry = link(self._head, kind=kind, key=key, body=self._body(document))
+                _insert(connection, entry)
+            self._take(entry)
+        return entry
+
+    def refresh(self) -> None:
+        """Take in what other processes wrote."""
+        with self._lock, self._store.reading() as connection:
+            self._catch_up(connection)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every entry, oldest first, unchecked."""
+        with self._lock, self._store.reading() as connection:
+            return tuple(Entry(*row) for row in connection.execute(f"{_SELECT} ORDER BY number"))
+
+    def verify(self, *, head: Head | None = None) -> tuple[Head, tuple[Problem, ...]]:
+        """Check every entry and link, and that a head that was kept elsewhere is still in the history."""
+        seen, last, problems = {START.number: START.hash}, START, []
+        with self._lock, self._store.reading() as connection:
+            names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
+            if names != _TRIGGERS:
+                problems.append(Problem(0, "the triggers that keep entries from being changed are not all there"))
+            for item in check(connection.execute(f"{_SELECT} ORDER BY number")):
+                if isinstance(item, Problem):
+                    problems.append(item)
+                else:
+                    last = Head(item.number, item.hash)
+                    seen[item.number] = item.hash
+        if len(seen) == 1:
+            problems.append(Problem(0, "not even the entry that opens the log is there"))
+        if head is not None and seen.get(head.number) != head.hash:
+            problems.append(Problem(0, f"entry {head.number} of the head is gone: cut off, rolled back or rewritten"))
+        return last, tuple(problems)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _body(self, document: dict[str, Any]) -> str:
+        return canonical({**document, "at": self._clock().astimezone(UTC).isoformat(timespec="microseconds")})
+
+    def _catch_up(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute(f"{_SELECT} WHERE number >= ? ORDER BY number", (self._head.number,)).fetchall()
+        if self._head != START:
+            if not rows or rows[0][5] != self._head.hash:
+                raise LedgerTampered(f"audit log {self.path}: entry {self._head.number} is not what it was")
+            del rows[0]
+        for item in check(rows, self._head):
+            if isinstance(item, Problem):
+                raise LedgerTampered(f"audit log {self.path}: {item}; nothing is done until it is restored")
+            self._take(item)
+
+    def _take(self, entry: Entry) -> None:
+        self._head = Head(entry.number, entry.hash)
+        if self._taken_in is not None:
+            self._taken_in(entry)
+
+    def _write_first_entry(self, connection: sqlite3.Connection) -> None:
+        # A random identity: no two logs share a head.
+        body = self._body({"format": 1, "identity": secrets.token_hex(16)})
+        _insert(connection, link(START, kind="open", key="", body=body))
+
+
+def _insert(connection: sqlite3.Connection, entry: Entry) -> None:
+    columns = (entry.number, entry.kind, entry.key, entry.body, entry.previous, entry.hash)
+    connection.execute(_INSERT, columns)

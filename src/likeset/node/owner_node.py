@@ -1,0 +1,462 @@
+"""The node: lets a run in, answers its messages within what was approved, and refuses and logs everything else.
+
+Whatever the curator says, what happens here follows from the owner's policy, from decisions in the audit log, and from
+the ledger. The other side hears one of three words, or replies of the protocol; never a reason, for reasons could tell
+something about rows.
+"""
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from likeset.engines.pump import check_not_expired, utc_now
+from likeset.engines.seats import ABSTAINS, READY, WAITING, Abstains, Standing
+from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
+from likeset.ledger import Request
+from likeset.node import budgets, transcript
+from likeset.node.datasets import DataSet, OpenedData, Registry
+from likeset.node.home import Home
+from likeset.node.logbook import Logbook
+from likeset.node.policy import History, Policy, Verdict, verdict
+from likeset.node.runs import RunRecord, Runs
+from likeset.protocol.hashing import hash_map
+from likeset.protocol.interactive import InteractiveOwner
+from likeset.protocol.messages import Message, decode, encode
+from likeset.protocol.owner import Owner
+from likeset.protocol.party import Party
+from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.terms import Terms
+
+__all__ = ["GuardedOwner", "OwnerNode"]
+
+_MOST_TERMS = 1 << 20  # characters of the terms
+_MOST_WAITING = 200  # runs in the inbox
+_MOST_VERSIONS = 20  # versions of the terms of one run
+_MOST_REFUSALS = 20  # of one kind in one run that are written down
+_MOST_REASON = 600
+_HEAD = 1 << 16
+_PER_COORDINATE = 64  # bytes of a release with its coordinates, and room to spare
+_BY_POLICY = "owner.yaml"
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(eq=False)
+class _Active:
+    """A run that has begun."""
+
+    owner: Owner
+    rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
+
+
+class GuardedOwner(Party):
+    """An owner in a run, behind its node: what engines talk to."""
+
+    def __init__(self, node: "OwnerNode", terms: Terms) -> None:
+        super().__init__(terms, node.name)
+        self._node = node
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """Take a message; returns the replies.
+
+        Raises:
+            LikesetError: it is refused; the reason is in the node's audit log, and for nobody else.
+        """
+        return self._node.receive(message)
+
+
+class OwnerNode:
+    """An owner's side of all its runs, over a directory that several processes may share.
+
+    Args:
+        folder: the node's directory.
+        clock: tells the time.
+
+    Privacy contract:
+        Protects:  the owner's rows, within the limits of ``owner.yaml``.
+        Reveals:   to the curator: replies of the protocol in approved runs, and else one of three words; to those who
+                   read the directory: everything.
+        Costs:     what the terms announce, charged to the node's ledger before the first answer of a run.
+        Assumes:   the directory and its clock are the owner's own; nothing else answers in its name.
+        Basis:     proven, docs/proofs/ledger.md
+    """
+
+    def __init__(self, folder: Path, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self.home = Home(folder)
+        self.home.check()
+        self._clock = clock
+        self._key = self.home.key()
+        self._lock = threading.RLock()
+        self._active: dict[str, _Active] = {}
+        self._open = ExitStack()
+        self.runs = Runs()
+        self.registry = Registry(self.home.data)
+        self.log = Logbook(self.home.audit, clock=clock, taken_in=self.runs.take)
+        self._open.callback(self.log.close)
+        self.log.refresh()
+        try:
+            self.ledger = budgets.OwnLedger(self.home.ledger, clock=clock)
+            self._open.callback(self.ledger.close)
+            self.name = self.policy.name
+        except BaseException:
+            self._open.close()
+            raise
+
+    @property
+    def policy(self) -> Policy:
+        """The policy as it is now; a change is written into the audit log before it counts."""
+        policy = Policy.load(self.home.policy)
+        digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
+        if digest != self.runs.policy:
+            if self.runs.name not in ("", policy.name):
+                # Budgets are kept by name: under another one they would start anew.
+                reason = f"was {self.runs.name}, and a node keeps its name; put it back, or make another node"
+                raise BadDocument(str(self.home.policy), reason, field="name")
+            self.log.append(
+                "policy", "", {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
+            )
+        budgets.set_limits(self.ledger, policy)
+        return policy
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What others may ask.
+
+    def invite(self, text: str) -> Standing:
+        """Terms of a run; they wait for a decision, unless the policy decides.
+
+        Args:
+            text: canonical text of the terms.
+        """
+
+        def take() -> Standing:
+            terms = _read(text)
+            self.log.refresh()
+            record = self.runs.by_name.get(terms.run)
+            if record is None or terms.digest not in record.terms:
+                self._take_in(terms, record)
+            return self._stand(self.runs.by_name[terms.run], terms)
+
+        return self._quietly("", take)
+
+    def standing(self, run: str, digest: str | None = None) -> Standing:
+        """Whether this owner takes part in a run: ready, waiting for a decision, or it abstains.
+
+        Args:
+            run: its name.
+            digest: of its terms; of those that came last if None.
+        """
+
+        def look() -> Standing:
+            self.log.refresh()
+            record = self._known(run)
+            return self._stand(record, record.latest if digest is None else _version(record, digest))
+
+        return self._quietly(run, look)
+
+    def hear(self, data: bytes) -> list[bytes] | Abstains:
+        """The replies to a message of the curator."""
+        with self._lock:
+            try:
+                message = decode(data, most_bytes=self._most_bytes())
+            except Exception as error:
+                self._refuse("", error)
+                return ABSTAINS
+            try:
+                return [encode(reply) for reply in self.receive(message)]
+            except Exception:  # written down already
+                return ABSTAINS
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """As ``hear``, for messages that are decoded; raises where it refuses."""
+        with self._lock:
+            try:
+                self.log.refresh()
+                record = self._known(message.run)
+                terms = _version(record, message.terms)
+                self._check_open(record, terms)
+                return self._answered(record, self._begun(record, terms), message)
+            except Exception as error:
+                self._refuse(message.run, error)
+                raise
+
+    def seat(self, terms: Terms) -> GuardedOwner | None:
+        """The owner in a run, for an engine; None while nobody has decided.
+
+        Raises:
+            IllegalMessage: this owner does not take part.
+        """
+        standing = self.invite(terms.to_json())
+        if standing == ABSTAINS:
+            raise IllegalMessage("this owner does not take part; its audit log says why")
+        return GuardedOwner(self, terms) if standing == READY else None
+
+    # What the owner decides.
+
+    def judge(self, terms: Terms, *, data: str = "") -> Verdict:
+        """Whether the policy allows a run, with every reason against it; the same here, in reviews and when it begins.
+
+        Args:
+            terms: of the run.
+            data: the data set to use; the one that fits if empty.
+        """
+        policy = self.policy
+        if policy.name not in terms.owners:
+            return Verdict.of([f"{policy.name} is not among the owners that the terms invite"])
+        accounts = budgets.accounts_for(self.ledger, terms, policy.name)
+        history = History(budgets.began(self.ledger), self._clock())
+        return Verdict.of([*self._about_data(terms, data), *verdict(policy, terms, accounts, history).reasons])
+
+    def record_of(self, run: str) -> RunRecord:
+        """What is known of a run.
+
+        Raises:
+            InvalidArgument: nobody was invited to a run of that name.
+        """
+        self.log.refresh()
+        if run not in self.runs.by_name:
+            raise InvalidArgument("RUN", run, "is not known here; see `likeset owner inbox --all`")
+        return self.runs.by_name[run]
+
+    def note(self, kind: str, run: str, **words: Any) -> None:
+        """Write something into the audit log."""
+        self.log.append(kind, run, words)
+
+    def approve(self, run: str, digest: str, *, by: str, data: str = "", hash_seed: int | None = None) -> Verdict:
+        """Approve these very terms, if the policy allows them; others of the same run are approved no longer.
+
+        Args:
+            run: its name.
+            digest: of the terms that are approved.
+            by: who approves.
+            data: the data set that may be used; the one that fits if empty.
+            hash_seed: where the curator may see hashes only, the seed that owners and consumer share.
+        """
+        record = self.record_of(run)
+        terms = _version(record, digest)
+        self._check_undecidable(record, terms)
+        found = self.judge(terms, data=data)
+        if found.accepted:
+            if hash_seed is not None:
+                hash_map(terms, hash_seed)  # raises if it is another one
+                self.home.keep_hash_seed(digest, hash_seed)
+            chosen = data or self.registry.for_terms(terms)[0].name
+            self.note("approved", run, digest=digest, by=by, data=chosen)
+        return found
+
+    def deny(self, run: str, *, by: str, reason: str) -> None:
+        """Refuse the terms of a run that came last."""
+        record = self.record_of(run)
+        self._check_undecidable(record, record.latest)
+        if record.began:
+            raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
+        self.note("denied", run, digest=record.latest.digest, by=by, reason=reason)
+
+    def withdraw(self, run: str, *, by: str) -> None:
+        """From now on no message of this run is answered; what left has left, and stays charged."""
+        record = self.record_of(run)
+        if record.withdrawn is None:
+            self.note("withdrawn", run, by=by)
+
+    def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
+        """The data set that a run uses.
+
+        Raises:
+            InvalidArgument: none fits, or the choice is not clear.
+        """
+        problems = self._about_data(terms, data)
+        if problems:
+            raise InvalidArgument("data set", data or "none", problems[0])
+        return self.registry.get(data) if data else self.registry.for_terms(terms)[0]
+
+    # How a run is let in.
+
+    def _take_in(self, terms: Terms, record: RunRecord | None) -> None:
+        if self.name not in terms.owners:
+            raise IllegalMessage(f"the terms of run {terms.run} do not invite {self.name}")
+        if record is None and len(self.runs.waiting()) >= _MOST_WAITING:
+            raise IllegalMessage("the inbox is full")
+        if record is not None and (record.began or len(record.terms) >= _MOST_VERSIONS):
+            raise IllegalMessage(f"run {terms.run} is known under other terms, and has begun or changed too often")
+        self.note("invited", terms.run, digest=terms.digest, terms=terms.to_json())
+
+    def _stand(self, record: RunRecord, terms: Terms) -> Standing:
+        decision = record.decided(terms.digest)
+        self._check_not_ended(record, terms)
+        if decision is not None and decision.what == "denied":
+            return ABSTAINS
+        if decision is not None and record.began:
+            return READY
+        found = self.judge(terms, data=decision.data if decision else "")
+        if not found.accepted:
+            raise IllegalMessage("; ".join(found.reasons))
+        if decision is None:
+            if self.policy.manual_approval:
+                return WAITING
+            self.approve(terms.run, terms.digest, by=_BY_POLICY)
+        return READY
+
+    def _check_not_ended(self, record: RunRecord, terms: Terms) -> None:
+        if record.withdrawn is not None:
+            raise IllegalMessage(f"run {record.run} was withdrawn")
+        check_not_expired(terms, self._clock())
+
+    def _check_open(self, record: RunRecord, terms: Terms) -> None:
+        """Raise unless messages under these terms may be answered."""
+        self._check_not_ended(record, terms)
+        decision = record.decided(terms.digest)
+        if decision is None and record.decision is not None:
+            raise IllegalMessage(f"run {record.run}: other terms than these were decided about")
+        if decision is None:
+            raise IllegalMessage(f"run {record.run}: nobody has approved these terms")
+        if decision.what == "denied":
+            raise IllegalMessage(f"run {record.run} was denied")
+
+    def _check_undecidable(self, record: RunRecord, terms: Terms) -> None:
+        if record.withdrawn is not None:
+            raise InvalidArgument("RUN", record.run, "was withdrawn; that stays so")
+        if record.began and record.decided(terms.digest) is None:
+            raise InvalidArgument("RUN", record.run, "has begun under other terms")
+
+    def _about_data(self, terms: Terms, data: str) -> list[str]:
+        fitting = self.registry.for_terms(terms)
+        if data:
+            fitting = [one for one in fitting if one.name == data]
+        if not fitting:
+            which = f"data set {data} does not have" if data else "no registered data set has"
+            return [f"{which} the schema of the terms"]
+        if len(fitting) > 1:
+            names = ", ".join(one.name for one in fitting)
+            return [f"several data sets have the schema of the terms ({names}): say which, with --data"]
+        return fitting[0].misfits(terms)
+
+    # How messages are answered.
+
+    def _begun(self, record: RunRecord, terms: Terms) -> _Active:
+        """The run at work; charged, and put where it was, if this process does not know it yet."""
+        if terms.digest in self._active:
+            return self._active[terms.digest]
+        decision = record.decided(terms.digest)
+        assert decision is not None  # noqa: S101 - checked before
+        policy = self.policy
+        if terms.run not in budgets.began(self.ledger):
+            found = self.judge(terms, data=decision.data)
+            if not found.accepted:
+                raise IllegalMessage("; ".join(found.reasons))
+        with ExitStack() as stack:
+            data = self.registry.get(decision.data)
+            source = stack.enter_context(data.open_source())
+            opened = data.guarded(source, terms, smallest_group=policy.smallest_group)
+            self._charge(record, terms, data.name, opened.fingerprint)
+            active = self._resumed(terms, opened)
+            self._open.push(stack.pop_all())
+        self._active[terms.digest] = active
+        return active
+
+    def _charge(self, record: RunRecord, terms: Terms, data: str, fingerprint: str) -> None:
+        """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
+        others, _, _ = budgets.costs_of(terms, self.name)
+        first = self.ledger.answer(
+            others.view,
+            others.event,
+            lambda: (fingerprint.encode(), None),
+            request=Request(terms.run, 0, budgets.BEGIN, content=terms.digest.encode()),
+        )
+        if first != fingerprint.encode():
+            raise IllegalMessage(f"run {terms.run}: data set {data} is not what it was when the run began")
+        if not record.began:
+            self.note("began", terms.run, digest=terms.digest, data=data, ledger=str(self.ledger.head()))
+
+    def _resumed(self, terms: Terms, opened: OpenedData) -> _Active:
+        """The owner of the protocol, where it was before: it hears again what it heard."""
+        hashes = None if terms.hashing is None else hash_map(terms, self.home.hash_seed(terms.digest))
+        kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
+        active = _Active(kind(terms, self.name, scan=opened.scan, key=self._key, ledger=self.ledger, hashes=hashes))
+        for past in transcript.exchanges(self.ledger, terms.run):
+            heard = decode(past.heard)
+            if tuple(map(encode, active.owner.receive(heard))) != past.replies:
+                raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
+            active.rows[heard.round, heard.body.kind] = transcript.rows_in(past.replies)
+        return active
+
+    def _answered(self, record: RunRecord, active: _Active, message: Message) -> tuple[Message, ...]:
+        """The replies, kept before they leave."""
+        replies = active.owner.receive(message)
+        rows = transcript.rows_in(tuple(map(encode, replies)))
+        place, most = (message.round, message.body.kind), active.owner.terms.rows_per_owner
+        if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
+            raise IllegalMessage(f"run {record.run}: more rows would leave than the {most} that the terms allow")
+        entry, kept = transcript.record(self.ledger, self.name, message, replies)
+        active.rows[place] = rows
+        if kept and entry not in record.sent:
+            self.note(
+                "sent",
+                record.run,
+                entry=entry,
+                round=message.round,
+                heard=message.body.kind,
+                replies=[decode(one).body.kind for one in kept],
+                bytes=sum(map(len, kept)),
+                rows=rows,
+                ledger=str(self.ledger.head()),
+            )
+        return tuple(decode(one) for one in kept)
+
+    def _known(self, run: str) -> RunRecord:
+        if run not in self.runs.by_name:
+            raise IllegalMessage(f"run {run} is unknown here")
+        return self.runs.by_name[run]
+
+    def _most_bytes(self) -> int:
+        """An owner hears releases and yes or no; how long those are follows from the terms."""
+        widest = max((one.latest.kernel.dimension for one in self.runs.by_name.values()), default=0)
+        return _HEAD + _PER_COORDINATE * widest
+
+    def _quietly(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
+        """The result of some work, or the one word; the reason is for the audit log alone."""
+        with self._lock:
+            try:
+                return work()
+            except Exception as error:
+                self._refuse(run, error)
+                return ABSTAINS
+
+    def _refuse(self, run: str, error: Exception) -> None:
+        # Texts of errors that are not likeset's may quote rows.
+        text = f"{type(error).__name__}: {error}" if isinstance(error, LikesetError) else type(error).__name__
+        reason = text[:_MOST_REASON]
+        times = self.runs.refusals.get((run, reason), 0)
+        if times >= _MOST_REFUSALS:
+            return  # a flood must not fill the disk
+        last = {"more": "not written down any more"} if times == _MOST_REFUSALS - 1 else {}
+        with contextlib.suppress(LikesetError, OSError):  # a full disk must not sound different to the other side
+            self.note("refused", run, reason=reason, **last)
+
+
+def _read(text: str) -> Terms:
+    if len(text) > _MOST_TERMS:
+        raise BadMessage(f"terms of {len(text)} characters are too long")
+    terms = Terms.from_json(text)
+    if terms.to_json() != text:
+        raise BadMessage("the terms are not in their canonical form")
+    return terms
+
+
+def _version(record: RunRecord, digest: str) -> Terms:
+    if digest not in record.terms:
+        raise IllegalMessage(f"run {record.run}: these terms never came here")
+    return record.terms[digest]

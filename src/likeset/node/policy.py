@@ -1,0 +1,291 @@
+"""What an owner lets others do, as ``owner.yaml`` says it, and the one function that decides about a run.
+
+The same verdict, with the same numbers, stands in ``policy test``, in ``review`` and in what the node enforces.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator
+
+from likeset import documents
+from likeset.documents import Document
+from likeset.errors import LikesetError
+from likeset.ledger import Limit
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import checked_name
+from likeset.protocol.terms import Terms
+
+__all__ = ["Accounts", "History", "Policy", "Verdict", "starting_text", "verdict"]
+
+_ROUNDING = 1e-9
+_UNBOUNDED = "unbounded"  # how the ledger calls a part that has no price
+
+Epsilon = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Delta = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class RunLimit(Document):
+    """What a single run may cost."""
+
+    epsilon: Epsilon = 0.0
+    delta: Delta = 1e-5
+    rows: Count = 0
+
+
+class TotalLimit(Document):
+    """What all runs together may cost."""
+
+    epsilon: Epsilon = 0.0
+    delta: Delta = 1e-5
+    rows: Count = 0
+    relation: Literal["replace-one", "add-or-remove"] = "replace-one"
+
+
+class Policy(Document):
+    """What stands in ``owner.yaml``.
+
+    Attributes:
+        name: the owner's name in the terms of runs.
+        consumers: who may ask; ``*`` stands for any letters.
+        purposes: what for; likewise, capital or small letters.
+        columns: that may ever leave.
+        smallest_group: rows with a category value that fewer rows have are not offered; 1 offers all.
+        per_run: limits of a single run.
+        total: limits over all runs.
+        runs_per_month: how many runs may begin in a calendar month (UTC).
+        accept_unproven: parts without a proof that are accepted all the same, by name.
+        manual_approval: whether a person decides about each run.
+        price_at_least: the least price for a row disclosed.
+        certificates: files that ``check`` looks at, if there are any.
+    """
+
+    likeset: Literal["owner"]
+    version: Literal[1]
+    name: str
+    consumers: tuple[str, ...] = ()
+    purposes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    smallest_group: Annotated[int, Field(ge=1)] = 10
+    per_run: RunLimit = RunLimit()
+    total: TotalLimit = TotalLimit()
+    runs_per_month: Count = 4
+    accept_unproven: tuple[str, ...] = ()
+    manual_approval: bool = True
+    price_at_least: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    certificates: tuple[str, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        try:
+            return checked_name("name", value)
+        except LikesetError as error:
+            raise ValueError(str(error).split(": ", 1)[1]) from None
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The policy in a file.
+
+        Raises:
+            BadDocument: with file, line, field and reason.
+        """
+        return documents.read(path, cls)
+
+    def limit_toward_others(self) -> Limit:
+        """What other owners may learn in all, as a limit in the ledger."""
+        accepted = (*self.accept_unproven, _UNBOUNDED) if self.accept_unproven else ()
+        total = self.total
+        return Limit(total.epsilon, total.delta, Relation(total.relation), accept_unproven=accepted)
+
+    def limit_of_rows(self) -> Limit:
+        """How many rows the curator may see in all, as a limit in the ledger."""
+        return Limit.rows_only(self.total.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Both budgets before and after a run, and what the run costs by itself.
+
+    Attributes:
+        epsilon_spent: toward the other owners, over all runs so far, at the total's delta.
+        epsilon_after: the same with this run.
+        epsilon_of_run: of this run by itself, at the delta of its terms; infinite where there is no bound.
+        rows_spent: disclosed to curators so far.
+        rows_after: the same with this run.
+        rows_of_run: of this run, at most.
+        charged: whether this run is among what is spent already.
+    """
+
+    epsilon_spent: float
+    epsilon_after: float
+    epsilon_of_run: float
+    rows_spent: int
+    rows_after: int
+    rows_of_run: int
+    charged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """When runs began.
+
+    Attributes:
+        began: by run.
+        now: the time of the decision.
+    """
+
+    began: Mapping[str, datetime]
+    now: datetime
+
+    def this_month(self, *, other_than: str) -> int:
+        """How many other runs began in this calendar month (UTC)."""
+        now = self.now.astimezone(UTC)
+        times = [at.astimezone(UTC) for run, at in self.began.items() if run != other_than]
+        return sum((at.year, at.month) == (now.year, now.month) for at in times)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the policy allows a run.
+
+    Attributes:
+        accepted: whether it does.
+        reasons: all that speak against it, in words; none if it is accepted.
+    """
+
+    accepted: bool
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def of(cls, reasons: Sequence[str]) -> Self:
+        """From all that speaks against a run."""
+        return cls(not reasons, tuple(reasons))
+
+
+def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) -> Verdict:
+    """Whether the policy allows a run under these terms, and if not, every reason."""
+    reasons = [*_about_who(policy, terms), *_about_what(policy, terms), *_about_one_run(policy, terms, accounts)]
+    if not accounts.charged:
+        reasons += _about_totals(policy, accounts)
+        began = history.this_month(other_than=terms.run)
+        if began + 1 > policy.runs_per_month:
+            reasons.append(f"runs this month: {began} began already, {policy.runs_per_month} are allowed")
+    end = terms.end
+    if end is not None and history.now >= end:
+        reasons.append(f"the terms ended on {terms.expires}")
+    return Verdict.of(reasons)
+
+
+def _about_who(policy: Policy, terms: Terms) -> list[str]:
+    reasons = []
+    if policy.name not in terms.owners:
+        reasons.append(f"{policy.name} is not among the owners that the terms invite")
+    if not _matches(terms.consumer, policy.consumers):
+        reasons.append(f"consumer {terms.consumer} is not among the consumers that owner.yaml allows")
+    if not _matches(terms.purpose, policy.purposes):
+        reasons.append("the purpose is not among the purposes that owner.yaml allows")
+    if terms.price_per_row < policy.price_at_least:
+        least = f"at least {policy.price_at_least:g} is asked"
+        reasons.append(f"price per row: {terms.price_per_row:g} is offered, {least}")
+    return reasons
+
+
+def _about_what(policy: Policy, terms: Terms) -> list[str]:
+    reasons = []
+    if not terms.schema_digest or not terms.columns:
+        reasons.append("the terms do not say which columns leave; only runs on declared columns are answered")
+    forbidden = [name for name in terms.columns if name not in policy.columns]
+    if forbidden:
+        reasons.append(f"columns that may not leave by owner.yaml: {', '.join(map(repr, forbidden))}")
+    for name, why in terms.unproven_parts():
+        if name not in policy.accept_unproven:
+            reasons.append(f"{name} is not proven private ({why}), and owner.yaml does not accept it")
+    if terms.summary_release != "none" and policy.smallest_group > 1:
+        # One row more or less can let a whole group in or out, and the price is made for a single row.
+        reasons.append(
+            "releases about the summary are priced for one row, but with smallest_group above 1 one row can change "
+            "several that are offered; set it to 1 for such runs, or decline them"
+        )
+    return reasons
+
+
+def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str]:
+    reasons, limit = [], policy.per_run
+    if accounts.rows_of_run > limit.rows:
+        reasons.append(f"rows in one run: {accounts.rows_of_run:,} are asked for, {limit.rows:,} are allowed")
+    if math.isinf(accounts.epsilon_of_run):
+        if not policy.accept_unproven:
+            reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
+    elif accounts.epsilon_of_run > limit.epsilon * (1 + _ROUNDING):
+        reasons.append(
+            f"epsilon toward other owners in one run: {accounts.epsilon_of_run:.4g} is asked for, "
+            f"{limit.epsilon:.4g} is allowed"
+        )
+    if accounts.epsilon_of_run > 0 and terms.owner_budget.delta > limit.delta * (1 + _ROUNDING):
+        reasons.append(
+            f"delta toward other owners in one run: {terms.owner_budget.delta:g} is asked for, "
+            f"{limit.delta:g} is allowed"
+        )
+    return reasons
+
+
+def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
+    reasons, limit = [], policy.total
+    if accounts.rows_after > limit.rows:
+        reasons.append(
+            f"rows over all runs: {accounts.rows_spent:,} of {limit.rows:,} are disclosed already, and this run "
+            f"may disclose {accounts.rows_of_run:,}"
+        )
+    if accounts.epsilon_after > limit.epsilon * (1 + _ROUNDING):
+        reasons.append(
+            f"epsilon toward other owners over all runs: {accounts.epsilon_spent:.4g} of {limit.epsilon:.4g} is spent "
+            f"already, and with this run it would be {accounts.epsilon_after:.4g}"
+        )
+    return reasons
+
+
+def _matches(word: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(word.casefold(), pattern.casefold()) for pattern in patterns)
+
+
+def starting_text(name: str) -> str:
+    """The ``owner.yaml`` of a new node: nobody may do anything until somebody fills it in."""
+    checked_name("name", name)
+    return f"""\
+# What this node lets others do: nothing but what stands here. Changes count for runs that have not begun.
+likeset: owner
+version: 1
+name: "{name}"
+
+# Who may ask, and what for; * stands for any letters, such as "clinic-*".
+consumers: []
+purposes: []
+
+# Columns that may ever leave this house.
+columns: []
+
+# Rows with a category value that fewer rows than this have are never offered.
+smallest_group: 10
+
+# Limits of one run, and of all runs together. Rows are counted when they are shown to a curator; epsilon and delta
+# bound what other owners may learn about any one row of yours (0: nothing at all).
+per_run: {{epsilon: 0, delta: 0.00001, rows: 0}}
+total: {{epsilon: 0, delta: 0.00001, rows: 0, relation: replace-one}}
+runs_per_month: 4
+
+# Parts of runs that have no privacy proof, by name, if you accept any.
+accept_unproven: []
+
+# Whether a person decides about each run.
+manual_approval: true
+
+# The least price for a row.
+price_at_least: 0
+"""

@@ -1,0 +1,115 @@
+"""What the audit log says about runs: invited, approved, denied, withdrawn; a fold, nothing is stored here."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from likeset.ledger.chain import Entry
+from likeset.protocol.terms import Terms
+
+__all__ = ["Decision", "RunRecord", "Runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What somebody decided about terms.
+
+    Attributes:
+        what: approved or denied.
+        digest: of the terms that it is about.
+        by: who.
+        at: when (UTC).
+        reason: for a denial.
+        data: for an approval, the data set that may be used.
+    """
+
+    what: Literal["approved", "denied"]
+    digest: str
+    by: str
+    at: str
+    reason: str = ""
+    data: str = ""
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """One run, by its name.
+
+    Attributes:
+        run: its name.
+        terms: every version of the terms that came, oldest first, by digest.
+        invited_at: when each came.
+        decision: the last one; it is about one version of the terms only.
+        withdrawn: by whom and when, if at all.
+        reviewed: digest of the terms that somebody looked at last.
+        began: whether it was recorded that the run began here.
+        sent: entries of the ledger whose messages were recorded as sent.
+    """
+
+    run: str
+    terms: dict[str, Terms] = field(default_factory=dict)
+    invited_at: dict[str, str] = field(default_factory=dict)
+    decision: Decision | None = None
+    withdrawn: tuple[str, str] | None = None
+    reviewed: str = ""
+    began: bool = False
+    sent: set[int] = field(default_factory=set)
+
+    @property
+    def latest(self) -> Terms:
+        """The terms that came last."""
+        return self.terms[next(reversed(self.terms))]
+
+    def decided(self, digest: str) -> Decision | None:
+        """What was decided about these very terms."""
+        return self.decision if self.decision is not None and self.decision.digest == digest else None
+
+
+class Runs:
+    """All runs of a node."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, RunRecord] = {}
+        self.refusals: dict[tuple[str, str], int] = {}
+        self.policy = ""
+        self.name = ""
+        self.last_at = ""
+
+    def take(self, entry: Entry) -> None:
+        """The next entry of the audit log."""
+        document: dict[str, Any] = entry.document()
+        self.last_at = max(self.last_at, document["at"])
+        if entry.kind == "policy":
+            self.policy, self.name = document["digest"], document["name"]
+        elif entry.kind == "refused":
+            place = (entry.key, document["reason"])
+            self.refusals[place] = self.refusals.get(place, 0) + 1
+        elif entry.kind == "invited":
+            record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
+            terms = Terms.from_json(document["terms"])
+            record.terms[terms.digest] = terms
+            record.invited_at[terms.digest] = document["at"]
+        elif entry.key in self.by_name:
+            self._happened(self.by_name[entry.key], entry.kind, document)
+
+    def _happened(self, record: RunRecord, kind: str, document: dict[str, Any]) -> None:
+        by, at = document.get("by", ""), document["at"]
+        if kind == "approved":
+            record.decision = Decision("approved", document["digest"], by, at, data=document["data"])
+        elif kind == "denied":
+            record.decision = Decision("denied", document["digest"], by, at, reason=document["reason"])
+        elif kind == "withdrawn":
+            record.withdrawn = (by, at)
+        elif kind == "reviewed":
+            record.reviewed = document["digest"]
+        elif kind == "began":
+            record.began = True
+        elif kind == "sent":
+            record.sent.add(document["entry"])
+
+    def waiting(self) -> list[RunRecord]:
+        """Runs whose latest terms nobody has decided about."""
+        return [
+            record
+            for record in self.by_name.values()
+            if record.withdrawn is None and record.decided(record.latest.digest) is None
+        ]

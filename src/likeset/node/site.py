@@ -1,0 +1,37 @@
+"""What the settings of an NVFlare site name: ``"factory": "likeset.node.site:owner"``, with the node's directory."""
+
+import os
+import threading
+from pathlib import Path
+
+from likeset.engines.seats import Seat
+from likeset.errors import IllegalMessage
+from likeset.node.owner_node import OwnerNode
+from likeset.protocol.terms import Terms
+
+__all__ = ["owner"]
+
+_nodes: dict[tuple[Path, int], OwnerNode] = {}
+_opening = threading.Lock()
+
+
+def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
+    """The owner's party in a run; None while somebody here has still to decide.
+
+    Args:
+        terms: of the run.
+        name: the site's name, which must be the node's.
+        folder: the node's directory.
+
+    Raises:
+        LikesetError: this owner does not take part.
+    """
+    with _opening:
+        place = (folder.resolve(), os.getpid())
+        if place not in _nodes:
+            _nodes[place] = OwnerNode(folder)
+        node = _nodes[place]
+    if node.name != name:
+        raise IllegalMessage(f"the node in this directory is {node.name}, not {name}")
+    party = node.seat(terms)
+    return None if party is None else Seat(party)
