@@ -16,6 +16,9 @@ STUDIES = {
     "heart": "likeset.studies.heart",
     "adult": "likeset.studies.adult",
     "quality": "likeset.studies.quality",
+    "frontier": "likeset.studies.frontier",
+    "parsimony": "likeset.studies.parsimony",
+    "theory": "likeset.studies.theory",
 }
 """Module of each study, in the order in which they are listed."""
 

@@ -17,6 +17,7 @@ from likeset.errors import BadTable, InvalidArgument
 __all__ = ["Choice", "Column", "Number", "RawTable", "encode", "random_rows", "read_table"]
 
 MISSING = ("", "NA", "?", "nan")
+_HALF = np.float32(np.sqrt(0.5))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +112,9 @@ class Choice:
 
     def encode(self, table: RawTable) -> Rows:
         """1/√2 in the place of the category: then two categories are at distance 1, as the ends of a number are."""
-        return self.places(table)[1] * np.float32(np.sqrt(0.5))
+        return _HALF * self.places(table)[1]
 
-    def places(self, table: RawTable) -> tuple[NDArray[np.int64], Rows]:
+    def places(self, table: RawTable) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The category's number (-1: missing), and the same as ones and zeros."""
         known = {value: place for place, value in enumerate(self.values)} | dict.fromkeys(MISSING, -1)
         texts = table.columns[self.name].tolist()
@@ -127,8 +128,8 @@ class Choice:
     def random(self, count: int, coins: np.random.Generator) -> Rows:
         """Each category alike."""
         places = coins.integers(len(self.values), size=count)
-        ones = (places[:, None] == np.arange(len(self.values))).astype(np.float32)
-        return ones * np.float32(np.sqrt(0.5))
+        ones: NDArray[np.float32] = (places[:, None] == np.arange(len(self.values))).astype(np.float32)
+        return _HALF * ones
 
 
 def encode(table: RawTable, columns: Sequence[Column]) -> Rows:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,18 +106,17 @@ def _digest(*arrays: NDArray[Any]) -> str:
 
 def _read_npz(path: Path) -> Mapping[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
             if isinstance(file, np.ndarray):
-                raise BadTable(
-                    str(path), "is a single array; an npz file with x_train, y_train, x_test, y_test is needed"
-                )
+                raise BadTable(str(path), f"is a single array; an npz file with {', '.join(_ARRAYS)} is needed")
             missing = [name for name in _ARRAYS if name not in file]
             if missing:
                 raise BadTable(str(path), f"has no array {', '.join(missing)}; needed are {', '.join(_ARRAYS)}")
             return {name: file[name] for name in _ARRAYS}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        if isinstance(error, BadTable):
-            raise
+    except BadTable:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
         raise BadTable(str(path), "is no npz file that can be read; is the download complete?") from error
 
 
