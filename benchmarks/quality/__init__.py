@@ -1,1 +1,0 @@
-"""Parts of the comparison of summaries: markets, methods, judging, report, picture."""
