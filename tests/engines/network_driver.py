@@ -6,13 +6,16 @@ ours; the tests look at the result only.
 
 import json
 import os
+import shutil
+import socket
+import ssl
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from engine_scenarios import SCENARIOS, settle_sites
+from engine_scenarios import SCENARIOS, give_orders, run_locally, settle_sites, traces
 from protocol_world import CONSUMER, KERNEL, terms
 
 from likeset.engines.flare_job import write_job
@@ -23,8 +26,9 @@ from likeset.protocol.terms import Terms
 CLIENTS = ("a", "b", "c", CONSUMER)
 DYING = terms(run="dying", protocol="interactive", size=6)
 VANISHING = terms(run="vanishing", protocol="interactive", size=6)
-LONG = terms(run="long", protocol="interactive", size=200, kernel=KERNEL)
-BIG = terms(run="sealed-big", size=40, target_size=200, offer_factor=4.0)
+_KERNEL = replace(KERNEL, dimension=256)
+LONG = terms(run="long", protocol="interactive", size=200, kernel=_KERNEL)
+BIG = terms(run="sealed-big", size=200, target_size=400, offer_factor=5.0, kernel=_KERNEL)
 
 
 def network(folder: Path) -> LoopbackNetwork:
@@ -37,7 +41,7 @@ def network(folder: Path) -> LoopbackNetwork:
     made.provision()
     for site in CLIENTS:
         made.settle(site, factory="site_factory:seat", folder=folder / "sites" / site)
-    made.settle(made.server, factory="site_factory:seat", folder=folder / "sites" / "server", seconds_per_call=20.0)
+    made.settle(made.server, factory="site_factory:seat", folder=folder / "sites" / "server", seconds_per_call=10.0)
     return made
 
 
@@ -49,6 +53,7 @@ def conformance(folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = {"first": _run(net, *SCENARIOS.values())}
         found["listening"] = _listening(net.port)
         found["foreign"] = _foreign(net, folder)
+        found["certificates"] = _certificates(net, folder)
         orders = {"die": [DYING.run], "vanish": [VANISHING.run]}
         (folder / "sites" / "c" / "site.json").write_text(json.dumps(orders))
         found["dying"] = _run(net, DYING)
@@ -91,12 +96,49 @@ def _foreign(net: LoopbackNetwork, folder: Path) -> str:
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Wall times of a sealed run and of a long interactive one."""
+    """Wall times of a sealed run and of a long interactive one, beside those of the local engine."""
     settle_sites(folder / "sites", [LONG, BIG])
+    give_orders(folder / "sites", rows=2000)
+    shutil.copytree(folder / "sites", folder / "local")
+    found: dict[str, Any] = {}
+    for agreed in (LONG, BIG):
+        began = time.monotonic()
+        run_locally(agreed, folder / "local")
+        found[f"{agreed.run}, local"] = time.monotonic() - began
     with network(folder) as net:
         net.start(net.server, *CLIENTS)
         net.wait_until_connected(*CLIENTS)
-        return _run(net, LONG, BIG)
+        return {**found, **_run(net, LONG, BIG), "same": _same(folder)}
+
+
+def _same(folder: Path) -> list[bool]:
+    return [traces(folder / "sites", one.run) == traces(folder / "local", one.run) for one in (LONG, BIG)]
+
+
+def _certificates(net: LoopbackNetwork, folder: Path) -> dict[str, bool]:
+    """Whether the server lets somebody in: with a kit of this network, of another one, and without a certificate."""
+    other = LoopbackNetwork(folder / "other", ("a",))
+    other.provision()
+    kits = {"own": net.kit("a"), "foreign": other.kit("a"), "none": None}
+    return {name: _lets_in(net.port, kit and kit / "startup") for name, kit in kits.items()}
+
+
+def _lets_in(port: int, startup: Path | None) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if startup is not None:
+        context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=5.0) as plain,
+            context.wrap_socket(plain) as secured,
+        ):
+            secured.settimeout(3.0)
+            return bool(secured.recv(1))  # nothing means that the server hung up
+    except TimeoutError:
+        return True  # it waits for us to speak
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

@@ -49,7 +49,9 @@ def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_
 
     assert found["listening"] == ["0100007F"]  # 127.0.0.1, as the kernel writes it
 
-    assert found["foreign"] != "FINISHED:COMPLETED"
+    assert found["certificates"] == {"own": True, "foreign": False, "none": False}
+
+    assert found["foreign"] == "FINISHED:FAILED_TO_RUN"
     assert not (tmp_path / "evil").exists()
 
     # NVFlare ends the job of all when one owner's process dies; the run is resumed with that owner.
