@@ -36,6 +36,10 @@ def draw_condition(lines: Sequence[Line], path: Path, *, note: str) -> Path:
         left.set(yscale="log", xlabel="rows in the system (N)", ylim=(1e-11, 60.0))
         left.set_title("Largest kernel value between two rows")
         left.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(0.0, 0.58))
+        most = counts[-1]
+        excess = max(line["excess"] for line in condition if line["rows"] == most)
+        left.annotate("", (most, allowed[most]), (most, 0.9), arrowprops={"arrowstyle": "<->", "color": "#555555"})
+        left.text(most * 0.9, 1e-6, f"{excess:.0e} times\ntoo large", ha="right", fontsize=8.5, color="#555555")
         for scale, colour, name in ((1.0, _COLOURS[1.0], "gamma·median = 1"), (None, _BOUND, "condition met")):
             _curve(right, greedy, "size", "greedy", {"scale": scale}, color=colour, label=f"greedy, {name}")
         sizes = sorted({line["size"] for line in greedy})
@@ -90,6 +94,7 @@ def draw_mean_release(lines: Sequence[Line], path: Path, *, note: str) -> Path:
             axes.tick_params(axis="x", labelrotation=35)
             plain_log_axis(axes.yaxis, [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
             axes.set_title(f"against {words}")
+            axes.set_ylim(0.005, 25.0)
             axes.axvline(BASE[name], color=_NOTHING, linewidth=0.8)
         panels[0][0].set_ylabel("largest error of a coordinate")
         panels[0][1].legend(fontsize=8.5, loc="upper right")
