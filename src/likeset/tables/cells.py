@@ -16,7 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["Mask", "MissingWords", "days", "lists", "numbers", "on_distinct", "plain_array", "text", "words"]
+__all__ = [
+    "Mask",
+    "MissingWords",
+    "days",
+    "lists",
+    "numbers",
+    "on_distinct",
+    "plain_array",
+    "plain_numbers",
+    "text",
+    "words",
+]
 
 Mask = NDArray[np.bool_]
 
@@ -90,6 +101,14 @@ def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mas
         values[infinite] = np.nan
         wrong = infinite if wrong is None else wrong | infinite
     return values, wrong
+
+
+def plain_numbers(cells: Any) -> NDArray[Any] | None:
+    """Numbers as they lie in memory, not copied, in a type of their own; None if there may be anything else."""
+    kind = cells.type
+    if cells.null_count or not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+        return None
+    return np.asarray(cells.to_numpy())
 
 
 def _parsed_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]:

@@ -5,9 +5,9 @@ Only the asked columns are decoded, some rows at a time. A part is a file, or a 
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +45,11 @@ class _ParquetPart(Part):
     file: _File
     first_group: int
     groups: int
+    words: frozenset[str] = frozenset()
+
+    def with_words(self, columns: Iterable[str]) -> Part:
+        texts = {field.name for field in self.schema if pa.types.is_string(field.type)}
+        return replace(self, words=frozenset(texts.intersection(columns)))
 
     def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         with self._opened() as file:
@@ -71,16 +76,20 @@ class _ParquetPart(Part):
         group = int(np.searchsorted(np.cumsum(self.file.group_rows), inside, side="right"))
         return _place(self.file.label, f"row group {group}, row {inside}")
 
+    def _field(self, name: str) -> pa.Field:
+        field = self.schema.field(name)
+        return pa.field(name, pa.dictionary(pa.int32(), field.type)) if name in self.words else field
+
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
         self.file.stamp.check(self.file.path, table=self.table, place=self.file.label)
-        with _reading(self.file.path, table=self.table, label=self.file.label) as file:
+        with _reading(self.file.path, table=self.table, label=self.file.label, words=self.words) as file:
             yield file
 
     def _batches(self, file: pq.ParquetFile, group: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
         """The rows of a row group; what cannot be decoded, or was changed in the meantime, is an error."""
         place = _place(self.file.label, f"row group {group}")
-        wanted = pa.schema([self.schema.field(name) for name in columns])
+        wanted = pa.schema([self._field(name) for name in columns])
         found = 0
         size = min(max(rows, _LEAST_BATCH), BLOCK_ROWS)
         batches = file.iter_batches(batch_size=size, row_groups=[group], columns=columns)
@@ -139,10 +148,16 @@ def _place(label: str, words: str) -> str:
 
 
 @contextmanager
-def _reading(path: Path, *, table: str, label: str) -> Iterator[pq.ParquetFile]:
+def _reading(path: Path, *, table: str, label: str, words: frozenset[str] = frozenset()) -> Iterator[pq.ParquetFile]:
     try:
         # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
-        file = pq.ParquetFile(path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+        file = pq.ParquetFile(
+            path,
+            memory_map=False,
+            pre_buffer=False,
+            buffer_size=_BUFFER_BYTES,
+            read_dictionary=sorted(words),
+        )
     except OSError as error:
         if isinstance(error, pa.ArrowException) or error.errno is None:
             raise BadTable(table, _no_parquet(path), place=label) from None

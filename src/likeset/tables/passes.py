@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from likeset.geometry.tilt import Drawing
 from likeset.tables.blocks import Block, Part
+from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
 from likeset.tables.scan import BLOCK_ROWS, FetchedRows, Keeper, Kept
 from likeset.tables.schema import Schema
 
@@ -70,9 +71,17 @@ class Work:
         """What is read."""
         return list(self.schema.record_columns if self.labelled else self.schema.columns)
 
+    @property
+    def words(self) -> list[str]:
+        """What is read as few words that come again and again."""
+        kinds = (BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn)
+        few = [name for name, declared in self.schema.declared.items() if isinstance(declared, kinds)]
+        label = self.schema.declaration.label
+        return [*few, label.column] if label is not None and label.kind == "category" else few
+
     def mapped(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
         """Rows as numbers, every cell checked."""
-        mapped = self.schema.map(table, table=self.table, locate=locate, labels=self.labelled)
+        mapped = self.schema.map(table, table=self.table, locate=locate, labels=self.labelled, by_columns=True)
         return FetchedRows(mapped.rows, mapped.labels, table)
 
 
@@ -147,18 +156,30 @@ class _Crew:
             raise min(self._failed, key=lambda failed: failed[0])[1]
 
     def _do(self, block: Block) -> None:
-        rows = self._work.mapped(block.table, block.locate)
-        chosen = [_plain(keeper.choose(rows, block.first_row)) for keeper in self.keepers]
+        chosen = [_plain(kept) for kept in self._chosen(block)]
         with self._keeping:
             for keeper, kept in zip(self.keepers, chosen, strict=True):
                 keeper.add(kept)
             if self._went_by is not None:
                 self._went_by(len(block))
 
+    def _chosen(self, block: Block) -> list[Kept]:
+        """What each drawing may keep of a block, every cell of which was checked."""
+        work = self._work
+        weighted = any(drawing.score is not None for drawing in work.drawings)
+        if weighted or not work.schema.sound(block.table, table=work.table, labels=work.labelled):
+            rows = work.mapped(block.table, block.locate)
+            return [keeper.choose(rows, block.first_row) for keeper in self.keepers]
+        found = [keeper.best_places(block.first_row, len(block)) for keeper in self.keepers]
+        return [
+            Kept(block.first_row + places, scores, work.mapped(block.table.take(pa.array(places)), str))
+            for places, scores in found
+        ]
+
     def _cut(self, parts: Sequence[Part]) -> Iterator[Block]:
-        columns = self._work.columns
+        columns, words = self._work.columns, self._work.words
         for part in parts:
-            yield from part.cut(columns, self._work.block_rows)
+            yield from part.with_words(words).cut(columns, self._work.block_rows)
 
 
 def _plain(kept: Kept) -> Kept:

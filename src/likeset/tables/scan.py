@@ -75,7 +75,7 @@ class Kept:
 class Keeper:
     """The best rows of one draw so far, while blocks of rows go by in any order.
 
-    Holds at most about twice as many rows as are drawn, and one block.
+    Holds at most about three times as many rows as are drawn.
 
     Args:
         drawing: what is wanted.
@@ -93,20 +93,26 @@ class Keeper:
 
         Changes nothing, so several threads may do it at once.
         """
-        numbers = np.arange(first_row, first_row + len(block.rows))
-        scores = tilt.perturbed(numbers, key=self._drawing.key)
+        places, scores = self.best_places(first_row, len(block.rows), block)
+        return Kept(first_row + places, scores, block.take(places))
+
+    def best_places(
+        self, first_row: int, rows: int, block: FetchedRows | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Which rows of a block to choose, and their perturbed scores; an unweighted draw looks at no row for it."""
+        scores = tilt.perturbed(np.arange(first_row, first_row + rows), key=self._drawing.key)
         if self._drawing.score is not None:
             scores += self._drawing.score(block, first_row)
         good = np.flatnonzero(scores >= self.least)
         if len(good) > self._drawing.count:
             good = np.sort(tilt.largest(good, scores[good], self._drawing.count).row_numbers)
-        return Kept(numbers[good], scores[good], block.take(good))
+        return good, scores[good]
 
     def add(self, kept: Kept) -> None:
         """Rows chosen from a block, or kept by another keeper of the same draw from other rows."""
         self._kept.append(kept)
         self._held += len(kept)
-        if self._held > 2 * self._drawing.count + BLOCK_ROWS:
+        if self._held > 2 * self._drawing.count + TILE_ROWS:
             self._prune()
 
     def take(self, block: FetchedRows, first_row: int) -> None:

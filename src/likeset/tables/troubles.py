@@ -39,6 +39,9 @@ class Encoder(Protocol):
     def encode(self, column: Any, out: NDArray[np.float32]) -> Found:
         """Write the features of every cell into ``out``, which holds zeros; rows with trouble get any value."""
 
+    def sound(self, column: Any) -> bool:
+        """Whether there is surely no trouble in any cell, found out by less work than encoding; False if unsure."""
+
     def unit(self) -> str:
         """What one unit of distance means, in words."""
 

@@ -32,6 +32,10 @@ class _Wide:
         names = [f"{name}[{place}]" for place in range(self._width)]
         self.features = (*names, f"{name} is missing") if self._marked else tuple(names)
 
+    def sound(self, column: Any) -> bool:  # noqa: ARG002 - nothing is known without the work itself
+        """Whether there is surely no trouble in any cell; False if unsure."""
+        return False
+
     def complaint(self, trouble: Trouble) -> str | None:
         """What to say about a trouble of this column; None if it is allowed."""
         if trouble is Trouble.MISSING and self._declared.missing == "refuse":
