@@ -10,7 +10,6 @@ import hashlib
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -18,19 +17,16 @@ from typing import Any, Self, TypeVar
 from likeset.engines.pump import check_not_expired, utc_now
 from likeset.engines.seats import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
-from likeset.ledger import Request
-from likeset.node import budgets, transcript
-from likeset.node.datasets import DataSet, OpenedData, Registry
+from likeset.node import budgets
+from likeset.node.datasets import DataSet, Registry
+from likeset.node.desk import Desk
 from likeset.node.home import Home
 from likeset.node.logbook import Logbook
 from likeset.node.policy import History, Policy, Verdict, verdict
 from likeset.node.runs import RunRecord, Runs
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.interactive import InteractiveOwner
 from likeset.protocol.messages import Message, decode, encode
-from likeset.protocol.owner import Owner
 from likeset.protocol.party import Party
-from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Terms
 
 __all__ = ["GuardedOwner", "OwnerNode"]
@@ -45,14 +41,6 @@ _PER_COORDINATE = 64  # bytes of a release with its coordinates, and room to spa
 _BY_POLICY = "owner.yaml"
 
 _Answer = TypeVar("_Answer")
-
-
-@dataclass(eq=False)
-class _Active:
-    """A run that has begun."""
-
-    owner: Owner
-    rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
 
 
 class GuardedOwner(Party):
@@ -91,9 +79,7 @@ class OwnerNode:
         self.home = Home(folder)
         self.home.check()
         self._clock = clock
-        self._key = self.home.key()
         self._lock = threading.RLock()
-        self._active: dict[str, _Active] = {}
         self._open = ExitStack()
         self.runs = Runs()
         self.registry = Registry(self.home.data)
@@ -104,6 +90,8 @@ class OwnerNode:
             self.ledger = budgets.OwnLedger(self.home.ledger, clock=clock)
             self._open.callback(self.ledger.close)
             self.name = self.policy.name
+            self._desk = Desk(self.home, self.name, ledger=self.ledger, log=self.log)
+            self._open.callback(self._desk.close)
         except BaseException:
             self._open.close()
             raise
@@ -123,6 +111,10 @@ class OwnerNode:
             )
         budgets.set_limits(self.ledger, policy)
         return policy
+
+    def now(self) -> datetime:
+        """The time, as this node tells it."""
+        return self._clock()
 
     def close(self) -> None:
         """Let go of all files."""
@@ -189,7 +181,7 @@ class OwnerNode:
                 record = self._known(message.run)
                 terms = _version(record, message.terms)
                 self._check_open(record, terms)
-                return self._answered(record, self._begun(record, terms), message)
+                return self._desk.answer(record, terms, message, permit=self._permit)
             except Exception as error:
                 self._refuse(message.run, error)
                 raise
@@ -344,77 +336,14 @@ class OwnerNode:
             return [f"several data sets have the schema of the terms ({names}): say which, with --data"]
         return fitting[0].misfits(terms)
 
-    # How messages are answered.
-
-    def _begun(self, record: RunRecord, terms: Terms) -> _Active:
-        """The run at work; charged, and put where it was, if this process does not know it yet."""
-        if terms.digest in self._active:
-            return self._active[terms.digest]
+    def _permit(self, record: RunRecord, terms: Terms) -> Policy:
+        """The policy that a run is under; raises if it may not begin, and did not."""
         decision = record.decided(terms.digest)
-        assert decision is not None  # noqa: S101 - checked before
-        policy = self.policy
         if terms.run not in budgets.began(self.ledger):
-            found = self.judge(terms, data=decision.data)
+            found = self.judge(terms, data=decision.data if decision else "")
             if not found.accepted:
                 raise IllegalMessage("; ".join(found.reasons))
-        with ExitStack() as stack:
-            data = self.registry.get(decision.data)
-            source = stack.enter_context(data.open_source())
-            opened = data.guarded(source, terms, smallest_group=policy.smallest_group)
-            self._charge(record, terms, data.name, opened.fingerprint)
-            active = self._resumed(terms, opened)
-            self._open.push(stack.pop_all())
-        self._active[terms.digest] = active
-        return active
-
-    def _charge(self, record: RunRecord, terms: Terms, data: str, fingerprint: str) -> None:
-        """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
-        others, _, _ = budgets.costs_of(terms, self.name)
-        first = self.ledger.answer(
-            others.view,
-            others.event,
-            lambda: (fingerprint.encode(), None),
-            request=Request(terms.run, 0, budgets.BEGIN, content=terms.digest.encode()),
-        )
-        if first != fingerprint.encode():
-            raise IllegalMessage(f"run {terms.run}: data set {data} is not what it was when the run began")
-        if not record.began:
-            self.note("began", terms.run, digest=terms.digest, data=data, ledger=str(self.ledger.head()))
-
-    def _resumed(self, terms: Terms, opened: OpenedData) -> _Active:
-        """The owner of the protocol, where it was before: it hears again what it heard."""
-        hashes = None if terms.hashing is None else hash_map(terms, self.home.hash_seed(terms.digest))
-        kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
-        active = _Active(kind(terms, self.name, scan=opened.scan, key=self._key, ledger=self.ledger, hashes=hashes))
-        for past in transcript.exchanges(self.ledger, terms.run):
-            heard = decode(past.heard)
-            if tuple(map(encode, active.owner.receive(heard))) != past.replies:
-                raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
-            active.rows[heard.round, heard.body.kind] = transcript.rows_in(past.replies)
-        return active
-
-    def _answered(self, record: RunRecord, active: _Active, message: Message) -> tuple[Message, ...]:
-        """The replies, kept before they leave."""
-        replies = active.owner.receive(message)
-        rows = transcript.rows_in(tuple(map(encode, replies)))
-        place, most = (message.round, message.body.kind), active.owner.terms.rows_per_owner
-        if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
-            raise IllegalMessage(f"run {record.run}: more rows would leave than the {most} that the terms allow")
-        entry, kept = transcript.record(self.ledger, self.name, message, replies)
-        active.rows[place] = rows
-        if kept and entry not in record.sent:
-            self.note(
-                "sent",
-                record.run,
-                entry=entry,
-                round=message.round,
-                heard=message.body.kind,
-                replies=[decode(one).body.kind for one in kept],
-                bytes=sum(map(len, kept)),
-                rows=rows,
-                ledger=str(self.ledger.head()),
-            )
-        return tuple(decode(one) for one in kept)
+        return self.policy
 
     def _known(self, run: str) -> RunRecord:
         if run not in self.runs.by_name:

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from likeset.app.cli import account, audit, demo, ledger, match, report, schema, study
+from likeset.app.cli import account, audit, demo, ledger, match, owner, reference, report, schema, study
 from likeset.app.cli.screen import complain
 from likeset.errors import LikesetError
 
@@ -28,7 +28,9 @@ app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
 app.command(name="study")(study.study)
+app.command(name="reference", hidden=True)(reference.reference)
 app.add_typer(ledger.ledger)
+app.add_typer(owner.owner)
 app.add_typer(schema.schema)
 
 

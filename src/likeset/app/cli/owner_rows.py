@@ -1,0 +1,121 @@
+"""Rows and messages that left or would leave, on the owner's own screen and disk."""
+
+import hashlib
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from likeset.app.cli.screen import make_directory, stdout
+from likeset.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from likeset.node.budgets import Spent
+    from likeset.node.outbox import Left, LeftRows
+
+__all__ = [
+    "left_document",
+    "read_seed",
+    "row_documents",
+    "save_messages",
+    "show_rows",
+    "spent_document",
+    "write_rows",
+]
+
+
+def show_rows(rows: "LeftRows", most: int) -> None:
+    """A table of the first rows."""
+    from likeset.node.review import readable
+
+    if rows.table is None:
+        if rows.count:
+            stdout.print("[dim]only hashes of them leave[/]" if rows.hashed else "[dim]they cannot be shown[/]")
+        return
+    table = Table()
+    for name in rows.table.column_names:
+        table.add_column(escape(name), overflow="fold")
+    for row in row_documents(rows, most):
+        table.add_row(*(escape(readable(str(value))) for value in row.values()))
+    stdout.print(table)
+
+
+def row_documents(rows: "LeftRows", most: int) -> list[dict[str, Any]]:
+    """The first rows as plain data."""
+    if rows.table is None:
+        return []
+    return [{name: _plain(value) for name, value in row.items()} for row in rows.table.slice(0, most).to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int | list):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
+
+
+def write_rows(rows: "LeftRows", out: Path) -> None:
+    """All rows into a new file, as CSV or Parquet."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if rows.table is None:
+        raise InvalidArgument("--out", out, "only hashes would leave; there are no rows to write")
+    if out.exists():
+        raise InvalidArgument("--out", out, "is there already; nothing is overwritten")
+    try:
+        if out.suffix == ".parquet":
+            pyarrow.parquet.write_table(rows.table, out)
+        elif out.suffix == ".csv":
+            pyarrow.csv.write_csv(rows.table, out)
+        else:
+            raise InvalidArgument("--out", out, "must end in .csv or .parquet")
+    except OSError as error:
+        raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
+
+
+def left_document(one: "Left") -> dict[str, Any]:
+    """A message that left, for machines."""
+    return {
+        "run": one.run,
+        "entry": one.entry,
+        "at": one.at,
+        "round": one.round,
+        "kind": one.kind,
+        "rows": one.rows,
+        "bytes": len(one.data),
+        "sha256": hashlib.sha256(one.data).hexdigest(),
+        "sent": one.sent,
+    }
+
+
+def save_messages(found: "list[Left]", folder: Path) -> None:
+    """The literal bytes, one file each."""
+    make_directory(folder)
+    for one in found:
+        run = re.sub(r"[^A-Za-z0-9.-]", "_", one.run)
+        path = folder / f"{run}-{one.entry:06d}-{one.kind}.bin"
+        try:
+            path.write_bytes(one.data)
+        except OSError as error:
+            raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
+
+
+def spent_document(one: "Spent") -> dict[str, Any]:
+    """A charge, for machines."""
+    return {"run": one.run, "at": one.at, "toward": one.toward, "rows": one.rows, "answered": one.answered}
+
+
+def read_seed(path: Path) -> int:
+    """A seed of 256 bits, in hexadecimal digits."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise InvalidArgument("--hash-seed", path, "cannot be read") from error
+    if re.fullmatch(r"[0-9a-fA-F]{1,64}", text) is None:
+        raise InvalidArgument("--hash-seed", path, "must hold one number in hexadecimal digits")
+    return int(text, 16)

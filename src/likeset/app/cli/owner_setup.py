@@ -1,0 +1,113 @@
+"""``likeset owner init``, ``data add`` and ``check``: a node before its first run."""
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from likeset.app.cli.screen import JsonFlag, show_json, stdout
+
+if TYPE_CHECKING:
+    from likeset.node.owner_node import OwnerNode
+
+__all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node"]
+
+NodePath = Annotated[
+    Path, typer.Option("--node", envvar="LIKESET_NODE", help="The node's directory; by default the current one.")
+]
+HERE = Path()
+
+
+def login() -> str:
+    """Who is at the keyboard, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a list of users
+        return "unknown"
+
+
+def opened_node(folder: Path) -> "OwnerNode":
+    """The node in a directory."""
+    from likeset.node.owner_node import OwnerNode
+
+    return OwnerNode(folder)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    *,
+    name: Annotated[str, typer.Option(help="The owner's name, as it stands in terms.", show_default=False)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a node. It allows nothing until owner.yaml says so.
+
+    The directory holds everything, the sampling key among it: back it up, and let nobody else read it.
+
+    Example: [bold]likeset owner init st-mary --name st-mary[/]
+    """
+    from likeset.node.home import make_home
+
+    home = make_home(folder, name=name)
+    with opened_node(folder):
+        pass  # the first policy goes into the audit log
+    if as_json:
+        show_json({"node": str(folder), "name": name, "policy": str(home.policy)})
+        return
+    stdout.print(f"[bold green]made[/]  {escape(str(folder))}", soft_wrap=True)
+    stdout.print(f"next: fill in {escape(str(home.policy))}, then likeset owner data add", soft_wrap=True)
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What you call it.", show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, database or query.", show_default=False)],
+    *,
+    schema: Annotated[Path, typer.Option(help="The schema that declares its columns.", show_default=False)],
+    mapping: Annotated[Path | None, typer.Option(help="SQL that turns own columns into declared ones.")] = None,
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Register a data set. Its rows stay where they are; schema and mapping are copied.
+
+    Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
+    """
+    from likeset.tables.sources import without_secrets
+
+    with opened_node(node) as opened:
+        found = opened.registry.add(name, source, schema=schema, mapping=mapping)
+        shown, digest = without_secrets(found.source), found.schema.digest
+        opened.note("data", name, source=shown, schema=digest, mapped=found.mapping is not None)
+    if as_json:
+        show_json({"data": name, "source": shown, "schema": digest, "columns": list(found.schema.record_columns)})
+    else:
+        stdout.print(f"[bold green]added[/]  {escape(name)}: {escape(shown)}", soft_wrap=True)
+
+
+def check(
+    *,
+    node: NodePath = HERE,
+    kit: Annotated[Path | None, typer.Option(help="NVFlare start-up kit whose certificates to look at.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Look at everything before the first run: policy, data, disk, certificates, clock. Exit code 1 if anything fails.
+
+    Example: [bold]likeset owner check --node st-mary[/]
+    """
+    from likeset.node.checkup import checkup
+
+    certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
+    with opened_node(node) as opened:
+        found = checkup(opened, certificates=certificates)
+    ok = all(one.ok for one in found)
+    if as_json:
+        show_json({"ok": ok, "findings": [{"what": one.what, "ok": one.ok, "words": one.words} for one in found]})
+    else:
+        table = Table(show_header=False, box=None)
+        for one in found:
+            table.add_row("[green]ok[/]" if one.ok else "[bold red]no[/]", escape(one.what), escape(one.words))
+        stdout.print(table)
+        stdout.print("[bold green]ready[/]" if ok else "[bold red]not ready[/]")
+    if not ok:
+        raise typer.Exit(1)

@@ -1,0 +1,132 @@
+"""Where messages are answered.
+
+A run begins here, is charged, and goes on after a restart; every reply is kept before it leaves.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from likeset.errors import IllegalMessage
+from likeset.ledger import Ledger, Request
+from likeset.node import budgets, transcript
+from likeset.node.datasets import OpenedData, Registry
+from likeset.node.home import Home
+from likeset.node.logbook import Logbook
+from likeset.node.policy import Policy
+from likeset.node.runs import RunRecord
+from likeset.protocol.hashing import hash_map
+from likeset.protocol.interactive import InteractiveOwner
+from likeset.protocol.messages import Message, decode, encode
+from likeset.protocol.owner import Owner
+from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.terms import Terms
+
+__all__ = ["Desk"]
+
+Permit = Callable[[RunRecord, Terms], Policy]
+"""Asked before a run is opened here; raises if it may not be."""
+
+
+@dataclass(eq=False)
+class _Active:
+    """A run that has begun."""
+
+    owner: Owner
+    rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
+
+
+class Desk:
+    """The runs that this process answers.
+
+    Args:
+        home: the node's directory.
+        name: the owner's name.
+        ledger: where everything is charged and kept.
+        log: the audit log.
+    """
+
+    def __init__(self, home: Home, name: str, *, ledger: Ledger, log: Logbook) -> None:
+        self._home = home
+        self._name = name
+        self._key = home.key()
+        self._registry = Registry(home.data)
+        self._ledger = ledger
+        self._log = log
+        self._active: dict[str, _Active] = {}
+        self._open = ExitStack()
+
+    def answer(self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit) -> tuple[Message, ...]:
+        """The replies to a message of a run that is approved."""
+        if terms.digest not in self._active:
+            self._active[terms.digest] = self._begun(record, terms, permit(record, terms))
+        return self._answered(record, self._active[terms.digest], message)
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        self._open.close()
+
+    def _begun(self, record: RunRecord, terms: Terms, policy: Policy) -> _Active:
+        """The run at work; charged, and put where it was before."""
+        decision = record.decided(terms.digest)
+        assert decision is not None  # noqa: S101 - the node asks only for what is approved
+        with ExitStack() as stack:
+            data = self._registry.get(decision.data)
+            source = stack.enter_context(data.open_source())
+            opened = data.guarded(source, terms, smallest_group=policy.smallest_group)
+            self._charge(record, terms, data.name, opened.fingerprint)
+            active = self._resumed(terms, opened)
+            self._open.push(stack.pop_all())
+        return active
+
+    def _charge(self, record: RunRecord, terms: Terms, data: str, fingerprint: str) -> None:
+        """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
+        others, _, _ = budgets.costs_of(terms, self._name)
+        first = self._ledger.answer(
+            others.view,
+            others.event,
+            lambda: (fingerprint.encode(), None),
+            request=Request(terms.run, 0, budgets.BEGIN, content=terms.digest.encode()),
+        )
+        if first != fingerprint.encode():
+            raise IllegalMessage(f"run {terms.run}: data set {data} is not what it was when the run began")
+        if not record.began:
+            self._note("began", terms.run, digest=terms.digest, data=data, ledger=str(self._ledger.head()))
+
+    def _resumed(self, terms: Terms, opened: OpenedData) -> _Active:
+        """The owner of the protocol, where it was before: it hears again what it heard."""
+        hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
+        kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
+        active = _Active(kind(terms, self._name, scan=opened.scan, key=self._key, ledger=self._ledger, hashes=hashes))
+        for past in transcript.exchanges(self._ledger, terms.run):
+            heard = decode(past.heard)
+            if tuple(map(encode, active.owner.receive(heard))) != past.replies:
+                raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
+            active.rows[heard.round, heard.body.kind] = transcript.rows_in(past.replies)
+        return active
+
+    def _answered(self, record: RunRecord, active: _Active, message: Message) -> tuple[Message, ...]:
+        """The replies, kept before they leave."""
+        replies = active.owner.receive(message)
+        rows = transcript.rows_in(tuple(map(encode, replies)))
+        place, most = (message.round, message.body.kind), active.owner.terms.rows_per_owner
+        if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
+            raise IllegalMessage(f"run {record.run}: more rows would leave than the {most} that the terms allow")
+        entry, kept = transcript.record(self._ledger, self._name, message, replies)
+        active.rows[place] = rows
+        if kept and entry not in record.sent:
+            self._note(
+                "sent",
+                record.run,
+                entry=entry,
+                round=message.round,
+                heard=message.body.kind,
+                replies=[decode(one).body.kind for one in kept],
+                bytes=sum(map(len, kept)),
+                rows=rows,
+                ledger=str(self._ledger.head()),
+            )
+        return tuple(decode(one) for one in kept)
+
+    def _note(self, kind: str, run: str, **words: object) -> None:
+        self._log.append(kind, run, words)

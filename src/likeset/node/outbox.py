@@ -1,0 +1,153 @@
+"""What left this house: the literal bytes by run, the rows in them, and whether the audit log agrees."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from likeset.errors import LikesetError
+from likeset.ledger import Head, Problem
+from likeset.node import transcript
+from likeset.node.owner_node import OwnerNode
+from likeset.protocol.messages import Delivery, Offer, decode
+from likeset.tables import records
+from likeset.tables.declared import DeclaredRecords
+from likeset.tables.schema import Schema
+
+__all__ = ["Left", "LeftRows", "left", "rows_of", "rows_that_left", "verify"]
+
+_LABEL = "label"
+
+
+@dataclass(frozen=True, eq=False)
+class LeftRows:
+    """Rows as they left.
+
+    Attributes:
+        table: in declared columns, with the label; None where only hashes left.
+        count: how many rows.
+        hashed: whether they left as hashes.
+    """
+
+    table: pa.Table | None
+    count: int
+    hashed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A message that left, or was stored to leave.
+
+    Attributes:
+        run: of the run.
+        entry: the ledger's entry.
+        at: when it was stored (UTC).
+        round: of the run.
+        kind: of the message.
+        rows: in it.
+        data: its bytes.
+        sent: whether the audit log says that it was sent; otherwise a crash came first.
+    """
+
+    run: str
+    entry: int
+    at: str
+    round: int
+    kind: str
+    rows: int
+    data: bytes
+    sent: bool
+
+
+def left(node: OwnerNode, run: str | None = None) -> list[Left]:
+    """All messages that left (in a run), oldest first; what was purged is missing."""
+    node.log.refresh()
+    found = []
+    for past in transcript.exchanges(node.ledger, run):
+        known = node.runs.by_name.get(past.run)
+        sent = known is not None and past.entry in known.sent
+        for data in past.replies:
+            message = decode(data)
+            rows = transcript.rows_in((data,))
+            found.append(Left(past.run, past.entry, past.at, message.round, message.body.kind, rows, data, sent))
+    return found
+
+
+def rows_that_left(node: OwnerNode, run: str) -> LeftRows:
+    """The rows that left in a run."""
+    record = node.record_of(run)
+    decision = record.decision
+    schema = node.registry.get(decision.data).schema if decision is not None and decision.data else None
+    return rows_of(tuple(one.data for one in left(node, run) if one.rows), schema)
+
+
+def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:
+    """The rows in messages."""
+    bodies = [body for data in messages if isinstance(body := decode(data).body, Offer | Delivery)]
+    count = sum(len(body.rows) for body in bodies)
+    if schema is None or any(not len(body.records) for body in bodies):
+        return LeftRows(None, count, hashed=bool(bodies))
+    kind = DeclaredRecords(schema).record_schema
+    tables = [_table(body, kind, schema) for body in bodies]
+    return LeftRows(pa.concat_tables(tables) if tables else None, count, hashed=False)
+
+
+def _table(body: Offer | Delivery, kind: Any, schema: Schema) -> pa.Table:
+    table = records.unpack(body.records.tobytes(), kind=kind, rows=len(body.rows))
+    if len(body.labels):
+        name = schema.label_column or _LABEL
+        if name in table.column_names:
+            name = f"{name} ({_LABEL})"
+        table = table.append_column(name, pa.array(np.asarray(body.labels).tolist()))
+    return table
+
+
+def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem], list[str]]:
+    """Whether audit log, ledger and outbox hold, and agree: what does not, and what is worth knowing.
+
+    Args:
+        node: the node.
+        head: of the audit log at some earlier time, kept elsewhere.
+    """
+    _, problems = node.log.verify(head=head)
+    found = list(problems)
+    try:
+        checked = node.ledger.verify(messages=True)
+        found += [Problem(0, f"ledger: {problem}") for problem in checked.problems]
+        hashes = {entry.number: entry.hash.hex() for entry in node.ledger.entries()}
+        stored = {past.entry: past for past in transcript.exchanges(node.ledger)}
+    except LikesetError as error:
+        return [*found, Problem(0, f"ledger: {error}")], []
+    answered = {entry.document()["reservation"] for entry in node.ledger.entries() if entry.kind == "commit"}
+    told: set[int] = set()
+    for entry in node.log.entries():
+        if entry.kind not in ("sent", "began"):
+            continue
+        document = entry.document()
+        number, _, digest = document["ledger"].partition(":")
+        if hashes.get(int(number)) != digest:
+            found.append(Problem(entry.number, f"the ledger's entry {number} is not the one that stood there then"))
+        if entry.kind == "sent":
+            told.add(document["entry"])
+            found += _compared(entry.number, document, stored.get(document["entry"]), answered)
+    notes = [
+        f"ledger entry {past.entry} (run {past.run}) was stored, but never sent: a crash came first"
+        for past in stored.values()
+        if past.replies and past.entry not in told
+    ]
+    return found, notes
+
+
+def _compared(
+    number: int, document: dict[str, Any], past: transcript.Exchange | None, answered: set[int]
+) -> list[Problem]:
+    """What differs between an entry of the audit log and the outbox; a purge is the ledger's business."""
+    if document["entry"] not in answered:
+        return [
+            Problem(number, f"says that ledger entry {document['entry']} was sent, and the ledger does not know it")
+        ]
+    if past is None:
+        return []
+    same = sum(map(len, past.replies)) == document["bytes"] and transcript.rows_in(past.replies) == document["rows"]
+    return [] if same else [Problem(number, "what is in the outbox is not what it says was sent")]
