@@ -79,6 +79,7 @@ def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path,
         _logarithmic(target, held_out)
         for axes in (net, svm):
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f}%"))
+            axes.set_ylim(max(0.0, axes.get_ylim()[0]), min(1.02, axes.get_ylim()[1]))
         corner.axis("off")
         ordered = {name: drawn[name] for one in series if (name := label(one)) in drawn}
         corner.legend(ordered.values(), ordered.keys(), loc="center left", frameon=False, fontsize=10.5)

@@ -128,12 +128,21 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of text; the first column is words, the others are figures."""
+    """A table of text; the first column is words, the others are figures.
+
+    Attributes:
+        title: its heading.
+        columns: names of the columns.
+        rows: their cells.
+        caption: what to know in order to read it.
+        brief: the columns that a terminal shows; None for as many as fit.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+    brief: Sequence[int] | None = None
 
     def markdown(self) -> str:
         """With its title as a heading."""

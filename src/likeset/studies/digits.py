@@ -12,7 +12,9 @@ STUDY = Comparison(
         "Five owners hold two digits each, as in the paper; the target has 3s and 4s at 0.7/0.3. Half of all images "
         "are the owners'; of the others, 60% of the right digits are the target. It is small: a release of it carries "
         "much noise, and `sealed` as a user gets it may fall back to uniform offers (`release_expected_to_pay` in the "
-        "lines). Here it is made to release. Methods beside the main ones run with three seeds.",
+        "lines). Here it is made to release. Each owner offers 50 rows: with 80 rows wanted, the offers of the one "
+        "owner who has the right digits run out, and summaries get worse. Methods beside the main ones run with three "
+        "seeds.",
     ),
     data="digits",
     variants=("groups",),

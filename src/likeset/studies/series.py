@@ -36,7 +36,7 @@ def label(series: Series) -> str:
     """In legends and tables."""
     words = METHODS[series.method].label
     words += "" if series.epsilon is None else f", ε = {series.epsilon:g}"
-    return words if series.offers is None else f"{words}, {series.offers} offers"
+    return words if series.offers is None else f"{words}, {series.offers} each"
 
 
 def width_words(group: Group) -> str:

@@ -165,9 +165,7 @@ def _tell(presentation: "Presentation", lines: "list[Line]", page: Path, *, as_j
         )
         return
     for table in presentation.tables:
-        shown = [
-            place for place in range(len(table.columns)) if len(table.columns) <= _WIDEST_TABLE or place < _WIDEST_TABLE
-        ]
+        shown = range(min(len(table.columns), _WIDEST_TABLE)) if table.brief is None else table.brief
         show_table(
             table.title,
             [table.columns[place] for place in shown],
