@@ -1,0 +1,166 @@
+"""The owner's pass on a Ray cluster: workers read the rows where they lie, and only what is kept travels.
+
+A worker that is lost takes nothing with it: its unit is read again elsewhere, with the same result. The cluster is the
+owner's own, and its workers see the owner's rows and keys; a cluster that is started here hears this machine only.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from likeset.errors import BadTable, InvalidArgument
+from likeset.tables.passes import Unit, Work, pass_over, units_of
+from likeset.tables.passing import Passed, Watch
+from likeset.tables.scan import Keeper, Kept
+from likeset.tables.scan_source import SourceScan
+from likeset.tables.schema import Schema
+from likeset.tables.sources import Source
+
+__all__ = ["RayScan", "import_ray"]
+
+_RETRIES = 5
+_UNITS_A_WORKER = 4  # at least, where there are enough parts: so that all are done at about the same time
+_IN_FLIGHT = 2  # units for each worker that are handed out at a time
+_STORE_BYTES = 256 << 20
+
+
+class RayScan(SourceScan):
+    """Rows of a source, passed over by the workers of a cluster.
+
+    Args:
+        source: where the rows lie: the workers must see its files under the same paths.
+        schema: what they mean.
+        address: of a cluster that runs; one is started on this machine if None.
+        workers: of the cluster that is started.
+        labelled: whether the label is read as well.
+        progress: called as units are done.
+        checkpoints: as for ``SourceScan``.
+        unit_rows: how many rows a worker gets at a time; at least one part.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        schema: Schema,
+        *,
+        address: str | None = None,
+        workers: int = 1,
+        labelled: bool = True,
+        progress: Callable[[Passed], None] | None = None,
+        checkpoints: Path | None = None,
+        unit_rows: int | None = None,
+    ) -> None:
+        rows = unit_rows or max(1, source.row_count // (_UNITS_A_WORKER * workers))
+        super().__init__(
+            source,
+            schema,
+            labelled=labelled,
+            workers=workers,
+            progress=progress,
+            checkpoints=checkpoints,
+            unit_rows=rows,
+        )
+        self._address = address
+
+    def _units(self) -> list[Unit]:
+        return units_of(self._source.parts, rows=self._unit_rows)
+
+    def _passes(
+        self, units: Sequence[Unit], work: Work, keepers: Sequence[Keeper], watch: Watch
+    ) -> Iterator[tuple[Unit, list[Kept | None]]]:
+        ray = _connected(self._address, workers=self._workers)
+        task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
+        lost = ray.exceptions
+        shared = ray.put(work)
+        most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        waiting, running = list(reversed(units)), dict[Any, Unit]()
+        failed: list[tuple[int, BadTable]] = []
+        try:
+            while waiting or running:
+                while waiting and len(running) < most:
+                    unit = waiting.pop()
+                    running[task.remote(shared, unit.parts, tuple(keeper.least for keeper in keepers))] = unit
+                (ready, *_), _ = ray.wait(list(running), num_returns=1)
+                unit = running.pop(ready)
+                try:
+                    found = ray.get(ready)
+                except (
+                    ray.exceptions.WorkerCrashedError,
+                    ray.exceptions.OutOfMemoryError,
+                    ray.exceptions.NodeDiedError,
+                ):
+                    raise BadTable(
+                        self._source.name,
+                        "the workers that read these rows died again and again; give them more memory",
+                        place=unit.parts[0].place(unit.parts[0].first_row),
+                    ) from None
+                if isinstance(found, tuple):
+                    failed.append((unit.number, BadTable(found[0], found[1], place=found[2], column=found[3])))
+                    # The first in the order of rows is reported: of the others, only earlier ones are waited for.
+                    first = min(number for number, _ in failed)
+                    waiting = []
+                    for other in [ref for ref, unit in running.items() if unit.number > first]:
+                        ray.cancel(other)
+                        del running[other]
+                elif not failed:
+                    watch.add(unit.row_count)
+                    yield unit, found
+        finally:
+            for other in running:
+                ray.cancel(other)
+        if failed:
+            raise min(failed, key=lambda one: one[0])[1]
+
+
+def import_ray(address: str | None = None) -> Any:
+    """Ray, if it is installed; ``address`` is that of a cluster that runs."""
+    # These are read when Ray is first loaded. It does not report its use, does not warn of a change that concerns
+    # graphics cards, and, unless other machines are to be reached, does not listen to them.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address is None:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InvalidArgument("scan", "ray", "needs Ray: pip install 'likeset[ray]'") from None
+    return ray
+
+
+def _connected(address: str | None, *, workers: int) -> Any:
+    ray = import_ray(address)
+    if ray.is_initialized():
+        return ray
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if address is not None:
+            ray.init(address=address, **quiet)
+        else:
+            ray.init(
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+                **quiet,
+            )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        reason = "no cluster can be reached there; give the address that `ray start` printed"
+        raise InvalidArgument("scan", address or "ray", reason if address else f"no cluster starts: {error}") from None
+    return ray
+
+
+def _pass_over_unit(
+    work: Work, parts: tuple[Any, ...], leasts: tuple[float, ...]
+) -> list[Kept | None] | tuple[str, str, str, str]:
+    """What a worker does: one unit in one thread. What is wrong with the rows comes back as words."""
+    pa.set_cpu_count(1)
+    try:
+        return pass_over(parts, replace(work, leasts=leasts))
+    except BadTable as error:
+        return error.table, error.reason, error.place, error.column
