@@ -75,7 +75,6 @@ class RayScan(SourceScan):
     ) -> Iterator[tuple[Unit, list[Kept | None]]]:
         ray = _connected(self._address, workers=self._workers)
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
-        lost = ray.exceptions
         shared = ray.put(work)
         most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
         waiting, running = list(reversed(units)), dict[Any, Unit]()
