@@ -1,0 +1,147 @@
+"""``likeset reference``: every command as a page of documentation, made of what the commands say about themselves."""
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.main import get_command
+
+__all__ = ["EXIT_CODES", "reference", "reference_page"]
+
+EXIT_CODES = (
+    (0, "done"),
+    (1, "done, and the answer is no: a check failed, a claim was refuted, nothing of a study finished"),
+    (2, "an argument or a file cannot be used; one line on standard error says which and what to do"),
+    (130, "interrupted with Ctrl-C; nothing is left half-written"),
+)
+
+_HEAD = """\
+# The command line
+
+Made by `likeset reference > docs/cli.md`; a test sees that it is current. After `make demo` the program is
+`.venv/bin/likeset`; `source .venv/bin/activate` makes it `likeset`.
+
+{contents}
+
+## What all commands share
+
+- `--help` explains a command, with an example.
+- `--json` prints one JSON document on standard output instead of tables. What is being done goes to standard error: bars on
+  a terminal, plain lines elsewhere, nothing with `--json`.
+- Where a table of rows is asked for, it may be a file, a directory, a query or a database: [sources](sources.md). What a schema
+  may say: [schema](schema.md).
+- No message shows a value of a row.
+- `NO_COLOR=1` leaves colours out, `COLUMNS=100` sets the width.
+
+## Exit codes
+
+| code | meaning |
+|---:|---|
+{codes}
+
+## Shell completion
+
+`likeset --install-completion` sets it up for the shell that it is called from (bash, zsh, fish, PowerShell): from the next
+shell on, the Tab key completes commands and options. To look at the script first, or to put it somewhere yourself:
+
+```sh
+likeset --show-completion
+```
+"""
+
+
+def reference(context: typer.Context) -> None:
+    """Print the reference of all commands as Markdown.
+
+    Example: [bold]likeset reference[/]
+    """
+    sys.stdout.write(reference_page(context.find_root().command))
+
+
+def reference_page(root: Any) -> str:
+    """The whole page, ending in a line end.
+
+    Args:
+        root: the command line, as a ``typer.Typer`` or as the command that it makes.
+    """
+    found = list(_commands(get_command(root) if isinstance(root, typer.Typer) else root))
+    contents = " · ".join(f"[{name}](#{_anchor(name)})" for name in (" ".join(path) for path, _ in found))
+    codes = "\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES)
+    parts = [_HEAD.format(contents=contents, codes=codes)]
+    parts += [_section(path, command) for path, command in found]
+    return "\n".join(parts)
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that does something and is not hidden, with the words that lead to it."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+        return
+    for name, one in inner.items():
+        if not one.hidden:
+            yield from _commands(one, (*path, name))
+
+
+def _section(path: tuple[str, ...], command: Any) -> str:
+    text, _, example = (command.help or "").partition("Example:")
+    arguments = [one for one in command.params if one.param_type_name == "argument" and not _hidden(one)]
+    options = [one for one in command.params if one.param_type_name == "option" and not _hidden(one)]
+    usage = " ".join(["likeset", *path, *(_argument(one) for one in arguments), "[OPTIONS]"])
+    lines = [f"## {' '.join(path)}", "", *_paragraphs(text), "", "```text", usage, "```", ""]
+    if arguments:
+        lines += ["| argument | what it is |", "|---|---|"]
+        lines += [f"| `{_argument(one)}` | {_cell(_words(one)[0])} |" for one in arguments] + [""]
+    lines += ["| option | what it does | default |", "|---|---|---|"]
+    lines += [f"| {_option(one)} | {_cell(_words(one)[0])} | {_cell(_words(one)[1])} |" for one in options]
+    typed = re.findall(r"\[bold\](.*?)\[/\]", example, flags=re.DOTALL)
+    lines += ["", "For example:", "", "```sh", *(" ".join(one.split()) for one in typed), "```", ""]
+    return "\n".join(lines)
+
+
+def _paragraphs(text: str) -> list[str]:
+    """The help without its markup; emphasis is always on something to type."""
+    plain = re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", text.strip(), flags=re.DOTALL)
+    return plain.splitlines()
+
+
+def _argument(parameter: Any) -> str:
+    shown = str(parameter.metavar or parameter.name.upper())
+    return shown if parameter.required or shown.startswith("[") else f"[{shown}]"
+
+
+def _option(parameter: Any) -> str:
+    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    if parameter.is_flag:
+        return f"`{names}`"
+    return f"`{names} {parameter.metavar or parameter.name.upper()}`"
+
+
+def _words(parameter: Any) -> tuple[str, str]:
+    """What a parameter is for, and its default; some tell the default in their help, where it is decided later."""
+    text, default = parameter.help or "", ""
+    if told := re.search(r"\s*\[default: ([^\]]*)\]$", text):
+        text, default = text[: told.start()], told[1]
+    elif isinstance(parameter.show_default, str):
+        default = parameter.show_default
+    elif parameter.required:
+        default = "required"
+    elif parameter.default is not None and not parameter.is_flag and parameter.show_default:
+        default = str(parameter.default)
+    if parameter.multiple and "repeatable" not in text and "once for each" not in text:
+        text += " Repeatable."
+    return text, default
+
+
+def _hidden(parameter: Any) -> bool:
+    return bool(parameter.hidden)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", " ".join(text.split())).replace("|", "\\|")
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(" ", "-")
