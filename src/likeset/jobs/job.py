@@ -1,19 +1,21 @@
 """What a job asks for: the arguments of ``likeset match``, or the same in a ``job.yaml``."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from likeset import documents
+from likeset import arguments, documents
 from likeset.documents import Document
-from likeset.errors import BadDocument
+from likeset.errors import BadDocument, InvalidArgument
 from likeset.market.order import Order
 from likeset.protocol.drafting import Wishes
 
 __all__ = ["Job"]
 
-_FORMS = ("sql", "sqlite", "postgres", "postgresql")
+_FORM = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")  # sql:, sqlite:, postgres: and what else is no path
+_SQLITE = "sqlite:"
 
 
 class Job(Document):
@@ -90,9 +92,11 @@ class Job(Document):
         """The same job with paths that count from another directory."""
 
         def moved(place: str | None) -> str | None:
-            if place is None or place.split(":", 1)[0] in _FORMS or Path(place).is_absolute():
+            if place is None or Path(place).is_absolute():
                 return place
-            return str(folder / place)
+            if place.lower().startswith(_SQLITE):
+                return _SQLITE + str(folder / place[len(_SQLITE) :])
+            return place if _FORM.match(place) and not (folder / place).exists() else str(folder / place)
 
         return self.model_copy(
             update={
@@ -108,6 +112,12 @@ class Job(Document):
 
     def order(self, *, rows_per_unit: int, seed_rows: Any = None) -> Order:
         """The same as an order to the market."""
+        if self.epsilon == 0.0 and self.offers != "uniform":
+            raise InvalidArgument(
+                "epsilon", 0, "allows no release of the target; raise it, or ask for uniform offers, which need none"
+            )
+        if self.seed is not None:
+            arguments.count("seed", self.seed, least=0)
         given = self.model_dump()
         wishes = {name: given[name] for name in Wishes.__dataclass_fields__ if name in given}
         wishes["run"] = self.run or "run"

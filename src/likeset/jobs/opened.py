@@ -15,6 +15,7 @@ from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.jobs.job import Job
 from likeset.market.order import Stalls
+from likeset.privacy.view import checked_name
 from likeset.protocol.owner import Scan
 from likeset.tables.declared import DeclaredRecords
 from likeset.tables.scan_source import SourceScan
@@ -22,13 +23,17 @@ from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
 from likeset.tables.units import most_rows_per_id
 
-__all__ = ["OpenedJob", "Target", "open_job", "open_target", "stalls_without_owners"]
+__all__ = ["OpenedJob", "Target", "job_warnings", "open_job", "open_target", "stalls_without_owners"]
 
 _MOST_TARGET_ROWS = 1_000_000
 _LARGEST_FEATURE = 1e6  # the largest weight that a column may have
+_LARGEST_USUAL_EPSILON = 16.0
 
 OpenScan = Callable[[Source, Schema], Scan]
 """How an owner passes over its rows: on this machine, or elsewhere."""
+
+Check = Callable[[Schema, Stalls, Rows | None], object]
+"""Looks at a schema, at a market without owners' rows, and at public seed rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +78,23 @@ class OpenedJob:
 
 
 @contextmanager
-def open_job(job: Job, *, scan: OpenScan = SourceScan) -> Iterator[OpenedJob]:
-    """Open everything; nothing stays open afterwards."""
+def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceScan) -> Iterator[OpenedJob]:
+    """Open everything; nothing stays open afterwards.
+
+    Args:
+        job: what is asked for.
+        check: looks at the market before any owner's file is opened, and raises if it will not do.
+        scan: how owners pass over their rows.
+    """
     _check_names(job)
     schema = Schema.load(job.schema_file)
     target = open_target(job, schema)
+    if check is not None:
+        check(schema, *stalls_without_owners(job, schema, target))
     with ExitStack() as stack:
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
-        warnings = _schema_warnings(schema)
         total = 0
         for name, place in job.owners.items():
             source = stack.enter_context(open_source(place))
@@ -97,8 +109,10 @@ def open_job(job: Job, *, scan: OpenScan = SourceScan) -> Iterator[OpenedJob]:
             shown[name] = source.name
             total += source.row_count
             _check_ids(source, schema, f"owner {name}")
-        if job.size > total:
-            raise InvalidArgument("size", job.size, f"is more than the {total:,} rows that all owners have together")
+        _check_sizes(job, target, total)
+        for one in owners.values():
+            for _ in one.blocks():
+                pass  # a row that cannot be used shows now; later its owner would have to abstain, and all else is paid
         extra = {
             kind: None if place is None else _mapped(place, schema)[0]
             for kind, place in (("public", job.public_rows), ("seed", job.seed_rows))
@@ -111,7 +125,7 @@ def open_job(job: Job, *, scan: OpenScan = SourceScan) -> Iterator[OpenedJob]:
             names=shown,
             stalls=_stalls(job, schema, target, owners, extra["public"], sorted(fingerprints)),
             seed_rows=extra["seed"],
-            warnings=warnings,
+            warnings=job_warnings(job, schema),
         )
 
 
@@ -157,7 +171,7 @@ def _stalls(
 def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
     with open_source(place) as source:
         if source.row_count == 0:
-            raise BadTable(source.name, "has no rows")
+            raise BadTable(source.name, "has no rows; give a file with rows")
         if source.row_count > _MOST_TARGET_ROWS:
             raise BadTable(source.name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
         _check_ids(source, schema, "it")
@@ -170,13 +184,36 @@ def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
 def _check_names(job: Job) -> None:
     places: dict[str, str] = {str(Path(job.target).resolve()): "the target"}
     for name, place in job.owners.items():
+        try:
+            checked_name("owners", name)
+        except InvalidArgument as error:
+            raise InvalidArgument("owners", repr(name), error.reason) from error
         twin = places.setdefault(str(Path(place).resolve()), f"owner {name}")
         if twin != f"owner {name}":
             raise BadTable(place, f"owner {name} has the same file as {twin}; each must bring its own rows")
 
 
-def _schema_warnings(schema: Schema) -> list[str]:
-    return [
+def _check_sizes(job: Job, target: Target, total: int) -> None:
+    if job.size > total:
+        raise InvalidArgument(
+            "size", job.size, f"is more than the {total:,} rows that all owners have together; ask for fewer"
+        )
+    if len(target.rows) > total:
+        raise BadTable(
+            target.name,
+            f"the target has {len(target.rows):,} rows, more than the {total:,} of all owners together; if it was not "
+            "mixed up with an owner, give a sample of it",
+        )
+
+
+def job_warnings(job: Job, schema: Schema) -> list[str]:
+    """What the user should know before anything is read."""
+    found = []
+    if job.noise == "simulated":
+        found.append("simulated, not private: whoever knows the seed knows the noise; use it for trials only")
+    if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":
+        found.append(f"epsilon = {job.epsilon:g} promises next to nothing; values from 0.1 to 10 are usual")
+    return found + [
         f"column {name}: its bounds or values were drafted from data; replace them by public knowledge, or they leak"
         for name in schema.from_data
     ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from likeset.errors import InvalidArgument
 from likeset.jobs.job import Job
-from likeset.jobs.opened import Target, open_target, stalls_without_owners
+from likeset.jobs.opened import Target, job_warnings, open_target, stalls_without_owners
 from likeset.jobs.result import guarantee_document
 from likeset.market.run import Market, Outline
 from likeset.protocol.drafting import ReleaseOutlook, release_outlook
@@ -57,6 +57,7 @@ class Plan:
         sent_bytes: how many bytes an owner sends, at most; None where text or vectors have no declared length.
         advice: about the release.
         seconds: how long it will take, roughly; None where the owners' files cannot be weighed without opening them.
+        warnings: what the user should know.
     """
 
     job: Job
@@ -68,6 +69,7 @@ class Plan:
     sent_bytes: int
     advice: Advice
     seconds: float | None
+    warnings: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -93,6 +95,7 @@ class Plan:
             "advice": self.advice.text,
             "seconds": self.seconds,
             "notes": list(self.outline.notes),
+            "warnings": list(self.warnings),
         }
 
 
@@ -119,6 +122,7 @@ def plan_job(job: Job) -> Plan:
         sent_bytes=sent,
         advice=_advice(job, terms, outline),
         seconds=_seconds(job, terms),
+        warnings=tuple(job_warnings(job, schema)),
     )
 
 
@@ -163,6 +167,7 @@ def _advice(job: Job, terms: Terms, outline: Outline) -> Advice:
             dimension=terms.kernel.dimension,
             relation=terms.relation,
             rows_per_unit=terms.rows_per_unit,
+            offer_factor=terms.offer_factor,
         )
 
     epsilon, rows = terms.target_budget.epsilon, terms.target_size

@@ -1,6 +1,6 @@
 """What came of a job, as documents: ``result.json`` for machines, ``pictures.json`` for the report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from likeset.protocol.plans import PlannedView
 from likeset.tables import records
 from likeset.tables.declared import DeclaredRecords
 
-__all__ = ["FORMAT", "guarantee_document", "result_document", "selected_rows", "summary_table"]
+__all__ = ["FORMAT", "guarantee_document", "is_private", "result_document", "selected_rows", "summary_table"]
 
 FORMAT = 1
 _RANDOM_SUBSETS = 20
@@ -79,7 +79,7 @@ def result_document(
         "run": job.run,
         "created": (created or datetime.now(UTC)).isoformat(timespec="seconds"),
         "version": outcome.terms.version,
-        "private": job.noise == "secret",
+        "private": is_private(outcome.guarantees, simulated=job.noise == "simulated"),
         "noise": job.noise,
         "seed": job.seed,
         "protocol": outcome.terms.protocol,
@@ -142,6 +142,13 @@ def guarantee_document(planned: PlannedView, *, simulated: bool) -> dict[str, An
         "rows": planned.rows,
         "in_words": in_words(planned, simulated=simulated),
     }
+
+
+def is_private(guarantees: Sequence[PlannedView], *, simulated: bool) -> bool:
+    """Whether all that owners hear is bounded: with simulated noise, or a part without a proof, it is not."""
+    return not simulated and all(
+        np.isfinite(one.guarantee.epsilon) for one in guarantees if one.view.observer == "owners"
+    )
 
 
 def baselines(outcome: Outcome, target: Rows, size: int) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ sends again what was drawn, never draws anew.
 """
 
 import json
+import math
 import os
 import secrets
 import shutil
@@ -20,18 +21,29 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from likeset import documents
+from likeset.arguments import Rows
 from likeset.engines.local import Progress
-from likeset.errors import BadDocument, InvalidArgument, LikesetError
+from likeset.errors import (
+    BadDocument,
+    BudgetExceeded,
+    DifferentRequest,
+    InvalidArgument,
+    LikesetError,
+    UnfinishedRequest,
+)
 from likeset.jobs.job import Job
 from likeset.jobs.opened import OpenedJob, OpenScan, open_job
 from likeset.jobs.pictures import pictures_document
 from likeset.jobs.result import result_document, selected_rows, summary_table
+from likeset.jobs.steady import SteadyLedger
 from likeset.ledger import Ledger
 from likeset.ledger.chain import Entry
+from likeset.market.order import Stalls
 from likeset.market.run import Market, Outcome
 from likeset.protocol.run_secrets import SECRETS
 from likeset.protocol.terms import Terms
 from likeset.tables.scan_source import SourceScan
+from likeset.tables.schema import Schema
 
 __all__ = ["FinishedJob", "read_result", "run_job"]
 
@@ -80,21 +92,19 @@ def run_job(
     partial = out.with_name(out.name + ".partial")
     _check_place(out, partial, resume=resume)
     job = _named(job, partial / JOB, resume=resume).beside(Path.cwd())  # it may be read from anywhere later
-    if job.ledger is not None and Path(job.ledger).exists():
-        with Ledger(job.ledger):
-            pass  # a ledger that cannot be used is better found now
+    _check_ledger(job)
     start = time.perf_counter()
-    with open_job(job, scan=scan) as opened:
-        market = Market(
-            job.order(rows_per_unit=opened.schema.rows_per_unit, seed_rows=opened.seed_rows),
-            opened.stalls,
-            progress=progress,
-        )
-        market.outline()  # what is wrong with the wishes shows before a file is made
+
+    def market(schema: Schema, stalls: Stalls, seed_rows: Rows | None) -> Market:
+        return Market(job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows), stalls, progress=progress)
+
+    # What is wrong with the wishes shows before owners' files are read, which may take long.
+    with open_job(job, check=lambda *given: market(*given).outline(), scan=scan) as opened:
         reading = time.perf_counter() - start
-        with _working_in(partial, job, resume=resume) as ledger_path:
-            with Ledger(ledger_path) as ledger:
-                outcome = market.hold(ledger, resumable=True, agreed=lambda terms: _agree(partial / TERMS, terms))
+        with _working_in(partial, job, out=out, resume=resume) as ledger:
+            outcome = market(opened.schema, opened.stalls, opened.seed_rows).hold(
+                ledger, resumable=True, agreed=lambda terms: _agree(partial / TERMS, terms)
+            )
             rows, records = selected_rows(opened, outcome)
             took = {"reading": reading, "running": outcome.seconds, "total": time.perf_counter() - start}
             result = result_document(opened, outcome, rows, seconds=took)
@@ -103,8 +113,10 @@ def run_job(
             if amend is not None:
                 amend(result, pictures, opened, outcome)
             _write(partial, result, pictures, render)
-            pq.write_table(summary_table(opened, outcome, records), partial / SUMMARY)
-            partial.rename(out)
+            with (partial / SUMMARY).open("wb") as file:
+                pq.write_table(summary_table(opened, outcome, records), file)
+                file.flush()
+                os.fsync(file.fileno())
     return FinishedJob(out, result)
 
 
@@ -133,7 +145,11 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
     if out.exists() or out.is_symlink():
         raise InvalidArgument("out", out, "is there already; nothing is overwritten: name another directory")
     if resume and not partial.is_dir():
-        raise InvalidArgument("resume", out, f"there is no interrupted run: {partial} does not exist")
+        raise InvalidArgument(
+            "resume", out, f"there is no interrupted run: {partial} does not exist; leave --resume out"
+        )
+    if resume and not (partial / JOB).exists():
+        raise InvalidArgument("resume", out, f"nothing had begun in {partial} yet: remove it, and leave --resume out")
     if not resume and partial.exists():
         raise InvalidArgument(
             "out", out, f"{partial} holds a run that was interrupted: go on with --resume, or remove it"
@@ -146,26 +162,66 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
 
 
 @contextmanager
-def _working_in(partial: Path, job: Job, *, resume: bool) -> Iterator[Path]:
-    """The directory while the job runs; gone afterwards unless something was charged."""
-    ledger_path = Path(job.ledger) if job.ledger else partial / LEDGER
+def _working_in(partial: Path, job: Job, *, out: Path, resume: bool) -> Iterator[Ledger]:
+    """The ledger while the job runs; its directory goes to its place, or away unless something was charged."""
+    opened, ledger_path = resume, Path(job.ledger) if job.ledger else partial / LEDGER
+    spent = 0.0
     if resume:
         _check_same_job(partial / JOB, job)
     else:
+        spent = _charges(ledger_path, str(job.run))
         _make(partial)
     try:
         if not resume:
             documents.write(partial / JOB, job.document())
-        yield ledger_path
+        with SteadyLedger(ledger_path) as ledger:
+            opened = True
+            yield ledger
+        partial.rename(out)
     except BaseException as error:
-        if not _was_charged(ledger_path, str(job.run)):
+        told = _told(error, job, partial, resume=resume)
+        if opened and _charges(ledger_path, str(job.run)) > spent:
+            told.add_note(
+                f"what was spent stays spent; this run cannot go on: remove {partial} and start a new one"
+                if isinstance(told, DifferentRequest | UnfinishedRequest)
+                else f"what was spent stays spent, and is kept in {partial}: go on with --resume"
+            )
+        else:
             shutil.rmtree(partial, ignore_errors=True)
+        if told is error:
             raise
-        hint = f"what was spent stays spent, and is kept in {partial}: go on with --resume"
-        if isinstance(error, OSError) and not isinstance(error, LikesetError):
-            raise InvalidArgument("out", job.out, f"cannot be written: {error.strerror or error}; {hint}") from error
-        error.add_note(hint)
-        raise
+        raise told from error
+
+
+def _told(error: BaseException, job: Job, partial: Path, *, resume: bool) -> BaseException:
+    """The error as the user should hear it."""
+    if isinstance(error, OSError) and not isinstance(error, LikesetError):
+        return InvalidArgument(
+            "out", job.out, f"cannot be written: {error.strerror or error}; make room, or go elsewhere"
+        )
+    if isinstance(error, DifferentRequest) and SECRETS in str(error):
+        return DifferentRequest(
+            f"run {job.run} began with other files or another schema than those of {partial / JOB} now; bring them back"
+            if resume
+            else f"run {job.run} is in the ledger already, with other files; give another name with --run"
+        )
+    if isinstance(error, BudgetExceeded):
+        error.add_note(f"look at it with: likeset ledger show {job.ledger or partial / LEDGER}")
+    return error
+
+
+def _check_ledger(job: Job) -> None:
+    """A ledger that cannot be used is better found before files are read."""
+    if job.ledger is None:
+        return
+    path = Path(job.ledger)
+    if not path.parent.is_dir():
+        raise InvalidArgument("ledger", path, f"cannot be made: there is no directory {path.parent}")
+    if path.is_dir():
+        raise InvalidArgument("ledger", path, "is a directory; name the ledger file in it")
+    if path.exists():
+        with Ledger(path):
+            pass
 
 
 def _named(job: Job, place: Path, *, resume: bool) -> Job:
@@ -199,15 +255,15 @@ def _check_same_job(place: Path, job: Job) -> None:
         )
 
 
-def _was_charged(ledger_path: Path, run: str) -> bool:
-    """Whether the run has spent anything; in doubt, yes."""
+def _charges(ledger_path: Path, run: str) -> float:
+    """How often the run was charged; in doubt, more often than anybody could count."""
     if not ledger_path.exists():
-        return False
+        return 0
     try:
-        with Ledger(ledger_path) as ledger:
-            return any(_spends(entry, run) for entry in ledger.entries())
+        with Ledger(ledger_path, read_only=True) as ledger:
+            return sum(_spends(entry, run) for entry in ledger.entries())
     except LikesetError:
-        return True
+        return math.inf
 
 
 def _spends(entry: Entry, run: str) -> bool:
@@ -223,7 +279,7 @@ def _agree(place: Path, terms: Terms) -> None:
     if place.exists():
         began = documents.read(place, KeptTerms)
         if began.digest != terms.digest:
-            raise BadDocument(str(place), "the terms are not those that the run began with; start a new one")
+            raise DifferentRequest(f"{place}: the terms are not those that the run began with")
         return
     documents.write(place, {"digest": terms.digest, "terms": json.loads(terms.to_json())})
 

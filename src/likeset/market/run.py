@@ -11,6 +11,7 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.engines.local import LocalEngine, Progress, RunResult
+from likeset.errors import BudgetExceeded
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.shapley import selection_game
@@ -36,6 +37,8 @@ from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.terms import RELEASE_SCALE, Budget, Terms
 
 __all__ = ["Market", "Outcome", "Outline"]
+
+_ROUNDING = 1e-6  # of a budget that is spent in parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,31 +161,33 @@ class Market:
         """
         start = time.perf_counter()
         order, run = self.order, self.order.wishes.run
-        trial = self.outline().terms  # what is wrong with the terms shows before anything is spent
+        outline = self.outline()  # what is wrong with the terms shows before anything is spent
         coins = order.coins()
         draw = _drawn_from(coins) if order.simulated else secrets.randbits
-        noise: Noise = SimulatedNoise(draw(63)) if order.simulated else SecretNoise()
+        # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
+        noises: list[Noise] = [SimulatedNoise(draw(63)) if order.simulated else SecretNoise() for _ in range(3)]
         public_seed = None if order.random_state is None else int(coins.integers(2**63))
-        check_rows_left(ledger, trial)
+        check_rows_left(ledger, outline.terms)
         wishes = order.wishes
         limit = limit_of(wishes.epsilon, wishes.delta, self._draft.relation, simulated=order.simulated)
         about_target = View.owners(self.stalls.consumer)
         open_accounts(ledger, {about_target: limit})
+        _check_affordable(ledger, outline.guarantees[0], run=run)
         drawn = RunSecrets(draw(256))
         if resumable:
             drawn = drawn.kept(ledger, about_target, run=run, content=self.stalls.content)
-        width = self._width(ledger, noise)
+        width = self._width(ledger, noises[0])
         terms = self._terms(width, drawn, public_seed)
         if agreed is not None:
             agreed(terms)
         open_accounts(ledger, owner_limits(terms, simulated=order.simulated))
         hashes = None if terms.hashing is None else hash_map(terms, drawn.hash_seed)
         parties = self._owners(terms, ledger=ledger, drawn=drawn, hashes=hashes)
-        curator = self._curator(terms, ledger, noise)
+        curator = self._curator(terms, ledger, noises[1])
         result = LocalEngine(progress=self.progress, cancelled=self.cancelled).run(
             curator,
             parties,
-            Consumer(terms, target=self.stalls.target, ledger=ledger, noise=noise, hashes=hashes),
+            Consumer(terms, target=self.stalls.target, ledger=ledger, noise=noises[2], hashes=hashes),
         )
         found = result.summary
         return Outcome(
@@ -276,6 +281,23 @@ class Market:
         if len(found.rows) < terms.size:
             warnings.append(f"only {len(found.rows)} rows were offered where {terms.size} were wanted")
         return tuple(warnings)
+
+
+def _check_affordable(ledger: Ledger, about_target: PlannedView, *, run: str) -> None:
+    """All releases of the target together must fit: nothing is spent on the first if the last cannot be paid."""
+    if ledger.messages(run=run):
+        return  # a run that is resumed has paid for some of them
+    view = about_target.view
+    for before, after in ledger.quote(view, about_target.event):
+        most, epsilon = after.limit.epsilon, after.epsilon
+        if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
+            raise BudgetExceeded(
+                str(view),
+                spent=before.epsilon or 0.0,
+                requested=about_target.guarantee.epsilon,
+                limit=most,
+                unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
+            )
 
 
 def _drawn_from(coins: np.random.Generator) -> Callable[[int], int]:

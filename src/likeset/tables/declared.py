@@ -24,6 +24,7 @@ from likeset.tables.columns import (
     TextColumn,
     VectorColumn,
 )
+from likeset.tables.scalars import BooleanMap
 from likeset.tables.schema import Schema
 
 __all__ = ["DeclaredRecords"]
@@ -53,12 +54,14 @@ class DeclaredRecords:
 
     def _array(self, field: Any, column: Any) -> Any:
         declared: Any = self._schema.declared[field.name]
-        if column.type == field.type and not isinstance(declared, BooleanColumn):
+        if column.type == field.type:
             return column if not cells.is_text(field.type) else self._words(column)
         if pa.types.is_floating(field.type):
             return _numbers(cells.numbers(column, MissingWords.of(()))[0] if _plain(column) else self._parsed(column))
         if pa.types.is_boolean(field.type):
-            return self._truth(declared, column)
+            # The map itself knows which words and numbers mean what.
+            found, _ = BooleanMap(field.name, declared, self._missing).positions(column)
+            return pa.array(found == 1.0, mask=np.isnan(found))
         if pa.types.is_date(field.type):
             days, _ = cells.days(column, declared.format, self._missing)
             return pa.array(_nullable(days), pa.float64()).cast(pa.int32(), safe=False).cast(pa.date32())
@@ -68,18 +71,6 @@ class DeclaredRecords:
 
     def _parsed(self, column: Any) -> NDArray[np.float64]:
         return cells.numbers(column, self._missing)[0]
-
-    def _truth(self, declared: BooleanColumn, column: Any) -> Any:
-        if pa.types.is_boolean(column.type):
-            return column
-        if cells.is_text(column.type) or pa.types.is_dictionary(column.type):
-            lowered = pc.utf8_lower(pc.utf8_trim_whitespace(pc.cast(column, pa.string())))
-            yes = pa.array([word.strip().lower() for word in declared.true_words])
-            no = pa.array([word.strip().lower() for word in declared.false_words])
-            known = pc.or_(pc.is_in(lowered, value_set=yes), pc.is_in(lowered, value_set=no))
-            return pc.if_else(known, pc.is_in(lowered, value_set=yes), pa.scalar(None, pa.bool_()))
-        found = self._parsed(column)
-        return pa.array(found != 0.0, mask=np.isnan(found))
 
     def _words(self, column: Any) -> Any:
         """Text without blanks around it; whole numbers are written as such."""

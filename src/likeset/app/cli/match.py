@@ -201,3 +201,5 @@ def _tell(planned: "Plan") -> None:
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{escape(planned.advice.text)}[/]\n", soft_wrap=True)
+    for warning in planned.warnings:
+        stdout.print(f"[yellow]note:[/] {escape(warning)}", soft_wrap=True)

@@ -15,7 +15,7 @@ _WATCHERS = {"curator": "the curator", "consumer": "the consumer"}
 def show_result(result: Mapping[str, Any]) -> None:
     """The answer, what it is worth, who gave what, and what everybody learned."""
     if not result["private"]:
-        stdout.print("\n[bold white on red] simulated noise: not private [/]")
+        stdout.print("\n[bold white on red] simulated, not private [/]")
     givers = sum(1 for one in result["owners"] if one["selected"])
     stdout.print(
         f"\n[bold]{result['rows_selected']:,} rows[/] of {givers} owners "
@@ -39,7 +39,9 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
     for line in lines:
         mark = "[bold]" if line["name"] == "this summary" else ""
         cells = [f"{mark}{escape(line['name'])}", f"{mark}{line['squared_mmd']:.5f}"]
-        cells.append(f"{mark}{line['squared_mmd'] / result['squared_mmd']:.2f}x")
+        # A summary that is the target itself has no distance to compare with.
+        ratio = f"{line['squared_mmd'] / result['squared_mmd']:.2f}x" if result["squared_mmd"] > 0.0 else ""
+        cells.append(f"{mark}{ratio}")
         if judged:
             cells.append("" if line.get("accuracy") is None else f"{mark}{100 * line['accuracy']:.1f}%")
         rows.append(cells)

@@ -1,0 +1,460 @@
+"""What a user gets wrong: one clear message, exit code 2, no directory and no charge, whatever it is."""
+
+import errno
+import functools
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import job_world
+from job_world import World, charges, rows, write
+
+Options = dict[str, Any]
+HEAD = "patient,age,pulse,site,smoker,ill\n"
+GOOD = HEAD + "a,30,60,chest,no,1\nb,31,61,arm,yes,0\n"
+CANARY = "4711"  # stands in for what an error must not quote
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One kind of bad input: what is done to a market that works, and what must be said about it."""
+
+    name: str
+    prepare: Callable[[World, pytest.MonkeyPatch], Options]
+    words: tuple[str, ...]
+
+
+def given(name: str, *words: str, **options: Any) -> Bad:
+    """Options that cannot be used."""
+    return Bad(name, lambda world, _: world.options(**options), words)
+
+
+def content(name: str, file: str, text: str, *words: str) -> Bad:
+    """A file with another content."""
+
+    def prepare(world: World, _: pytest.MonkeyPatch) -> Options:
+        (world.folder / file).write_text(text, encoding="utf-8")
+        return world.options()
+
+    return Bad(name, prepare, (file, *words))
+
+
+def in_schema(name: str, old: str, new: str, *words: str) -> Bad:
+    """A schema in which something is written otherwise."""
+    return content(name, "schema.yaml", job_world.SCHEMA.replace(old, new, 1), *words)
+
+
+def in_job(name: str, old: str, new: str, *words: str) -> Bad:
+    """A job file in which something is written otherwise."""
+
+    def prepare(world: World, _: pytest.MonkeyPatch) -> Options:
+        text = JOB.replace(old, new, 1)
+        (world.folder / "job.yaml").write_text(text, encoding="utf-8")
+        return {"file": world.folder / "job.yaml"}
+
+    return Bad(name, prepare, words)
+
+
+def prepared(name: str, *words: str) -> Callable[[Callable[[World, pytest.MonkeyPatch], Options]], Bad]:
+    """Anything else: a function that spoils the market."""
+    return lambda prepare: Bad(name, prepare, words)
+
+
+JOB = """\
+likeset: job
+version: 1
+schema: schema.yaml
+target: target.csv
+owners: {north: north.csv, south: south.csv}
+size: 12
+epsilon: 8
+out: out
+"""
+
+
+def spoiled_rows(file: str) -> list[Bad]:
+    """The same mistakes in the target and in an owner's file."""
+    line = "c,40,60,chest,no,1\n"
+    who = file.split(".", maxsplit=1)[0]
+    at = "line 4, column"
+    return [
+        content(f"{who}: empty file", file, "", "the file is empty", "a header"),
+        content(f"{who}: header only", file, HEAD, "no rows"),
+        content(f"{who}: missing column", file, GOOD.replace("age", "agee"), "'age'", "no such column", "'agee'"),
+        content(f"{who}: two columns of one name", file, GOOD.replace("pulse", "age"), "'age'", "rename one"),
+        content(f"{who}: no id column", file, GOOD.replace("patient", "person"), "'patient'", "no such column"),
+        content(f"{who}: missing value", file, GOOD + line.replace("40", ""), f"{at} 'age'", "missing: indicator"),
+        content(f"{who}: not a number", file, GOOD + line.replace("40", "NaN"), f"{at} 'age'", "missing: indicator"),
+        content(f"{who}: infinity", file, GOOD + line.replace("40", "inf"), f"{at} 'age'", "finite number"),
+        content(f"{who}: text among numbers", file, GOOD + line.replace("40", f"x{CANARY}"), f"{at} 'age'", "number"),
+        content(f"{who}: out of bounds", file, GOOD + line.replace("40", CANARY), f"{at} 'age'", "0 to 100", "clip"),
+        content(f"{who}: unknown category", file, GOOD + line.replace("chest", CANARY), f"{at} 'site'", "unknown"),
+        content(f"{who}: neither true nor false", file, GOOD + line.replace("no", CANARY), f"{at} 'smoker'", "true"),
+        content(f"{who}: ragged line", file, GOOD + "c,40\n", "line 4", "2 fields", "6"),
+        content(f"{who}: an id too often", file, GOOD + "a,1,60,arm,no,1\n" * 2, "'patient'", "3 rows", "rows_per_id"),
+    ]
+
+
+@prepared("all rows of the target are alike", "target", "equal", "give gamma")
+def all_alike(world: World, _: pytest.MonkeyPatch) -> Options:
+    (world.folder / "target.csv").write_text(HEAD + "a,30,60,arm,no,1\nb,30,60,arm,no,1\n", encoding="utf-8")
+    return world.options()
+
+
+@prepared("a directory instead of a file", "rows", "no .parquet file")
+def directory(world: World, _: pytest.MonkeyPatch) -> Options:
+    (world.folder / "rows").mkdir()
+    return world.options(target=world.folder / "rows")
+
+
+@prepared("a Parquet file that was cut short", "west.parquet", "cut short")
+def truncated(world: World, _: pytest.MonkeyPatch) -> Options:
+    data = world.place("west").read_bytes()
+    world.place("west").write_bytes(data[: len(data) // 2])
+    return world.options()
+
+
+@prepared("a typed column of another type", "west.parquet", "row group 0, row 0, column 'age'", "number")
+def wrong_type(world: World, _: pytest.MonkeyPatch) -> Options:
+    world.replace("west.parquet", age=[CANARY + "x"] * 70)
+    return world.options()
+
+
+@prepared("not UTF-8", "north.csv", "line 2", "UTF-8")
+def encoding(world: World, _: pytest.MonkeyPatch) -> Options:
+    world.place("north").write_bytes(GOOD.encode().replace(b"chest", b"ch\xe9st"))
+    return world.options()
+
+
+@prepared("a kind of file that is not read", "target.xlsx", "CSV")
+def spreadsheet(world: World, _: pytest.MonkeyPatch) -> Options:
+    (world.folder / "target.xlsx").write_bytes(b"PK")
+    return world.options(target=world.folder / "target.xlsx")
+
+
+@prepared("a file that may not be read", "north.csv", "permission denied")
+def unreadable(world: World, _: pytest.MonkeyPatch) -> Options:
+    if os.geteuid() == 0:
+        pytest.skip("whoever runs this may read everything")
+    world.place("north").chmod(0)
+    return world.options()
+
+
+@prepared("the target is larger than all owners", "target.csv", "400 rows", "180", "sample")
+def large_target(world: World, _: pytest.MonkeyPatch) -> Options:
+    write(world.folder / "target.csv", rows(400, seed=1, age=60.0, whose="mine"))
+    return world.options()
+
+
+@prepared("the same file twice", "north.csv", "owner south", "owner north", "its own rows")
+def same_file(world: World, _: pytest.MonkeyPatch) -> Options:
+    again = world.folder / ".." / world.folder.name / "north.csv"
+    return world.options(owner=[f"north={world.place('north')}", f"south={again}"])
+
+
+@prepared("the same content under two names", "copy.csv", "same content", "owner north")
+def same_content(world: World, _: pytest.MonkeyPatch) -> Options:
+    shutil.copy(world.place("north"), world.folder / "copy.csv")
+    return world.options(owner=[f"north={world.place('north')}", f"south={world.folder / 'copy.csv'}"])
+
+
+@prepared("the target is an owner too", "target.csv", "owner north", "the target")
+def own_target(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(owner=[f"north={world.folder / 'target.csv'}"])
+
+
+@prepared("two owners with one name", "--owner", "north", "twice")
+def one_name(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(owner=[f"north={world.place('north')}", f"north={world.place('south')}"])
+
+
+@prepared("a name with blanks", "owners", "'north wing'", "letters, digits")
+def blanks(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(owner=[f"north wing={world.place('north')}"])
+
+
+@prepared("the name of another party", "owners", "curator", "another party")
+def curator(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(owner=[f"curator={world.place('north')}"])
+
+
+@prepared("an owner without a name", "--owner", "NAME=PATH")
+def nameless(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(owner=[str(world.place("north"))])
+
+
+@prepared("a missing file of an owner", "nort.csv", "no such file", "'north.csv'")
+def missing_owner(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(owner=[f"north={world.folder / 'nort.csv'}"])
+
+
+@prepared("a missing target", "targt.csv", "no such file", "'target.csv'")
+def missing_target(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(target=world.folder / "targt.csv")
+
+
+@prepared("a missing schema", "schem.yaml", "no such file")
+def missing_schema(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(schema=world.folder / "schem.yaml")
+
+
+@prepared("a missing job file", "job.yml", "no such file")
+def missing_job(world: World, _: pytest.MonkeyPatch) -> Options:
+    return {"file": world.folder / "job.yml"}
+
+
+@prepared("schema: a column that no file has", "target.csv", "'height'", "no such column")
+def unknown_column(world: World, _: pytest.MonkeyPatch) -> Options:
+    text = job_world.SCHEMA.replace("  age:", "  height:")
+    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
+    return world.options()
+
+
+@prepared("the parent of the output is missing", "out = ", "no directory")
+def no_parent(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(out=world.folder / "none" / "out")
+
+
+@prepared("the output may not be written", "out = ", "may not be written")
+def read_only(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
+    # Whoever runs the tests may be allowed everything, so the system's answer is made up.
+    monkeypatch.setattr("likeset.jobs.run.os.access", lambda path, mode: Path(path) != world.folder or mode != os.W_OK)
+    return world.options()
+
+
+@prepared("the output is on a read-only disk", "out = ", "Read-only file system")
+def read_only_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
+    def mkdir(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr("likeset.jobs.run.Path.mkdir", mkdir)
+    return world.options()
+
+
+@prepared("a full disk", "job.yaml", "No space left")
+def full_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
+    def fsync(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("likeset.documents.os.fsync", fsync)
+    return world.options()
+
+
+@prepared("a full disk under the ledger", "ledger")
+def full_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
+    class Full(sqlite3.Connection):
+        def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
+            if sql.startswith("INSERT INTO entries"):
+                raise sqlite3.OperationalError("database or disk is full")
+            return super().execute(sql, *given)
+
+    full = functools.partial(sqlite3.connect, factory=Full)
+    monkeypatch.setattr("likeset.ledger.store.sqlite3.connect", full)
+    return world.options()
+
+
+@prepared("a ledger that is none", "ledger", "book.sqlite", "not a ledger")
+def no_ledger(world: World, _: pytest.MonkeyPatch) -> Options:
+    (world.folder / "book.sqlite").write_bytes(b"my notes" * 4096)
+    return world.options(ledger=world.folder / "book.sqlite")
+
+
+@prepared("a ledger that is a directory", "ledger", "is a directory")
+def ledger_directory(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(ledger=world.folder)
+
+
+@prepared("a ledger in no directory", "ledger", "no directory")
+def ledger_nowhere(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(ledger=world.folder / "none" / "book.sqlite")
+
+
+@prepared("a ledger that was altered", "book.sqlite", "entry")
+def altered_ledger(world: World, _: pytest.MonkeyPatch) -> Options:
+    book = paid_ledger(world)
+    with closing(sqlite3.connect(book)) as connection, connection:
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute("UPDATE entries SET body = replace(body, '8.0', '9.0') WHERE kind = 'limit'")
+    return world.options(ledger=book)
+
+
+@prepared("a ledger that was cut short", "book.sqlite")
+def cut_ledger(world: World, _: pytest.MonkeyPatch) -> Options:
+    book = paid_ledger(world)
+    data = book.read_bytes()
+    book.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+    return world.options(ledger=book)
+
+
+@prepared("a ledger without budget", "budget exceeded", "nothing was charged", "likeset ledger show")
+def exhausted(world: World, _: pytest.MonkeyPatch) -> Options:
+    return world.options(ledger=paid_ledger(world))
+
+
+@prepared("a run that the ledger knows already", "run first", "--run")
+def known_run(world: World, _: pytest.MonkeyPatch) -> Options:
+    book = paid_ledger(world)
+    world.replace("north.csv", age=[50] * 60)
+    return world.options(ledger=book, run="first")
+
+
+def paid_ledger(world: World) -> Path:
+    """A ledger with the charges of one run, as long as the tests run made once."""
+    book = world.folder / "book.sqlite"
+    if not PAID:
+        made = World.make(Path(job_world.scratch()))
+        job_world.call("match", made.options(ledger=made.folder / "book.sqlite", run="first"))
+        PAID.append(made.folder)
+    for path in PAID[0].glob("book.sqlite*"):
+        shutil.copy(path, world.folder / path.name)
+    return book
+
+
+PAID: list[Path] = []
+
+BAD: list[Bad] = [
+    *spoiled_rows("target.csv"),
+    *spoiled_rows("south.csv"),
+    content("target: one row", "target.csv", HEAD + "a,30,60,chest,no,1\n", "1 row", "at least 2"),
+    all_alike,
+    content("owner: no label", "south.csv", GOOD + "c,40,60,chest,no,\n", "line 4, column 'ill'", "no label"),
+    content("owner: unknown label", "south.csv", GOOD + f"c,40,60,arm,no,{CANARY}\n", "line 4, column 'ill'", "label"),
+    directory, truncated, wrong_type, encoding, spreadsheet, unreadable, large_target, same_file, same_content,
+    own_target, one_name, blanks, curator, nameless, missing_owner, missing_target, missing_schema, missing_job,
+    no_parent, read_only, read_only_disk, full_disk, full_ledger, no_ledger, ledger_directory, ledger_nowhere,
+    altered_ledger, cut_ledger, exhausted, known_run,
+    given("an address in the network", "https://example.org/rows.csv", "download", target="https://example.org/rows.csv"),
+    given("no schema", "--schema", "job file", schema=None),
+    given("no target", "--target", "job file", target=None),
+    given("no owner", "--owner", "job file", owner=None),
+    given("no size", "--size", "job file", size=None),
+    unknown_column,
+    in_schema("schema: of another version", "version: 1", "version: 2", "line 2", "version", "1", "not 2"),
+    in_schema("schema: not YAML", "[0, 100]", "[0, 100", "line 4", "YAML"),
+    in_schema("schema: unknown key", "missing: indicator", "mising: indicator", "line 5", "did you mean missing?"),
+    in_schema("schema: unknown kind", "numeric", "numerci", "line 4", "columns.age.kind", "did you mean numeric?"),
+    in_schema("schema: bounds the wrong way round", "[0, 100]", "[100, 0]", "line 4", "columns.age.bounds", "first"),
+    in_schema("schema: empty", job_world.SCHEMA, "", "is empty"),
+    in_schema("schema: a job instead", "likeset: schema", "likeset: job", "line 1", "likeset", "schema"),
+    in_job("job: unknown key", "epsilon", "epsilom", "job.yaml, line 7", "did you mean epsilon?"),
+    in_job("job: not YAML", "south.csv}", "south.csv", "job.yaml, line", "YAML"),
+    in_job("job: of another version", "version: 1", "version: 3", "job.yaml, line 2", "not 3"),
+    in_job("job: text for a number", "size: 12", "size: twelve", "job.yaml, line 6", "size", "whole number"),
+    in_job("job: a field twice", "epsilon: 8", "size: 8", "job.yaml, line 7", "size", "twice"),
+    in_job("job: no owner at all", "{north: north.csv, south: south.csv}", "{}", "job.yaml, line 5", "owners"),
+    in_job("job: a file that is not there", "target.csv", "mine.csv", "mine.csv", "no such file"),
+    in_job("job: an unknown word", "size: 12", "size: 12\nauction: treshold", "line 7", "did you mean threshold?"),
+    given("size 0", "size = 0", "at least 1", size=0),
+    given("negative size", "size = -3", "at least 1", size=-3),
+    given("more rows than there are", "size = 181", "180 rows", "fewer", size=181),
+    given("epsilon 0", "epsilon = 0", "raise it", "uniform", epsilon=0),
+    given("epsilon 0, tilted", "epsilon = 0", "raise it", "uniform", epsilon=0, offers="tilted"),
+    given("epsilon 0, interactive", "epsilon = 0", "release of the target", epsilon=0, protocol="interactive"),
+    given("negative epsilon", "epsilon = -1", "zero or more", epsilon=-1),
+    given("epsilon that is no number", "epsilon = nan", "finite", epsilon="nan"),
+    given("infinite epsilon", "epsilon = inf", "finite", epsilon="inf"),
+    given("huge epsilon", "epsilon = 10000000.0", "at most 1e+06", epsilon=1e7),
+    given("delta 0", "delta = 0", "above 0", "uniform", delta=0),
+    given("delta 1", "delta = 1", "below 1", delta=1),
+    given("negative delta", "delta = -0.1", "zero or more", delta=-0.1),
+    given("delta that is no number", "delta = nan", "finite", delta="nan"),
+    given("unknown protocol", "protocol", "did you mean sealed?", protocol="seald"),
+    given("unknown auction", "auction", "did you mean everyone?", auction="evryone"),
+    given("unknown offers", "offers", "did you mean uniform?", offers="uniforn"),
+    given("unknown noise", "noise", "did you mean simulated?", noise="simulate"),
+    given("unknown relation", "relation", "did you mean replace-one?", relation="replace"),
+    given("unknown scan", "scan", "local, ray", scan="cloud"),
+    given("gamma that is no number", "--gamma", "number or median", gamma="wide"),
+    given("negative gamma", "gamma = -1", "above zero", gamma=-1),
+    given("huge gamma", "gamma = 1e+40", "too large", gamma=1e40),
+    given("no offers", "offer_factor = 0", "above zero", offer_factor=0),
+    given("odd hash dimension", "hash_dimension = 7", "even", hash_dimension=7),
+    given("hash dimension 0", "hash_dimension = 0", "at least 2", hash_dimension=0),
+    given("interactive with uniform offers", "offers", "interactive", protocol="interactive", offers="uniform"),
+    given("weights with hashes", "weights", "sealed", weights=True, hash_dimension=64),
+    given("an auction without a proof", "paper", "interactive", auction="paper"),
+    given("a quorum that cannot be met", "quorum = 4", "at most 3", quorum=4),
+    given("negative seed", "seed = -1", "at least 0", noise="simulated", seed=-1),
+    given("add-or-remove without a public size", "declared_size", relation="add-or-remove"),
+    given("a public size without add-or-remove", "declared_size", "add-or-remove", declared_size=40),
+    given("a name of a run with blanks", "run", "letters, digits", run="my run"),
+    given("public rows that are not there", "public.csv", "no such file", public_rows="public.csv"),
+    given("nothing to resume", "resume", "no interrupted run", resume=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+def test_one_message_no_directory_no_charge(
+    bad: Bad, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World.make(tmp_path)
+    options = bad.prepare(world, monkeypatch)
+    file = options.pop("file", None)
+    ledger: Path = options.get("ledger", world.folder / "none.sqlite")
+    paid = charges(ledger) if bad in (exhausted, known_run) else None
+    capsys.readouterr()
+    code = job_world.call("match", options, *([] if file is None else [file]))
+    printed = capsys.readouterr()
+    assert code == 2, printed.err
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert printed.err.count("\n") == 1
+    for word in bad.words:
+        assert word in printed.err
+    assert CANARY not in printed.err.replace(str(tmp_path), "")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("out")] == []
+    if paid is not None:
+        assert charges(ledger) == paid
+
+
+def test_there_are_more_than_forty_kinds() -> None:
+    kinds = {bad.name.split(": ", maxsplit=1)[-1] for bad in BAD}
+    assert len({bad.name for bad in BAD}) == len(BAD)
+    assert len(kinds) >= 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--size", "ten"], ["'--size'", "integer"]),
+        (["--size", "1.5"], ["'--size'", "integer"]),
+        (["--epsilon", "much"], ["'--epsilon'", "number"]),
+        (["--workers", "0"], ["'--workers'"]),
+        (["--sizes", "3"], ["--sizes", "--size"]),
+    ],
+)
+def test_options_that_cannot_be_read_end_in_a_word_about_usage(
+    arguments: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = job_world.call("match", World.make(tmp_path).options(), *arguments)
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, "")
+    assert "likeset match --help" in printed.err
+    assert "Traceback" not in printed.err
+    for word in words:
+        assert word in printed.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither a finished job nor one that was interrupted is overwritten; the message says what to do."""
+    world = World.make(tmp_path)
+    world.out.mkdir()
+    (world.out / "mine").write_text("precious", encoding="utf-8")
+    assert job_world.call("match", world.options()) == 2
+    assert "is there already; nothing is overwritten: name another directory" in capsys.readouterr().err
+    assert (world.out / "mine").read_text(encoding="utf-8") == "precious"
+    world.out.rename(world.partial)
+    assert job_world.call("match", world.options()) == 2
+    assert "go on with --resume, or remove it" in capsys.readouterr().err
+    assert job_world.call("match", world.options(resume=True)) == 2
+    assert "nothing had begun" in capsys.readouterr().err
+    assert (world.partial / "mine").read_text(encoding="utf-8") == "precious"
