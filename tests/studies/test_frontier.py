@@ -1,4 +1,4 @@
-"""The frontier's markets are what they say, its fit finds what is there, and the advice agrees with what was measured."""
+"""The markets of the frontier are what they say, its fit finds what is there, and the advice agrees with the record."""
 
 import json
 import math
@@ -13,8 +13,10 @@ from likeset.studies.contract import Cell, Line, Options
 from likeset.studies.frontier import STUDY
 from likeset.studies.frontier_fit import (
     NO_NOISE,
+    Fit,
     Gain,
     agreement,
+    fit_in_use,
     fit_signal,
     halves,
     measured_gains,
@@ -44,9 +46,9 @@ def line(method: str, epsilon: float | None, squared_mmd: float, **settings: flo
     return Line("key", "frontier", settings, results, "", 1.0, "0", "2026-01-01T00:00:00+00:00")
 
 
-def gain(noise: float, *, signal: float, best: float, setting: float) -> Gain:
+def gain(noise: float, fit: Fit, *, best: float, setting: float, offers: float) -> Gain:
     """As the formula has it."""
-    return Gain((setting, 5.0, 200.0, 10.0, 600.0), 1.0, noise, best / (1 + (noise / signal) ** 2), best, 1)
+    return Gain((setting, 5.0, 200.0, offers, 600.0), 1.0, noise, best * fit.share(noise, offers), best, 1)
 
 
 def test_one_factor_at_a_time() -> None:
@@ -87,7 +89,7 @@ def test_gains_are_logarithms_of_ratios_within_a_market() -> None:
     assert found.gained == pytest.approx(math.log(2) / 2)
     assert found.best == pytest.approx(math.log(4))
     assert found.share == pytest.approx(0.25)
-    assert found.noise == outlook_of(target=60, epsilon=1.0).noise
+    assert found.noise == outlook_of(target=60, epsilon=1.0, offer_factor=10.0).noise
 
 
 def test_points_are_ratios_to_exact_greedy_of_the_same_market() -> None:
@@ -101,29 +103,47 @@ def test_points_are_ratios_to_exact_greedy_of_the_same_market() -> None:
     assert found.spread == pytest.approx(math.sqrt(2.0))
 
 
-@pytest.mark.parametrize("signal", [0.03, 0.1, 0.3])
-def test_the_fit_finds_the_signal(signal: float) -> None:
+@pytest.mark.parametrize(("signal", "power"), [(0.03, 0.0), (0.1, 0.6), (0.3, 1.0)])
+def test_the_fit_finds_the_signal_and_how_it_grows_with_offers(signal: float, power: float) -> None:
+    truth = Fit(signal, power)
     gains = [
-        gain(noise, signal=signal, best=best, setting=place)
-        for place, best in enumerate((0.2, 0.7, 1.1, 0.5))
+        gain(noise, truth, best=best, setting=place, offers=offers)
+        for place, (best, offers) in enumerate(((0.2, 10.0), (0.7, 3.0), (1.1, 10.0), (0.5, 30.0)))
         for noise in np.geomspace(0.003, 1.0, 7)
     ]
     fitted = fit_signal(gains)
     assert fitted.signal == pytest.approx(signal, rel=0.01)
-    assert fitted.error < 0.01 < unexplained(gains, 3 * signal)
+    assert fitted.power == pytest.approx(power)
+    assert unexplained(gains, fitted) < 0.01 < unexplained(gains, Fit(3 * signal, power))
     assert fitted.share(signal) == pytest.approx(0.5, abs=0.01)
     first, second = halves(gains)
     assert not {one.setting for one in first} & {one.setting for one in second}
     assert len(first) == len(second) == 14
-    right, clear = agreement(gains, signal=signal, margin=1.5)
+    right, clear = agreement(gains, fit=truth, margin=1.5)
     assert right == clear > 14
-    wrong, clear = agreement(gains, signal=signal * 10, margin=1.5)
+    wrong, clear = agreement(gains, fit=Fit(10 * signal, power), margin=1.5)
     assert wrong < clear
 
 
+def test_with_one_number_of_offers_no_power_is_made_up() -> None:
+    gains = [gain(noise, Fit(0.1, 0.0), best=1.0, setting=1.0, offers=3.0) for noise in (0.01, 0.1, 1.0)]
+    assert fit_signal(gains).power == 0.0
+
+
 def test_where_nothing_can_be_won_no_word_counts() -> None:
-    gains = [gain(noise, signal=0.1, best=0.05, setting=1.0) for noise in (0.01, 1.0)]
-    assert agreement(gains, signal=0.1, margin=1.5) == (0, 0)
+    gains = [gain(noise, Fit(0.1, 0.0), best=0.05, setting=1.0, offers=10.0) for noise in (0.01, 1.0)]
+    assert agreement(gains, fit=Fit(0.1, 0.0), margin=1.5) == (0, 0)
+
+
+def test_the_advice_uses_the_formula_that_is_fitted() -> None:
+    """More noise than signal: uniform offers; as much: half of the gain; more offers raise the signal."""
+    used = fit_in_use()
+    for target, epsilon, offers in ((50, 0.25, 10.0), (360, 1.0, 3.0), (2000, 0.1, 30.0)):
+        outlook = outlook_of(target=target, epsilon=epsilon, offer_factor=offers)
+        assert outlook.signal == pytest.approx(used.at(offers))
+        assert outlook.kept == pytest.approx(used.share(outlook.noise, offers))
+        assert outlook.pays == (outlook.kept >= 0.5)
+    assert used.at(3.0) < used.at(10.0) < used.at(30.0)
 
 
 def test_a_small_frontier_on_the_bundled_images(tmp_path: Path) -> None:

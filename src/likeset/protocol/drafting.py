@@ -23,8 +23,12 @@ _WIDTH_SHARE = 0.15
 """Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
 
 _SHORTEST, _LONGEST = 64, 320  # released vectors: outside of this nothing was gained
-_SIGNAL = 0.1
-"""By how much scores of rows differ, typically: with noise below this, tilted offers beat uniform ones (measured)."""
+_SIGNAL = 0.077
+"""Noise in a row's score at which, with ten offers for each row wanted, a release keeps half of what one without noise
+would gain. Fitted (docs/studies/frontier); how many rows are wanted and how many owners there are hardly matters."""
+_SIGNAL_POWER = 0.6
+"""With which it grows with the number of offers: who offers more can afford to be wrong more often. Fitted as well."""
+_USUAL_OFFERS = 10.0
 _MOST_COORDINATES = 1 << 16
 _MOST_ROWS = 1 << 40
 _LARGEST_EPSILON = 1e6
@@ -93,7 +97,7 @@ class ReleaseOutlook:
 
     Attributes:
         noise: standard deviation of the noise in the score of a row.
-        signal: by how much the scores of rows differ, typically.
+        signal: the noise at which half of the gain is left.
     """
 
     noise: float
@@ -105,15 +109,20 @@ class ReleaseOutlook:
         return self.signal / self.noise
 
     @property
+    def kept(self) -> float:
+        """Which share of the gain of a release without noise is left, in logarithms of MMD²."""
+        return 1.0 / (1.0 + self.ratio**-2)
+
+    @property
     def pays(self) -> bool:
-        """Whether offers tilted toward the release can be expected to beat uniform ones."""
+        """Whether offers tilted toward the release can be expected to beat uniform ones: half of the gain is left."""
         return self.ratio >= 1.0
 
 
 def release_outlook(
-    budget: Budget, *, target_size: int, dimension: int, relation: Relation, rows_per_unit: int
+    budget: Budget, *, target_size: int, dimension: int, relation: Relation, rows_per_unit: int, offer_factor: float
 ) -> ReleaseOutlook:
-    """What a release within this budget can be expected to tell."""
+    """What a release within this budget can be expected to tell, with so many offers for each row wanted."""
     plan = gaussian_mean.plan(
         gaussian_mean.unit_rows(rows_per_unit),
         size=target_size,
@@ -122,7 +131,9 @@ def release_outlook(
         epsilon=budget.epsilon,
         delta=budget.delta,
     )
-    return ReleaseOutlook(noise=plan.standard_deviation, signal=_SIGNAL)
+    return ReleaseOutlook(
+        noise=plan.standard_deviation, signal=_SIGNAL * (offer_factor / _USUAL_OFFERS) ** _SIGNAL_POWER
+    )
 
 
 @dataclass
@@ -252,6 +263,7 @@ class Draft:
             dimension=dimension,
             relation=self.relation,
             rows_per_unit=self.wishes.rows_per_unit,
+            offer_factor=self.wishes.offer_factor,
         )
 
     def _wished_offers(self) -> Literal["tilted", "uniform"]:

@@ -154,10 +154,8 @@ def draw_factors(
     return draw(path, fill, columns=4, rows=len(bases), title="One factor at a time", note=note, width=3.6, height=3.3)
 
 
-def draw_advice(
-    gains: Sequence[Gain], fitted: Fit, used: float, path: Path, *, base: dict[str, float], note: str
-) -> Path:
-    """Shares of the gain against noise with the fitted curve, and predictions for the settings left out of the fit."""
+def draw_advice(gains: Sequence[Gain], fitted: Fit, path: Path, *, base: dict[str, float], note: str) -> Path:
+    """Shares of the gain against noise over signal, and predictions, for the settings left out of the fit."""
     counted = [gain for gain in gains if gain.counts]
 
     def fill(panels: Any) -> None:
@@ -166,27 +164,26 @@ def draw_advice(
             mine = [gain for gain in counted if _factor(gain, base) == factor]
             if mine:
                 label = "the base" if factor == "base" else f"other {_WORDS[factor]}"
-                left.scatter([one.noise for one in mine], [one.share for one in mine], color=colour, s=22, label=label)
-        noises = np.geomspace(0.0005, 1.5, 200)
-        left.plot(noises, [fitted.share(one) for one in noises], color="#1b2a41", label="1 / (1 + (noise/signal)²)")
-        left.axvline(used, color="#888888", linestyle="--", linewidth=1.2)
-        left.text(used * 1.06, 1.28, f"signal = {used:g}:\nthe advice", fontsize=8.5, color="#555555", va="top")
-        left.axhline(0.5, color="#888888", linewidth=0.8)
-        plain_log_axis(left.xaxis, [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
-        left.set(
-            xlabel="noise in a row's score, sigma/m", ylabel="share kept of the gain without noise", ylim=(-0.5, 1.4)
-        )
+                noises = [one.noise / fitted.at(one.offer_factor) for one in mine]
+                left.scatter(noises, [one.share for one in mine], color=colour, s=24, alpha=0.85, label=label)
+        ratios = np.geomspace(0.01, 20.0, 200)
+        left.plot(ratios, 1.0 / (1.0 + ratios**2), color="#1b2a41", label="1 / (1 + (noise/signal)²)")
+        left.axvspan(1.0, 20.0, color="#eeeeee", zorder=0)
+        left.text(1.15, 1.28, "a release does not pay:\nuniform offers", fontsize=8.5, color="#555555", va="top")
+        left.axhline(0.0, color="#888888", linewidth=0.8)
+        plain_log_axis(left.xaxis, [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+        left.set(xlabel="noise in a row's score over the signal", ylabel="share kept of the gain without noise")
+        left.set(xlim=(0.01, 20.0), ylim=(-0.5, 1.4))
         left.legend(fontsize=8.5, loc="lower left")
         left.set_title("What noise leaves of a release's gain")
-        predicted = [one.best * fitted.share(one.noise) for one in gains]
-        right.scatter(
-            [math.exp(one) for one in predicted], [math.exp(one.gained) for one in gains], color="#4c78a8", s=22
-        )
-        most = math.exp(max([*predicted, *(one.gained for one in gains)])) * 1.1
-        right.plot([0.85, most], [0.85, most], color="#1b2a41", linewidth=1.0)
-        plain_log_axis(right.xaxis, [1.0, 1.5, 2.0, 3.0, 5.0])
-        plain_log_axis(right.yaxis, [1.0, 1.5, 2.0, 3.0, 5.0])
-        right.set(xlabel="predicted by the fit to the other half", ylabel="measured")
+        predicted = [one.best * fitted.share(one.noise, one.offer_factor) for one in gains]
+        measured = [one.gained for one in gains]
+        right.scatter(np.exp(predicted), np.exp(measured), color="#4c78a8", s=24, alpha=0.85)
+        ends = [0.85, math.exp(max(*predicted, *measured)) * 1.1]
+        right.plot(ends, ends, color="#1b2a41", linewidth=1.0)
+        for axis in (right.xaxis, right.yaxis):
+            plain_log_axis(axis, [1.0, 1.5, 2.0, 3.0, 5.0])
+        right.set(xlim=ends, ylim=ends, xlabel="predicted by the fit to the other half", ylabel="measured")
         right.set_title("MMD² of uniform offers over sealed's")
 
     return draw(path, fill, columns=2, title="When a release pays", note=note, width=6.0, height=4.8)

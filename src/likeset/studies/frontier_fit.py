@@ -24,6 +24,7 @@ __all__ = [
     "Fit",
     "Gain",
     "agreement",
+    "fit_in_use",
     "fit_signal",
     "halves",
     "measured_gains",
@@ -65,6 +66,11 @@ class Gain:
         return self.gained / self.best
 
     @property
+    def offer_factor(self) -> float:
+        """Rows offered per row wanted."""
+        return self.setting[_FACTORS.index("offer_factor")]
+
+    @property
     def counts(self) -> bool:
         """Whether there is anything to win in this setting."""
         return self.best >= _LEAST_GAIN
@@ -72,22 +78,41 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The fitted signal, and the root mean square of what it leaves unexplained, in logarithms of MMD²."""
+    """The fitted formula.
+
+    Attributes:
+        signal: at ten offers per row wanted.
+        power: with which it grows with the number of offers.
+    """
 
     signal: float
-    error: float
-    points: int
+    power: float
 
-    def share(self, noise: float) -> float:
+    def at(self, offer_factor: float) -> float:
+        """The signal at a number of offers per row wanted."""
+        return self.signal * (offer_factor / 10.0) ** self.power
+
+    def share(self, noise: float, offer_factor: float = 10.0) -> float:
         """What a release keeps of the gain."""
-        return 1.0 / (1.0 + (noise / self.signal) ** 2)
+        return 1.0 / (1.0 + (noise / self.at(offer_factor)) ** 2)
 
 
-def outlook_of(*, target: int, epsilon: float) -> ReleaseOutlook:
+def outlook_of(*, target: int, epsilon: float, offer_factor: float) -> ReleaseOutlook:
     """What ``likeset plan`` would say about a release, replace-one, at the studies' delta."""
     return release_outlook(
-        Budget(epsilon, DELTA), target_size=target, dimension=140, relation=Relation.REPLACE_ONE, rows_per_unit=1
+        Budget(epsilon, DELTA),
+        target_size=target,
+        dimension=140,
+        relation=Relation.REPLACE_ONE,
+        rows_per_unit=1,
+        offer_factor=offer_factor,
     )
+
+
+def fit_in_use() -> Fit:
+    """The formula as the advice has it."""
+    usual, more = (outlook_of(target=360, epsilon=1.0, offer_factor=factor).signal for factor in (10.0, 100.0))
+    return Fit(usual, math.log10(more / usual))
 
 
 def measured_gains(lines: Iterable[Line]) -> list[Gain]:
@@ -113,7 +138,7 @@ def _gain(setting: tuple[float, ...], epsilon: float, runs: Sequence[Mapping[flo
     return Gain(
         setting=setting,
         epsilon=epsilon,
-        noise=outlook_of(target=int(setting[0]), epsilon=epsilon).noise,
+        noise=outlook_of(target=int(setting[0]), epsilon=epsilon, offer_factor=setting[3]).noise,
         gained=fmean(one[0.0] - one[epsilon] for one in mine),
         best=fmean(one[0.0] - one[NO_NOISE] for one in mine),
         seeds=len(mine),
@@ -121,32 +146,45 @@ def _gain(setting: tuple[float, ...], epsilon: float, runs: Sequence[Mapping[flo
 
 
 def halves(gains: Sequence[Gain]) -> tuple[list[Gain], list[Gain]]:
-    """Every other setting, in the order of the grid; all budgets of a setting stay together."""
-    settings = list(dict.fromkeys(gain.setting for gain in gains))
+    """Every other setting; all budgets of a setting stay together."""
+    settings = sorted({gain.setting for gain in gains}, key=lambda setting: setting[::-1])
     first = set(settings[::2])
     return [gain for gain in gains if gain.setting in first], [gain for gain in gains if gain.setting not in first]
 
 
 def fit_signal(gains: Sequence[Gain]) -> Fit:
-    """Least squares in logarithms of MMD²: settings in which a release can win more count for more."""
-    candidates = np.geomspace(0.005, 1.0, 1061)  # steps of half a percent
-    errors = [unexplained(gains, float(signal)) for signal in candidates]
-    best = int(np.argmin(errors))
-    return Fit(float(candidates[best]), errors[best], len(gains))
+    """Least squares in logarithms of MMD²: settings in which a release can win more count for more.
+
+    The power is fitted only where there is more than one number of offers; otherwise it is 0.
+    """
+    several = len({gain.offer_factor for gain in gains}) > 1
+    powers = np.linspace(0.0, 1.5, 31) if several else np.zeros(1)
+    signals = np.geomspace(0.005, 1.0, 531)  # steps of one percent
+    fits = [Fit(float(signal), float(power)) for power in powers for signal in signals]
+    noise, offers, gained, best = (
+        np.array([getattr(gain, name) for gain in gains]) for name in ("noise", "offer_factor", "gained", "best")
+    )
+    at = np.array([fit.signal for fit in fits])[:, None] * (offers / 10.0) ** np.array([f.power for f in fits])[:, None]
+    left = gained - best / (1.0 + (noise / at) ** 2)
+    return fits[int(np.argmin((left**2).sum(axis=1)))]
 
 
-def unexplained(gains: Sequence[Gain], signal: float) -> float:
+def unexplained(gains: Sequence[Gain], fit: Fit) -> float:
     """Root mean square of what the formula leaves of the measured gains, in logarithms of MMD²."""
-    left = (gain.gained - gain.best / (1.0 + (gain.noise / signal) ** 2) for gain in gains)
+    left = (gain.gained - gain.best * fit.share(gain.noise, gain.offer_factor) for gain in gains)
     return math.sqrt(fmean(value**2 for value in left))
 
 
-def agreement(gains: Sequence[Gain], *, signal: float, margin: float) -> tuple[int, int]:
+def agreement(gains: Sequence[Gain], *, fit: Fit, margin: float) -> tuple[int, int]:
     """How often 'pays', noise at most the signal, agrees with having kept half of the gain: (right, of how many).
 
     Left out are settings with nothing to win, and noise within a factor ``margin`` of the signal, where either word is
     as good.
     """
-    clear = [gain for gain in gains if gain.counts and not 1.0 / margin < gain.noise / signal < margin]
-    right = sum((gain.noise <= signal) == (gain.share >= 0.5) for gain in clear)
-    return right, len(clear)
+    right = clear = 0
+    for gain in gains:
+        ratio = gain.noise / fit.at(gain.offer_factor)
+        if gain.counts and not 1.0 / margin < ratio < margin:
+            clear += 1
+            right += (ratio <= 1.0) == (gain.share >= 0.5)
+    return right, clear

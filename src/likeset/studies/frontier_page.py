@@ -11,10 +11,10 @@ from likeset.studies.frontier_fit import (
     Fit,
     Gain,
     agreement,
+    fit_in_use,
     fit_signal,
     halves,
     measured_gains,
-    outlook_of,
     unexplained,
 )
 from likeset.studies.frontier_market import base_of
@@ -46,11 +46,11 @@ def presented(lines: Sequence[Line], out: Path) -> Presentation:
     tables = [_base_table(found, base, pool) for base in bases] + [_settings_table(found)]
     if len({gain.setting for gain in gains}) >= 2:
         first, second = halves(gains)
-        fitted, used = fit_signal(first), outlook_of(target=360, epsilon=1.0).signal
-        figures[draw_advice(second, fitted, used, out / "frontier-advice.svg", base=bases[0], note=note)] = (
+        fitted = fit_signal(first)
+        figures[draw_advice(second, fitted, out / "frontier-advice.svg", base=bases[0], note=note)] = (
             "Left: what noise leaves of a release's gain, on settings left out of the fit. Right: the same, predicted."
         )
-        tables.append(_fit_table(first, second, fitted, used))
+        tables.append(_fit_table(first, second))
     return Presentation(
         "Quality against privacy",
         [
@@ -123,25 +123,35 @@ def _settings_table(found: Sequence[Point]) -> Table:
     )
 
 
-def _fit_table(first: Sequence[Gain], second: Sequence[Gain], fitted: Fit, used: float) -> Table:
-    other = fit_signal(second)
-    both = [*first, *second]
-    rows = [
-        ["signal, fitted to one half of the settings", f"{fitted.signal:.3f}"],
-        ["the same, fitted to the other half", f"{other.signal:.3f}"],
-        ["the same, fitted to all", f"{fit_signal(both).signal:.3f}"],
-        ["signal that the advice uses", f"{used:g}"],
-        ["error of log MMD² on the half not fitted, RMS", f"{unexplained(second, fitted.signal):.3f}"],
-        ["the same, if noise did nothing", f"{unexplained(second, 1e9):.3f}"],
-        ["the same, if a release never gained anything", f"{unexplained(second, 1e-9):.3f}"],
-    ]
-    for name, gains in (("on the half not fitted", second), ("on all settings", both)):
-        right, clear = agreement(gains, signal=used, margin=MARGIN)
-        rows.append([f"advice agrees with having kept half of the gain, {name}", f"{right} of {clear}"])
+def _fit_table(first: Sequence[Gain], second: Sequence[Gain]) -> Table:
+    fits = {
+        "fitted to one half of the settings": fit_signal(first),
+        "fitted to the other half": fit_signal(second),
+        "fitted to all": fit_signal([*first, *second]),
+        "what the advice uses": fit_in_use(),
+        "if noise did nothing": Fit(1e9, 0.0),
+        "if a release never gained anything": Fit(1e-9, 0.0),
+    }
+    rows = []
+    for name, fit in fits.items():
+        known = 1e-6 < fit.signal < 1e6
+        words = [f"{fit.signal:.3f}", f"{fit.power:.2f}"] if known else ["-", "-"]
+        errors = [f"{unexplained(gains, fit):.3f}" for gains in (first, second)]
+        agreed = ["{} of {}".format(*agreement(gains, fit=fit, margin=MARGIN)) for gains in (first, second)]
+        rows.append([name, *words, *errors, *(agreed if known else ["-", "-"])])
     return Table(
-        "The formula behind the advice",
-        ["", ""],
+        "The formula behind the advice: share kept of the gain = 1 / (1 + (noise/signal)²)",
+        [
+            "formula",
+            "signal at 10 offers per row",
+            "power of the offers",
+            "RMS error of log MMD², one half",
+            "the other half",
+            "advice right, one half",
+            "the other half",
+        ],
         rows,
-        f"Left out of the last two lines: settings where even a release without noise gains less than a tenth, and "
+        "Advice: a release pays where noise is at most the signal; right where the release kept half of its gain. "
+        "Left out of the last two columns: settings where even a release without noise gains less than a tenth, and "
         f"noise within a factor {MARGIN:g} of the signal.",
     )
