@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from likeset.errors import BadTable, InvalidArgument
+from likeset.studies.allstate import STUDY as ALLSTATE
+from likeset.studies.contract import Options
 from likeset.studies.data.adult import LEFT_OUT, adult_market
 from likeset.studies.data.allstate import COLUMNS, PRODUCTS, allstate_market
 from likeset.studies.data.columns import Choice, Number, encode, random_rows, read_table
 from likeset.studies.data.heart import HOSPITALS, heart_digest, heart_market
+from likeset.studies.runner import run_study
 
 Table = list[dict[str, str]]
 
@@ -86,6 +89,19 @@ def test_the_last_record_of_each_customer_counts(tmp_path: Path) -> None:
     market = allstate_market(write(tmp_path / "train.csv", rows), "states", 0, None)
     assert set(market.pool_labels.tolist()) == {1}
     assert len(market.pool) + len(market.target) + len(market.test) == 600
+
+
+def test_the_study_of_that_file_judges_all_seven_products(tmp_path: Path) -> None:
+    place = write(tmp_path / "train.csv", allstate_rows(np.random.default_rng(3)))
+    options = Options(data=place, seeds=1, sizes=(20,), methods=("exact", "sealed", "uniform"))
+    lines = run_study(ALLSTATE, options, out=tmp_path / "out", workers=0)
+    assert [line.failure for line in lines if not line.done] == []
+    for line in lines:
+        each = line.results["svm_each"]
+        assert set(each) == set("ABCDEFG")
+        assert line.results["svm"] == pytest.approx(np.mean(list(each.values())), abs=1e-4)
+    assert place not in (tmp_path / "out" / "cells.jsonl").read_text(encoding="utf-8")
+    assert len(ALLSTATE.present(lines, tmp_path / "out").figures) == 3
 
 
 @pytest.mark.parametrize(
