@@ -19,7 +19,8 @@ def write_page(presentation: Presentation, lines: Sequence[Line], *, out: Path, 
         f"**{SIMULATED[0].upper()}{SIMULATED[1:]}.** Noise is drawn from the seed of each run, so that it can be "
         "repeated. Guarantees are those of the same run with secret noise.",
         f"`{command}`, {when}, likeset {versions}. {len(done)} runs, {sum(line.seconds for line in done) / 60:.0f} "
-        "minutes of one core in all; every number is computed from [cells.jsonl](cells.jsonl).",
+        "minutes on the clock if one after another, with what else the machine had to do; every number is computed "
+        "from [cells.jsonl](cells.jsonl).",
         *presentation.words,
         *_failures(lines),
         *(f"![{caption}]({path.relative_to(out).as_posix()})" for path, caption in presentation.figures.items()),
