@@ -93,7 +93,7 @@ def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
 
 def _public_face(result: Mapping[str, Any]) -> dict[str, Any]:
     """What the banner needs; the seed stays out: with it, the noise could be taken off the release."""
-    return {"noise": result.get("noise"), "private": not is_simulated(result)}
+    return {"noise": result.get("noise"), "private": result.get("private") is not False and not is_simulated(result)}
 
 
 def _cards(own: Mapping[str, Any], summary: Mapping[str, Any]) -> list[tuple[str, str]]:
