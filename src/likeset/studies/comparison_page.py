@@ -119,14 +119,16 @@ def _scale_table(lines: Sequence[Line], groups: Sequence[Group]) -> Table:
         set.intersection(*({line["size"] for line in lines if _group(line) == group} for group in groups))
     ) or [0]
     size = common[len(common) // 2]
+    several = len({group[0] for group in groups}) > 1
+    names = [f"{group[0]}, {width_words(group)}" if several else width_words(group) for group in groups]
+    parts = [[line for line in lines if _group(line) == group] for group in groups]
     rows = []
-    for group in groups:
-        mine = [line for line in lines if _group(line) == group]
-        cells = [increase(mine, one, over="greedy", result="squared_mmd").get(size) for one in shown]
-        rows.append((f"{group[0]}, {width_words(group)}", *(f"{fmean(cell):+.0f}%" if cell else "-" for cell in cells)))
+    for one in shown:
+        cells = [increase(part, one, over="greedy", result="squared_mmd").get(size) for part in parts]
+        rows.append((label(one), *(f"{fmean(cell):+.0f}%" if cell else "-" for cell in cells)))
     return Table(
         f"Increase of MMD² over the paper's greedy at {size} rows, by kernel",
-        ("kernel", *(label(one) for one in shown)),
+        ("method", *names),
         rows,
         f"A percentage depends on the kernel's scale. {SIMULATED[0].upper()}{SIMULATED[1:]}.",
     )
