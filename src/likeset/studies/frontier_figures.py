@@ -55,14 +55,14 @@ def draw_frontier(
                 if mine:
                     _frontier_curve(axes, mine, method, label)
             axes.axhline(1.0, color="#1b2a41", linewidth=1.0)
-            axes.text(8.0, 1.02, "exact greedy", fontsize=8.5, color="#1b2a41", ha="right", va="bottom")
+            axes.text(0.082, 0.985, "exact greedy", fontsize=8.5, color="#1b2a41", va="top")
             plain_log_axis(axes.xaxis, _EPSILON_TICKS)
             plain_log_axis(axes.yaxis, _RATIO_TICKS)
             axes.set(xlabel="epsilon proven for the target's rows, toward owners", xlim=(0.08, 10.0))
             axes.set_title(f"right rows: 1 in {round(pool / base['right'])}")
-        top = max(axes.get_ylim()[1] for axes in panels[0])
+        shown = [one.ratio + one.spread for one in found if any(one.at(base) for base in bases)]
         for axes in panels[0]:
-            axes.set_ylim(0.9, top)
+            axes.set_ylim(0.85, 1.25 * max(shown))
         panels[0][0].set_ylabel("MMD² to the target, over exact greedy's")
         handles, names = panels[0][0].get_legend_handles_labels()
         for size in (1.0, 4.0):
@@ -117,6 +117,8 @@ def draw_factors(
         ("sealed-hashed", 1.0, "#4c78a8", "sealed, hash-only, epsilon = 1"),
     )
 
+    shown: dict[float, list[float]] = {base["right"]: [2.0] for base in bases}
+
     def fill(panels: Any) -> None:
         for line, base in zip(panels, bases, strict=True):
             for axes, factor in zip(line, FACTORS, strict=True):
@@ -127,8 +129,11 @@ def draw_factors(
                         for one in found
                         if (one.method, one.epsilon) == (method, epsilon) and one.at(base, but=factor)
                     ]
+                    if not mine:
+                        continue
                     mine.sort(key=lambda one: one.setting[factor])
                     places = [one.setting[factor] for one in mine]
+                    shown[base["right"]] += [one.ratio + one.spread for one in mine]
                     ticks |= set(places)
                     axes.errorbar(
                         places,
@@ -145,9 +150,8 @@ def draw_factors(
                 plain_log_axis(axes.yaxis, [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 15.0, 20.0])
                 axes.set(xlabel=_WORDS[factor])
             line[0].set_ylabel(f"MMD² over exact greedy's\nright rows: 1 in {round(pool / base['right'])}")
-            low, high = (f(axes.get_ylim()[end] for axes in line) for f, end in ((min, 0), (max, 1)))
             for axes in line:
-                axes.set_ylim(low, high)
+                axes.set_ylim(0.9, 1.2 * max(shown[base["right"]]))
         handles, names = panels[0][0].get_legend_handles_labels()
         panels[0][0].figure.legend(handles, names, loc="outside upper right", fontsize=9, ncols=5)
 

@@ -30,12 +30,12 @@ def presented(lines: Sequence[Line], out: Path) -> Presentation:
     """Figures and tables of whatever was run."""
     done = [line for line in lines if line.done]
     found, gains = points(done), measured_gains(done)
-    pool, data, seeds = done[0]["pool"], done[0]["data"], sorted({line["seed"] for line in done})
+    pool, data = done[0]["pool"], done[0]["data"]
     rights = sorted({one.setting["right"] for one in found}, reverse=True)
     bases = [{**asdict(base_of(data)), "right": right} for right in rights]
     note = (
         f"Data: {data}, {pool:,} rows in all; gamma·median = 3, delta = 1e-5, replace-one; "
-        f"mean of up to {len(seeds)} seeds, bars: one standard deviation. Numbers: cells.jsonl."
+        f"{_over(done)}. Numbers: cells.jsonl."
     )
     figures = {
         draw_frontier(found, bases, out / "frontier.svg", pool=pool, note=note): (
@@ -62,6 +62,12 @@ def presented(lines: Sequence[Line], out: Path) -> Presentation:
         tables,
         figures,
     )
+
+
+def _over(lines: Sequence[Line]) -> str:
+    """How many seeds the means are over: not all cells need have been run with all."""
+    seeds = len({line["seed"] for line in lines})
+    return "one seed" if seeds == 1 else f"means over up to {seeds} seeds, bars: one standard deviation"
 
 
 def _spread(one: Point) -> str:
