@@ -1,6 +1,7 @@
 """The runs that every engine must bring to the same end: the same summary and the same entries in every ledger."""
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from protocol_world import CONSUMER, PAPER, THRESHOLD, terms
 from site_factory import SECRET, ledger_of, open_ledger, seat
 
+import likeset
 from likeset.engines.local import LocalEngine
 from likeset.errors import LikesetError
 from likeset.protocol.consumer import Consumer
@@ -18,6 +20,10 @@ from likeset.protocol.messages import Message, encode
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Hashing, Terms
+
+_HERE = Path(__file__).parent
+PYTHONPATH = os.pathsep.join(map(str, (_HERE, _HERE.parent / "protocol", Path(likeset.__file__).parents[1])))
+"""For processes of sites: these modules, those of the protocols' tests, and the package that is tested here."""
 
 SERVER = "server"
 SITES = (SERVER, CONSUMER, "a", "b", "c")

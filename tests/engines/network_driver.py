@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from engine_scenarios import SCENARIOS, give_orders, run_locally, settle_sites, traces
+from engine_scenarios import PYTHONPATH, SCENARIOS, give_orders, run_locally, settle_sites, traces
 from protocol_world import CONSUMER, KERNEL, terms
 
 from likeset.engines.flare_job import write_job
@@ -25,6 +25,7 @@ from likeset.protocol.terms import Terms
 
 CLIENTS = ("a", "b", "c", CONSUMER)
 DYING = terms(run="dying", protocol="interactive", size=6)
+GATED = terms(run="gated")
 VANISHING = terms(run="vanishing", protocol="interactive", size=6)
 _KERNEL = replace(KERNEL, dimension=256)
 LONG = terms(run="long", protocol="interactive", size=200, kernel=_KERNEL)
@@ -33,15 +34,19 @@ BIG = terms(run="sealed-big", size=200, target_size=400, offer_factor=5.0, kerne
 
 def network(folder: Path) -> LoopbackNetwork:
     """Provisioned and settled, not started; sites have their folders in ``network-sites``."""
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parent / "protocol")])
     made = LoopbackNetwork(
-        folder / "network", CLIENTS, {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"}
+        folder / "network", CLIENTS, {**os.environ, "PYTHONPATH": PYTHONPATH, "OPENBLAS_NUM_THREADS": "1"}
     )
     made.provision()
     for site in CLIENTS:
         made.settle(site, factory="site_factory:seat", folder=folder / "sites" / site)
-    made.settle(made.server, factory="site_factory:seat", folder=folder / "sites" / "server", seconds_per_call=10.0)
+    made.settle(
+        made.server,
+        factory="site_factory:seat",
+        folder=folder / "sites" / "server",
+        seconds_per_call=10.0,
+        seconds_for_decisions=60.0,
+    )
     return made
 
 
@@ -53,6 +58,7 @@ def conformance(folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = {"first": _run(net, *SCENARIOS.values())}
         found["listening"] = _listening(net.port)
         found["foreign"] = _foreign(net, folder)
+        found["gated"] = _gated(net, folder / "sites" / "c" / "site.json")
         found["certificates"] = _certificates(net, folder)
         orders = {"die": [DYING.run], "vanish": [VANISHING.run]}
         (folder / "sites" / "c" / "site.json").write_text(json.dumps(orders))
@@ -68,6 +74,22 @@ def conformance(folder: Path) -> dict[str, Any]:
 
 def _run(net: LoopbackNetwork, *agreed: Terms) -> dict[str, Any]:
     return {report.run: asdict(report) for report in net.engine().run(*agreed, seconds=150.0)}
+
+
+def _gated(net: LoopbackNetwork, orders: Path) -> list[Any]:
+    """What is heard of an owner while somebody there has to decide, and how the run ends after the decision."""
+    orders.write_text(json.dumps({"undecided": [GATED.run]}))
+    engine = net.engine()
+    job = engine.submit(GATED)
+    heard, end = None, time.monotonic() + 60.0
+    while (heard is None or "c" not in heard.sites) and time.monotonic() < end:
+        time.sleep(0.5)
+        heard = engine.news(job)
+    orders.write_text("{}")
+    end = time.monotonic() + 60.0
+    while not engine.state(job).startswith("FINISHED") and time.monotonic() < end:
+        time.sleep(0.5)
+    return [heard and heard.sites, *(asdict(report) for report in engine.report(job))]
 
 
 def _listening(port: int) -> list[str]:

@@ -60,6 +60,8 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
         path.write_text(str(times))
         if times <= 2:
             return None
+    if terms.run in orders.get("undecided", []):
+        return None
     ledger = ledger_of(folder, terms.run)
     made = world(terms, ledger, count=orders.get("rows", 12), noise_seed=orders.get("noise_seed", 0), secret=SECRET)
     if name == CURATOR:

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from engine_scenarios import SCENARIOS, give_orders, run_locally, settle_sites, traces
+from engine_scenarios import PYTHONPATH, SCENARIOS, give_orders, run_locally, settle_sites, traces
 from protocol_world import terms
 
 from likeset.engines.nvflare import RunReport, simulate
@@ -71,15 +71,13 @@ def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_p
 
 
 def _simulate(folder: Path, *names: str, more: tuple[object, ...] = (), **limits: float) -> dict[str, RunReport]:
-    here = Path(__file__).parent
-    paths = [str(here), str(here.parent / "protocol")]
     reports = simulate(
         *(SCENARIOS[name] for name in names),
         *more,  # type: ignore[arg-type]
         workspace=folder / "nvflare",
         factory="site_factory:seat",
         folder=str(folder / "simulated" / "{site}"),
-        environment={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},
+        environment={**os.environ, "PYTHONPATH": PYTHONPATH, "OPENBLAS_NUM_THREADS": "1"},
         seconds=300.0,
         **limits,
     )

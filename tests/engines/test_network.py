@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_scenarios import SCENARIOS, run_locally, settle_sites, traces
-from network_driver import DYING, VANISHING
+from engine_scenarios import PYTHONPATH, SCENARIOS, run_locally, settle_sites, traces
+from network_driver import DYING, GATED, VANISHING
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
@@ -23,11 +23,9 @@ pytestmark = [
 
 
 def _drive(what: str, folder: Path) -> Any:
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parent / "protocol")])
     done = subprocess.run(  # noqa: S603 (our own script)
-        [sys.executable, str(here / "network_driver.py"), what, str(folder)],
-        env={**os.environ, "PYTHONPATH": paths},
+        [sys.executable, str(Path(__file__).parent / "network_driver.py"), what, str(folder)],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
         timeout=400,
@@ -39,7 +37,7 @@ def _drive(what: str, folder: Path) -> Any:
 
 def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_path: Path) -> None:
     local, sites = tmp_path / "local", tmp_path / "sites"
-    settle_sites(local, [*SCENARIOS.values(), DYING, VANISHING])
+    settle_sites(local, [*SCENARIOS.values(), DYING, GATED, VANISHING])
     shutil.copytree(local, sites)
     outcomes = {name: run_locally(agreed, local) for name, agreed in SCENARIOS.items()}
     found = _drive("conformance", tmp_path)
@@ -48,6 +46,11 @@ def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_
     assert [name for name in SCENARIOS if traces(sites, name) != traces(local, name)] == []
 
     assert found["listening"] == ["0100007F"]  # 127.0.0.1, as the kernel writes it
+
+    heard, ended = found["gated"]
+    assert heard == {"hospital": "ready", "a": "ready", "b": "ready", "c": "waiting"}
+    assert ended["outcome"] == "done"
+    assert ended["unanswered"] == {}
 
     assert found["certificates"] == {"own": True, "foreign": False, "none": False}
 

@@ -14,10 +14,11 @@ from protocol_world import CONSUMER, terms
 from site_factory import seat
 
 from likeset.engines.flare_job import write_job, write_settings
+from likeset.engines.heard import HEARD_FILE
 from likeset.engines.seats import REASONS_FILE, SETTINGS_FILE, Seat, SiteSettings, Table, load_settings, load_terms
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
-from likeset.protocol.messages import Message, TargetRelease, decode, encode
-from likeset.protocol.terms import Terms
+from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
+from likeset.protocol.terms import Budget, Terms
 
 SEALED = SCENARIOS["sealed"]
 NOW = datetime(2029, 6, 1, tzinfo=UTC)
@@ -72,13 +73,53 @@ def test_a_message_that_may_not_come_is_answered_with_one_word(tmp_path: Path, d
 
 
 def test_another_message_in_the_place_of_one_that_was_answered_is_refused_also_after_a_restart(tmp_path: Path) -> None:
-    """A second release for the same round: the ledger knows what was answered."""
+    """A second release for the same round: the site knows what it answered, and so does its ledger."""
     settle_sites(tmp_path, [SEALED])
     assert isinstance(_table(tmp_path, "a").hear(_call()), list)
     body = TargetRelease(release=np.ones(16))
     other = encode(Message(SEALED.run, SEALED.digest, "curator", "a", 1, body))
     assert _table(tmp_path, "a").hear(other) == "abstains"
-    assert "DifferentRequest" in _reasons(tmp_path, "a")[0]
+    (tmp_path / "a" / HEARD_FILE).unlink()
+    assert _table(tmp_path, "a").hear(other) == "abstains"
+    first, second = _reasons(tmp_path, "a")
+    assert "was answered before" in first
+    assert "DifferentRequest" in second
+
+
+def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_path: Path) -> None:
+    """In ``interactive`` answers depend on all that was heard; a second telling of the run must be the same telling."""
+    agreed = terms(
+        run="rounds", protocol="interactive", size=2, summary_release="gaussian", owner_budget=Budget(2.0, 1e-5)
+    )
+    settle_sites(tmp_path, [agreed])
+
+    def told(round_number: int, body: Body) -> bytes:
+        return encode(Message(agreed.run, agreed.digest, "curator", "a", round_number, body))
+
+    def release(value: float) -> SummaryRelease:
+        return SummaryRelease(coordinates=np.arange(16), values=np.linspace(-value, value, 16))
+
+    honest = [
+        told(0, TargetRelease(release=np.linspace(0.0, 1.0, 16))),
+        told(1, release(0.5)),
+        told(1, Asked(asked=True)),
+    ]
+    table = _table(tmp_path, "a", agreed)
+    said = [table.hear(data) for data in honest]
+    assert [len(answer) for answer in said] == [0, 1, 1]
+    again = _table(tmp_path, "a", agreed)
+    assert again.hear(honest[0]) == []
+    assert again.hear(told(1, release(-3.0))) == "abstains"
+    assert "was answered before" in _reasons(tmp_path, "a")[0]
+    assert [again.hear(data) for data in honest] == said
+    assert stat.S_IMODE((tmp_path / "a" / HEARD_FILE).stat().st_mode) == 0o600
+
+
+def test_a_site_that_cannot_remember_what_it_answered_does_not_answer(tmp_path: Path) -> None:
+    settle_sites(tmp_path, [SEALED])
+    (tmp_path / "a" / HEARD_FILE).write_bytes(b"not a database, and long enough to be taken for none" * 20)
+    assert _table(tmp_path, "a").hear(_call()) == "abstains"
+    assert "LedgerUnavailable" in _reasons(tmp_path, "a")[0]
 
 
 def test_who_is_no_party_of_the_run_abstains(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def _permissions(*, is_server: bool) -> dict[str, Any]:
     """Who may do what here: submit and follow jobs; at the server also stop and fetch one's own."""
     nothing = dict.fromkeys(("clone_job", "shell_commands", "byoc", "server-predeployed-flwr"), "none")
     follow = {**nothing, "submit_job": "any", "view": "any" if is_server else "none", "operate": "none"}
-    follow |= dict.fromkeys(("manage_job", "download_job"), "n:submitter" if is_server else "none")
+    follow |= dict.fromkeys(("manage_job", "download_job", "app_command"), "n:submitter" if is_server else "none")
     admin = {**follow, "operate": "any", "manage_job": "any"} if is_server else {**follow, "manage_job": "any"}
     roles = {"project_admin": admin, "lead": follow}
     quiet = {**follow, "submit_job": "none", "manage_job": "none", "download_job": "none"}

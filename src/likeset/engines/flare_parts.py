@@ -6,6 +6,7 @@ Needs the extra ``likeset[nvflare]``; nothing else in likeset imports this modul
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.collab.runtime.controller import CollabController, _ClientInfo
 from nvflare.collab.runtime.defs import SETUP_TASK_NAME, SYNC_TASK_NAME
 
-from likeset.engines.flare_report import CANCELLED, RunReport, write_report
+from likeset.engines.flare_report import CANCELLED, NEWS_TOPIC, News, RunReport, write_report
 from likeset.engines.pump import Pump
-from likeset.engines.seats import ABSTAINS, WAITING, SiteSettings, Table, load_settings, load_terms
+from likeset.engines.seats import ABSTAINS, READY, WAITING, Table, load_settings, load_terms
 from likeset.errors import LikesetError, ProtocolError, QuorumMissed, RunCancelled, TermsExpired
 from likeset.protocol.curator import Curator
 from likeset.protocol.party import CURATOR
@@ -56,8 +57,10 @@ class Site:
             if context is None or context.caller != _SERVER:
                 return ABSTAINS
             if self._table is None:
-                settings, terms, _ = _at_this_site(context, str(context.app.name))
-                self._table = Table(str(context.app.name), terms, settings)
+                site, workspace = str(context.app.name), context.workspace
+                settings = load_settings(Path(workspace.get_site_config_dir()), site)
+                terms = load_terms(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
+                self._table = Table(site, terms, settings)
             return work(self._table)
         except Exception:
             return ABSTAINS
@@ -66,40 +69,41 @@ class Site:
 class Curation:
     """The curator's place: one run after the other, in the order of their names."""
 
+    def __init__(self) -> None:
+        self._news = News()
+
     @collab.main  # type: ignore[untyped-decorator]
     def curate(self) -> None:
         """Run all terms that came with the job, and leave a report for whoever submitted it."""
-        context = collab.context
-        settings, all_terms, run_folder = _at_this_site(context, _SERVER)
+        context, engine = collab.context, collab.fl_ctx.get_engine()
+        engine.register_app_command(NEWS_TOPIC, lambda *_: asdict(self._news))
+        workspace, job = context.workspace, collab.fl_ctx.get_job_id()
         reports = []
-        for terms in sorted(all_terms.values(), key=lambda one: one.run):
-            reports.append(_curated(terms, settings, context))
-            write_report(run_folder, reports)
+        for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda one: one.run):
+            self._news = News(terms.run)
+            reports.append(_curated(terms, context, self._news))
+            write_report(Path(workspace.get_run_dir(job)), reports)
             if context.is_aborted():
                 return
 
 
-def _at_this_site(context: Any, site: str) -> tuple[SiteSettings, dict[str, Terms], Path]:
-    """The site's own settings, the terms that came with the job, and the job's folder at this site."""
-    workspace, job = context.workspace, collab.fl_ctx.get_job_id()
-    settings = load_settings(Path(workspace.get_site_config_dir()), site)
-    return settings, load_terms(Path(workspace.get_app_config_dir(job))), Path(workspace.get_run_dir(job))
-
-
-def _curated(terms: Terms, settings: SiteSettings, context: Any) -> RunReport:
+def _curated(terms: Terms, context: Any, news: News) -> RunReport:
     """One run, and how it ended, in words that say nothing about rows."""
     began = time.monotonic()
-    transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, settings)
+    transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
     pump: Pump | None = None
     try:
+        settings = load_settings(Path(context.workspace.get_site_config_dir()), _SERVER)
+        transport.seconds_per_call = settings.seconds_per_call
         seat = settings.factory(terms, CURATOR, settings.folder)
         if seat is None or not isinstance(seat.party, Curator) or seat.party.terms.digest != terms.digest:
             raise ProtocolError("the curator's site made no curator for these terms")
-        transport.wait_for_decisions(context.is_aborted)
+        transport.wait_for_decisions(settings.seconds_for_decisions, context.is_aborted)
         pump = Pump(
             seat.party,
             transport,
             workers=max(1, len(terms.owners)),
+            progress=lambda _, done, total: news.answered(done, total),
             cancelled=context.is_aborted,
             most_bytes=settings.most_bytes,
         )
@@ -138,10 +142,12 @@ class _NoConsumer(ProtocolError):
 class _Calls:
     """Calls of NVFlare's Collab interface, each with a time-out."""
 
-    def __init__(self, terms: Terms, proxies: dict[str, Any], settings: SiteSettings) -> None:
+    seconds_per_call = 60.0
+
+    def __init__(self, terms: Terms, proxies: dict[str, Any], news: News) -> None:
         self._terms = terms
         self._proxies = proxies
-        self._settings = settings
+        self._news = news
         self._gone: set[str] = set()
         self.unanswered: dict[str, str] = {}
         self.done = False
@@ -152,22 +158,24 @@ class _Calls:
     def owners(self) -> Collection[str]:
         return [name for name in self._terms.owners if name in self._proxies]
 
-    def wait_for_decisions(self, aborted: Callable[[], bool]) -> None:
+    def wait_for_decisions(self, seconds: float, aborted: Callable[[], bool]) -> None:
         """Until nobody is waiting for a person's decision any more, or the curator's patience ends."""
-        end = time.monotonic() + self._settings.seconds_for_decisions
+        end = time.monotonic() + seconds
         sites = [self._terms.consumer, *self.owners]
         while end > time.monotonic() and not aborted():
             with ThreadPoolExecutor(max_workers=len(sites)) as pool:
-                standings = pool.map(self._standing, sites)
-            if WAITING not in standings:
+                standings = dict(zip(sites, pool.map(self._standing, sites), strict=True))
+            self._news.sites.update(standings)
+            if WAITING not in standings.values():
                 return
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
-    def _standing(self, site: str) -> object:
+    def _standing(self, site: str) -> str:
         try:
-            return self._call(site, "standing", self._terms.digest)
-        except ProtocolError:
-            return ABSTAINS
+            said = self._call(site, "standing", self._terms.digest)
+        except ProtocolError as error:
+            return str(error)
+        return str(said) if said in (READY, WAITING) else ABSTAINS
 
     def start(self) -> Sequence[bytes]:
         try:
@@ -180,6 +188,7 @@ class _Calls:
             return self._replies(self._call(owner, "hear", data))
         except ProtocolError as error:
             self.unanswered.setdefault(owner, str(error))
+            self._news.sites[owner] = str(error)
             raise
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
@@ -206,7 +215,7 @@ class _Calls:
             raise ProtocolError("no answer")
         began = time.monotonic()
         try:
-            return getattr(self._proxies[site](timeout=self._settings.seconds_per_call), method)(argument)
+            return getattr(self._proxies[site](timeout=self.seconds_per_call), method)(argument)
         except CollabCallError:
             self._gone.add(site)
             raise ProtocolError("no answer") from None

@@ -2,15 +2,37 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from likeset.errors import BadDocument
 
-__all__ = ["CANCELLED", "REPORT_FILE", "RunReport", "read_report", "write_report"]
+__all__ = ["CANCELLED", "NEWS_TOPIC", "REPORT_FILE", "News", "RunReport", "read_report", "write_report"]
 
 REPORT_FILE = "likeset_report.json"
 CANCELLED = "cancelled"
+NEWS_TOPIC = "likeset"
+
+
+@dataclass
+class News:
+    """Where a job is that still runs.
+
+    Attributes:
+        run: the run at hand; empty before the first.
+        sites: what was last heard of a site: ``ready``, ``waiting`` for a decision, ``abstains``, ``no answer``.
+        owners_done: owners whom the current step no longer waits for.
+        owners: how many there are.
+    """
+
+    run: str = ""
+    sites: dict[str, str] = field(default_factory=dict)
+    owners_done: int = 0
+    owners: int = 0
+
+    def answered(self, done: int, total: int) -> None:
+        """Called as answers come in."""
+        self.owners_done, self.owners = done, total
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from likeset.engines.flare_job import CLASSES, settle, write_job, write_settings
-from likeset.engines.flare_report import CANCELLED, REPORT_FILE, RunReport, read_report
+from likeset.engines.flare_report import CANCELLED, NEWS_TOPIC, REPORT_FILE, News, RunReport, read_report
 from likeset.errors import InvalidArgument, LikesetError, RunCancelled
 from likeset.protocol.terms import Terms
 
-__all__ = ["CLASSES", "NvflareEngine", "RunReport", "settle", "simulate", "write_job"]
+__all__ = ["CLASSES", "News", "NvflareEngine", "RunReport", "settle", "simulate", "write_job"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -89,6 +89,20 @@ class NvflareEngine:
         """NVFlare's word for where a job is."""
         with self._session() as session:
             return str(session.get_job_status(job))
+
+    def news(self, job: str) -> News | None:
+        """Where a running job is, site by site; None if it does not run (any more)."""
+        from nvflare.fuel.flare_api.api_spec import AuthorizationError
+
+        with self._session() as session:
+            try:
+                return News(**session.do_app_command(job, NEWS_TOPIC, {}))
+            except AuthorizationError as error:
+                raise InvalidArgument(
+                    "user", self.user, "may not follow this job; only who submitted it may"
+                ) from error
+            except Exception:  # NVFlare raises whatever it likes for a job that is not there, or not yet
+                return None
 
     def cancel(self, job: str) -> None:
         """Stop a job; what was drawn is kept, and submitting the same terms again resumes the run."""

@@ -19,10 +19,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
+from likeset.engines.heard import Heard
 from likeset.engines.pump import check_not_expired, utc_now
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import MOST_BYTES, Summary, decode, encode
+from likeset.protocol.owner import Owner
 from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
 
@@ -188,7 +190,12 @@ class Table:
         def answer() -> list[bytes]:
             message = decode(data, most_bytes=self._most_bytes())
             seat = self._taken(message.terms)
+            heard = Heard(self.settings.folder) if isinstance(seat.party, Owner) else None
+            if heard:
+                heard.check(message)
             replies = [encode(reply) for reply in seat.party.receive(message)]
+            if heard:
+                heard.keep(message)
             if seat.keep is not None and isinstance(message.body, Summary):
                 seat.keep(data)
             return replies
