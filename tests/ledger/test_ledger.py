@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +99,26 @@ class TestCharging:
         head = ledger.head()
         ledger.set_limit(TARGET, limit())
         assert ledger.head() == head
+
+    def test_many_limits_are_set_in_one_write_and_each_is_an_entry_of_the_chain(self, ledger: Ledger) -> None:
+        views = [View.owners(f"clinic-{place}") for place in range(5)]
+        before = ledger.head().number
+        ledger.set_limits({view: limit() for view in views} | {TARGET: limit()})
+        assert ledger.head().number == before + 5  # the target's limit is what it was
+        assert [entry.kind for entry in ledger.entries()[-5:]] == ["limit"] * 5
+        assert {account.view for account in ledger.accounts()} >= set(views)
+        assert ledger.verify().ok
+
+    def test_limits_are_set_all_or_none(self, ledger: Ledger) -> None:
+        class Impossible:
+            """No limit at all."""
+
+        head, clinic = ledger.head(), View.owners("clinic-a")
+        limits: Any = {clinic: limit(), View.owners("clinic-b"): Impossible()}
+        with pytest.raises(AttributeError):
+            ledger.set_limits(limits)
+        assert ledger.head() == head
+        assert clinic not in {account.view for account in ledger.accounts()}
 
 
 class TestViews:

@@ -1,5 +1,6 @@
 """The closed set of messages: what is written can be read, and nothing else can."""
 
+import hashlib
 import json
 import struct
 import sys
@@ -99,15 +100,24 @@ def _message(body: Body, **envelope: Any) -> Message:
     return Message(**{**plain, **envelope}, body=body)
 
 
+def _signed(content: bytes) -> bytes:
+    """What somebody sends who knows how messages end: with a digest of all that comes before."""
+    return content + hashlib.sha256(content).digest()
+
+
+def _content(data: bytes) -> bytes:
+    return data[:-32]
+
+
 def _forged(body: Body, change: dict[str, Any] | None = None, tail: bytes | None = None, **scalars: Any) -> bytes:
     """The bytes of a message with another head or tail."""
-    data = encode(_message(body))
+    data = _content(encode(_message(body)))
     length = struct.unpack_from("<I", data, 5)[0]
     head = json.loads(data[9 : 9 + length])
     head["scalars"].update(scalars)
     head.update(change or {})
     text = json.dumps(head).encode()
-    return data[:5] + struct.pack("<I", len(text)) + text + (data[9 + length :] if tail is None else tail)
+    return _signed(data[:5] + struct.pack("<I", len(text)) + text + (data[9 + length :] if tail is None else tail))
 
 
 @pytest.mark.parametrize("kind", sorted(_bodies))
@@ -158,26 +168,49 @@ def test_a_bid_is_as_long_as_any_other(gain: float, handle: int) -> None:
 @given(message=messages)
 def test_every_truncation_and_every_extension_is_refused(message: Message) -> None:
     data = encode(message)
+    content = _content(data)
     for cut in range(len(data)):
         with pytest.raises(BadMessage):
             decode(data[:cut])
+    for cut in range(len(content)):
+        with pytest.raises(BadMessage):
+            decode(_signed(content[:cut]))
     for more in (b"\0", b"x", data):
         with pytest.raises(BadMessage):
             decode(data + more)
+        with pytest.raises(BadMessage):
+            decode(_signed(content + more))
+
+
+@SETTINGS
+@given(message=messages, data=st.data())
+def test_a_message_that_was_damaged_on_its_way_is_refused(message: Message, data: st.DataObject) -> None:
+    sent = bytearray(encode(message))
+    sent[data.draw(st.integers(0, len(sent) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(BadMessage):
+        decode(bytes(sent))
+
+
+def test_damage_is_called_by_its_name_and_a_message_of_the_version_before_too() -> None:
+    data = encode(_message(Misfit(misfit=0.5)))
+    with pytest.raises(BadMessage, match="digest does not match"):
+        decode(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(BadMessage, match="not a message of version 2"):
+        decode(_signed(b"LKST\x01" + data[5:-32]))
 
 
 @settings(SETTINGS, max_examples=150)
 @given(message=messages, data=st.data())
 def test_changed_bytes_are_refused_or_are_another_legal_message(message: Message, data: st.DataObject) -> None:
     """Whatever can be read can be written again and read to the same: no half-understood message gets through."""
-    sent = bytearray(encode(message))
+    sent = bytearray(_content(encode(message)))
     modules = set(sys.modules)
     for _ in range(20):
         changed = bytearray(sent)
         for _ in range(data.draw(st.integers(1, 3))):
             changed[data.draw(st.integers(0, len(sent) - 1))] = data.draw(st.integers(0, 255))
         try:
-            read = decode(bytes(changed))
+            read = decode(_signed(bytes(changed)))
         except BadMessage:
             continue
         assert _equal(decode(encode(read)).body, read.body)
@@ -186,10 +219,12 @@ def test_changed_bytes_are_refused_or_are_another_legal_message(message: Message
 
 
 @settings(SETTINGS, max_examples=200)
-@given(data=st.binary(max_size=200), prefix=st.sampled_from([b"", b"LKST\x01", b"LKST\x01\x05\0\0\0"]))
+@given(data=st.binary(max_size=200), prefix=st.sampled_from([b"", b"LKST\x02", b"LKST\x02\x05\0\0\0"]))
 def test_noise_is_refused(data: bytes, prefix: bytes) -> None:
     with pytest.raises(BadMessage):
         decode(prefix + data)
+    with pytest.raises(BadMessage):
+        decode(_signed(prefix + data))
 
 
 _json = st.recursive(
@@ -269,18 +304,18 @@ def test_an_array_of_another_width_than_the_message_has_is_refused_and_not_conve
 @pytest.mark.parametrize("code", [0x110000, 0xFFFFFFFF, 0xD800])
 def test_labels_that_are_no_text_are_refused(code: int) -> None:
     """Such labels would end in an error wherever somebody first looks at them."""
-    data = encode(_message(OFFER))
+    data = _content(encode(_message(OFFER)))
     place = data.index("x".encode("utf-32-le"), 9 + struct.unpack_from("<I", data, 5)[0])
-    with pytest.raises(BadMessage):
-        decode(data[:place] + struct.pack("<I", code) + data[place + 4 :])
+    with pytest.raises(BadMessage, match="not text"):
+        decode(_signed(data[:place] + struct.pack("<I", code) + data[place + 4 :]))
 
 
 def test_a_truth_value_is_yes_or_no() -> None:
-    data = encode(_message(Offer(rows=OFFER.rows, labels=np.array([True, False]), handles=OFFER.handles)))
+    data = _content(encode(_message(Offer(rows=OFFER.rows, labels=np.array([True, False]), handles=OFFER.handles))))
     place = len(data) - 18
     assert data[place : place + 2] == b"\1\0"
     with pytest.raises(BadMessage):
-        decode(data[:place] + b"\2\0" + data[place + 2 :])
+        decode(_signed(data[:place] + b"\2\0" + data[place + 2 :]))
     for value in (2, True, "1", None):
         with pytest.raises(BadMessage):
             decode(_forged(Asked(asked=True), asked=value))
@@ -304,19 +339,19 @@ def test_oversized_messages_are_refused() -> None:
     with pytest.raises(BadMessage):
         decode(data, most_bytes=len(data) - 1)
     with pytest.raises(BadMessage):
-        decode(data[:5] + struct.pack("<I", 1 << 21) + b" " * (1 << 21))
+        decode(_signed(data[:5] + struct.pack("<I", 1 << 21) + b" " * (1 << 21)))
 
 
 @pytest.mark.parametrize("text", [b"[" * 100_000, b"1" * 100_000, b'{"a":NaN}', b"\xff\xfe", b"null", b""])
 def test_heads_made_to_hurt_are_refused(text: bytes) -> None:
     with pytest.raises(BadMessage):
-        decode(b"LKST\x01" + struct.pack("<I", len(text)) + text)
+        decode(_signed(b"LKST\x02" + struct.pack("<I", len(text)) + text))
 
 
 def test_a_refusal_says_nothing_of_the_content_and_names_the_reason() -> None:
     data = encode(_message(Offer(rows=OFFER.rows, labels=np.array(["CANARY", "CANARY"]), handles=OFFER.handles)))
     with pytest.raises(BadMessage) as caught:
-        decode(data + b"CANARY")
+        decode(_signed(_content(data) + b"CANARY"))
     assert "CANARY" not in str(caught.value)
     assert "belong to nothing" in str(caught.value)
 

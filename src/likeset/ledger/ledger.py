@@ -7,7 +7,7 @@ draw. Why this suffices, and what it assumes of the disk, is in docs/proofs/ledg
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -75,10 +75,19 @@ class Ledger:
             ChargeRefused: an earlier charge was priced for a single owner and cannot be counted on this
                 account.
         """
+        self.set_limits({view: limit})
+
+    def set_limits(self, limits: Mapping[View, Limit]) -> None:
+        """Open several accounts or change their limits, all or none: one durable write for many owners.
+
+        Raises:
+            ChargeRefused: as ``set_limit``; then no limit is changed.
+        """
         with self._log.writing() as (books, append):
-            if books.limit(view) != limit:
-                books.tally(view, limit)  # raises if earlier charges cannot be counted on it
-                append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
+            for view, limit in limits.items():
+                if books.limit(view) != limit:
+                    books.tally(view, limit)  # raises if earlier charges cannot be counted on it
+                    append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
 
     def quote(
         self, view: View, event: Event, *, rows: int = 0, also: Iterable[tuple[View, Event]] = ()

@@ -21,9 +21,7 @@ def limit_of(
 def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:
     """Accounts that a run needs and the ledger does not have yet; those it has keep their limits."""
     known = {account.view for account in ledger.accounts()}
-    for view, limit in limits.items():
-        if view not in known:
-            ledger.set_limit(view, limit)
+    ledger.set_limits({view: limit for view, limit in limits.items() if view not in known})
 
 
 def owner_limits(terms: Terms, *, simulated: bool) -> dict[View, Limit]:

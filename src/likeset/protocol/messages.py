@@ -2,9 +2,12 @@
 
 A message is an envelope (run, digest of the terms, sender, receiver, round) around one body. The encoding is
 versioned and bounded: a JSON head of declared length, then the arrays as they lie in memory. Nothing is imported by
-name and nothing is executed; bytes that do not decode to exactly one message of the set are refused.
+name and nothing is executed; bytes that do not decode to exactly one message of the set are refused. The bytes end
+in a digest of all others: what was damaged on its way is refused before anybody looks inside. It is no signature;
+who sent a message is for the engine to prove.
 """
 
+import hashlib
 import json
 import re
 import struct
@@ -38,7 +41,8 @@ MOST_BYTES = 1 << 30
 """No message is larger, whatever the terms say."""
 
 _MAGIC = b"LKST"
-_VERSION = 1
+_VERSION = 2  # version 1 had no digest
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
 _MOST_ROUND = 1 << 32
@@ -231,7 +235,10 @@ def encode(message: Message) -> bytes:
     }
     text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     parts = [_PREFIX.pack(_MAGIC, _VERSION, len(text)), text, *(array.tobytes() for _, array in arrays)]
-    data = b"".join(parts)
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    data = b"".join([*parts, digest.digest()])
     if len(data) > MOST_BYTES or len(text) > _MOST_HEAD:
         raise BadMessage(f"a {message.body.kind} message of {len(data)} bytes is too large")
     return data
@@ -245,17 +252,20 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
     """
     if len(data) > min(most_bytes, MOST_BYTES):
         raise BadMessage(f"{len(data)} bytes are more than the {most_bytes} that may come")
-    if len(data) < _PREFIX.size:
+    if len(data) < _PREFIX.size + _DIGEST_BYTES:
         raise BadMessage("shorter than any message")
     magic, version, length = _PREFIX.unpack_from(data)
     if magic != _MAGIC or version != _VERSION:
         raise BadMessage(f"not a message of version {_VERSION}")
-    if length > _MOST_HEAD or _PREFIX.size + length > len(data):
+    end = len(data) - _DIGEST_BYTES
+    if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
+        raise BadMessage("its digest does not match: it was cut short or damaged on its way")
+    if length > _MOST_HEAD or _PREFIX.size + length > end:
         raise BadMessage("its head is truncated or too long")
     try:
         text = data[_PREFIX.size : _PREFIX.size + length].decode("ascii")  # from bytes, JSON would guess other codes
         head = json.loads(text, parse_constant=_refuse_constant)
-        return _built(head, data, _PREFIX.size + length)
+        return _built(head, data, _PREFIX.size + length, end)
     except BadMessage:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
@@ -263,7 +273,7 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
         raise BadMessage(f"its head does not describe a message ({type(error).__name__})") from None
 
 
-def _built(head: Any, data: bytes, start: int) -> Message:
+def _built(head: Any, data: bytes, start: int, end: int) -> Message:
     wanted = {"kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays"}
     if not isinstance(head, dict) or set(head) != wanted or head["kind"] not in _BODIES:
         raise BadMessage("its head has other fields than a message")
@@ -277,12 +287,12 @@ def _built(head: Any, data: bytes, start: int) -> Message:
     if not isinstance(head["arrays"], list) or not isinstance(head["scalars"], dict):
         raise BadMessage("its head has other fields than a message")
     for name, dtype, shape in head["arrays"]:
-        array, start = _array(data, start, dtype, shape)
+        array, start = _array(data, start, end, dtype, shape)
         values[name] = _checked_array(name, array, declared[name].type)
         if values[name].dtype != array.dtype:
             raise BadMessage(f"{name} is of another type than encode writes")
         _check_content(name, array)
-    if start != len(data):
+    if start != end:
         raise BadMessage("it has bytes that belong to nothing")
     for name, value in head["scalars"].items():
         values[name] = _scalar(declared[name], value)
@@ -298,7 +308,7 @@ def _built(head: Any, data: bytes, start: int) -> Message:
     )
 
 
-def _array(data: bytes, start: int, dtype: Any, shape: Any) -> tuple[NDArray[Any], int]:
+def _array(data: bytes, start: int, end: int, dtype: Any, shape: Any) -> tuple[NDArray[Any], int]:
     if not isinstance(dtype, str) or _DTYPE.fullmatch(dtype) is None:
         raise BadMessage("an array is of a type that is not allowed")
     if not isinstance(shape, list) or not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
@@ -307,10 +317,10 @@ def _array(data: bytes, start: int, dtype: Any, shape: Any) -> tuple[NDArray[Any
     count = 1
     for side in shape:
         count *= side
-    end = start + count * item.itemsize
-    if end > len(data):
+    after = start + count * item.itemsize
+    if after > end:
         raise BadMessage("an array is truncated")
-    return np.frombuffer(data, dtype=item, count=count, offset=start).reshape(shape), end
+    return np.frombuffer(data, dtype=item, count=count, offset=start).reshape(shape), after
 
 
 def _checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
