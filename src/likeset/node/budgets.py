@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from likeset.ledger import Account, Ledger, Request
@@ -69,6 +70,7 @@ def set_limits(ledger: Ledger, policy: Policy) -> None:
     ledger.set_limit(View.curator(policy.name), policy.limit_of_rows())
 
 
+@lru_cache(maxsize=64)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
     planned = {one.view: one for one in planned_views(terms)}

@@ -1,0 +1,184 @@
+"""The curator's own side: a directory with its ledger, the schemas that it knows, its transcripts and its signing key.
+
+What the settings of the curator's NVFlare site name: ``"factory": "likeset.node.curating:curator"``, with the
+directory. Every message is in the transcript before it is answered or leaves; when a run ends, each owner's receipt
+lies in ``receipts``.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from likeset.engines.seats import Seat
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.ledger import Ledger
+from likeset.node import receipts
+from likeset.node.transcripts import CuratorTranscripts
+from likeset.privacy.noise import SecretNoise
+from likeset.protocol.budgets import open_accounts, owner_limits
+from likeset.protocol.curator import Curator
+from likeset.protocol.interactive import InteractiveCurator
+from likeset.protocol.messages import Message
+from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import SealedCurator
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import Terms
+from likeset.tables.declared import DeclaredRecords
+from likeset.tables.schema import Schema
+
+__all__ = ["CuratorHome", "curator", "make_curator_home"]
+
+_PRIVATE_FOLDER = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class CuratorHome:
+    """The directory of a curator.
+
+    Args:
+        folder: where it is.
+    """
+
+    folder: Path
+
+    @property
+    def key(self) -> Path:
+        """The file of the signing key."""
+        return self.folder / "key"
+
+    @property
+    def public_key(self) -> Path:
+        """The file of the public key, for owners."""
+        return self.folder / "curator.pub"
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file."""
+        return self.folder / "ledger.sqlite"
+
+    @property
+    def schemas(self) -> Path:
+        """The folder of the schemas, each under its digest."""
+        return self.folder / "schemas"
+
+    @property
+    def transcripts(self) -> CuratorTranscripts:
+        """What passed between the curator and owners."""
+        return CuratorTranscripts(self.folder / "transcripts.sqlite")
+
+    def check(self) -> None:
+        """Raise unless this is the directory of a curator."""
+        if not self.key.is_file() or not self.schemas.is_dir():
+            raise InvalidArgument("DIR", self.folder, "is not the directory of a curator; make one with `site curator`")
+
+    def add_schema(self, path: Path) -> Schema:
+        """Know a schema; runs of which it is not known end before anything is asked."""
+        schema = Schema.load(path)
+        (self.schemas / f"{schema.digest}.yaml").write_bytes(path.read_bytes())
+        return schema
+
+    def schema(self, digest: str) -> Schema:
+        """The schema of this digest."""
+        path = self.schemas / f"{digest}.yaml"
+        if not path.exists():
+            raise InvalidArgument("schema", digest[:12], f"is not known here; put it into {self.schemas}")
+        schema = Schema.load(path)
+        if schema.digest != digest:
+            raise BadDocument(str(path), "is not the schema that it is called after")
+        return schema
+
+    def write_receipts(self, run: str) -> list[Path]:
+        """Sign what is known of a run, for each owner; returns the files."""
+        place = self.folder / "receipts" / run
+        place.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        written = []
+        for found in self.transcripts.of_run(run):
+            path = place / f"{found.owner}.json"
+            receipts.write_receipt(path, receipts.sign(found, self.key))
+            written.append(path)
+        return written
+
+
+def make_curator_home(folder: Path) -> CuratorHome:
+    """A new directory of a curator: a key, an empty ledger, no schemas.
+
+    Raises:
+        InvalidArgument: it holds something already, or cannot be made.
+    """
+    home = CuratorHome(folder)
+    try:
+        folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise InvalidArgument("DIR", folder, f"cannot be used as a directory: {error.strerror}") from error
+    if occupied:
+        raise InvalidArgument("DIR", folder, "holds something already; nothing is overwritten: name a new one")
+    folder.chmod(_PRIVATE_FOLDER)
+    home.schemas.mkdir(mode=_PRIVATE_FOLDER)
+    with Ledger(home.ledger) as ledger:
+        ledger.messages()  # makes their file
+    receipts.make_key(home.key)
+    home.public_key.write_text(receipts.public_key(home.key) + "\n", encoding="ascii")
+    return home
+
+
+class _Recorded(Curator):
+    """A curator who writes everything down."""
+
+    home: CuratorHome
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """As any curator; the message is kept first, used or not, and the replies before they leave."""
+        if message.sender in self.terms.owners and message.terms == self.terms.digest:
+            self.home.transcripts.keep(message.sender, [message])
+        return self._kept(super().receive(message))
+
+    def give_up(self, owner: str) -> tuple[Message, ...]:
+        """As any curator."""
+        return self._kept(super().give_up(owner))
+
+    def _kept(self, replies: tuple[Message, ...]) -> tuple[Message, ...]:
+        for reply in replies:
+            if reply.receiver in self.terms.owners:
+                self.home.transcripts.keep(reply.receiver, [reply])
+        if self.finished:
+            self.home.write_receipts(self.terms.run)
+        return replies
+
+
+class _RecordedSealed(_Recorded, SealedCurator):
+    pass
+
+
+class _RecordedInteractive(_Recorded, InteractiveCurator):
+    pass
+
+
+def curator(terms: Terms, name: str, folder: Path) -> Seat:
+    """The curator's party in a run.
+
+    Args:
+        terms: of the run.
+        name: the curator's name in all runs.
+        folder: the curator's directory.
+
+    Raises:
+        LikesetError: it does not curate this run.
+    """
+    if name != CURATOR:
+        raise IllegalMessage("this is the curator's directory")
+    home = CuratorHome(folder)
+    home.check()
+    if terms.seed_rows:
+        raise IllegalMessage("public seed rows do not come with the terms; this curator has none")
+    ledger = Ledger(home.ledger)
+    open_accounts(ledger, owner_limits(terms, simulated=False))
+    kind = _RecordedSealed if terms.protocol == "sealed" else _RecordedInteractive
+    made = kind(
+        terms,
+        selection=Selection(),
+        ledger=ledger,
+        noise=SecretNoise(),
+        declared=DeclaredRecords(home.schema(terms.schema_digest)),
+    )
+    made.home = home
+    return Seat(made)

@@ -1,0 +1,229 @@
+"""What passed between the curator and one owner, as each side kept it, and whether the two copies agree.
+
+A transcript names messages by their SHA-256 and says how many rows were in them; it holds no row. It is for the two
+sides alone: whoever could guess a message could find it in there.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from likeset.errors import BadDocument, LedgerUnavailable
+from likeset.node import transcript
+from likeset.node.owner_node import OwnerNode
+from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
+
+__all__ = ["CuratorTranscripts", "Line", "Transcript", "compare", "line_of", "of_node", "read_lines"]
+
+FromOwner, ToOwner = "from owner", "to owner"
+Way = Literal["from owner", "to owner"]
+
+_TABLE = """CREATE TABLE IF NOT EXISTS lines (
+    terms TEXT, run TEXT NOT NULL, owner TEXT, way TEXT, round INTEGER, kind TEXT,
+    digest TEXT NOT NULL, bytes INTEGER NOT NULL, rows INTEGER NOT NULL,
+    PRIMARY KEY (terms, owner, way, round, kind)
+) WITHOUT ROWID"""
+_FIELDS = {"way": str, "round": int, "kind": str, "digest": str, "bytes": int, "rows": int}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Line:
+    """One message.
+
+    Attributes:
+        round: of the run.
+        way: from the owner to the curator, or to the owner.
+        kind: of the message.
+        digest: SHA-256 of its bytes.
+        bytes: how many there are.
+        rows: how many rows of the owner are in it.
+    """
+
+    round: int
+    way: Way
+    kind: str
+    digest: str
+    bytes: int
+    rows: int
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """Of the message in the run; no other may stand there."""
+        return self.way, self.round, self.kind
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.kind} {self.way}, round {self.round}"
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """All messages between the curator and one owner in one run, as one side kept them.
+
+    Attributes:
+        run: its name.
+        terms: digest of the terms that hold.
+        owner: whose messages.
+        lines: in the order of rounds.
+    """
+
+    run: str
+    terms: str
+    owner: str
+    lines: tuple[Line, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the owner in all of them."""
+        return sum(line.rows for line in self.lines)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"run": self.run, "terms": self.terms, "owner": self.owner, "lines": [asdict(one) for one in self.lines]}
+
+
+def line_of(data: bytes, *, owner: str) -> Line:
+    """The line of a message."""
+    message = decode(data)
+    way: Way = "from owner" if message.sender == owner else "to owner"
+    rows = len(message.body.rows) if isinstance(message.body, Offer | Delivery) else 0
+    return Line(message.round, way, message.body.kind, hashlib.sha256(data).hexdigest(), len(data), rows)
+
+
+def of_node(node: OwnerNode, run: str) -> Transcript:
+    """The owner's copy, from its outbox; what was purged is missing."""
+    record = node.record_of(run)
+    lines, digest = list[Line](), record.latest.digest
+    for past in transcript.exchanges(node.ledger, run):
+        digest = decode(past.heard).terms
+        lines += [line_of(data, owner=node.name) for data in (past.heard, *past.replies)]
+    return Transcript(run, digest, node.name, tuple(sorted(lines)))
+
+
+def compare(owner: Transcript, curator: Transcript) -> tuple[list[str], list[str]]:
+    """Where two copies contradict each other, and what only one of them knows.
+
+    A message that was lost on its way is in its sender's copy alone: that is worth knowing, and no contradiction. One
+    that was received and never sent is.
+
+    Returns:
+        Contradictions, and notes.
+    """
+    problems = [
+        f"{what}: the owner's copy says {mine}, the curator's {theirs}"
+        for what, mine, theirs in (
+            ("run", owner.run, curator.run),
+            ("terms", owner.terms, curator.terms),
+            ("owner", owner.owner, curator.owner),
+        )
+        if mine != theirs
+    ]
+    if problems:
+        return problems, []
+    mine, theirs = ({line.place: line for line in one.lines} for one in (owner, curator))
+    notes = []
+    for place in sorted(mine.keys() | theirs.keys(), key=lambda one: (one[1], one)):
+        own, other = mine.get(place), theirs.get(place)
+        if own is not None and other is not None:
+            if own != other:
+                problems.append(f"{own}: the two copies are not of the same message")
+        elif own is not None:
+            if own.way == "from owner":
+                notes.append(f"{own}: left the owner ({own.rows} rows); the curator did not acknowledge it")
+            else:
+                problems.append(f"{own}: the owner heard it; the curator did not say it")
+        elif other is not None:
+            if other.way == "from owner":
+                problems.append(f"{other}: the curator acknowledges it ({other.rows} rows); the owner did not send it")
+            else:
+                notes.append(f"{other}: the curator said it; the owner did not answer it")
+    return problems, notes
+
+
+def read_lines(name: str, found: Any) -> tuple[Line, ...]:
+    """Lines of a transcript in a document.
+
+    Raises:
+        BadDocument: they are none.
+    """
+    if not isinstance(found, list):
+        raise BadDocument(name, "must be a list", field="lines")
+    lines = []
+    for number, one in enumerate(found):
+        if not isinstance(one, dict) or {key: type(value) for key, value in one.items()} != _FIELDS:
+            raise BadDocument(name, f"entry {number} is no line of a transcript", field="lines")
+        if one["way"] not in (FromOwner, ToOwner):
+            raise BadDocument(name, f"entry {number} goes neither to the owner nor from it", field="lines")
+        lines.append(Line(**one))
+    if len({line.place for line in lines}) < len(lines):
+        raise BadDocument(name, "two messages stand in one place", field="lines")
+    return tuple(sorted(lines))
+
+
+class CuratorTranscripts:
+    """The curator's copies, on disk before a message is answered or leaves.
+
+    Args:
+        path: an SQLite file; made if it is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def keep(self, owner: str, messages: Iterable[Message]) -> None:
+        """Write messages down; one that is there already is left as it is."""
+        values = []
+        for message in messages:
+            line = line_of(encode(message), owner=owner)
+            place = (message.terms, message.run, owner, line.way, line.round, line.kind)
+            values.append((*place, line.digest, line.bytes, line.rows))
+        if values:
+            self._do("INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    def of_run(self, run: str) -> list[Transcript]:
+        """The copies of a run, owner by owner; of several versions of its terms one after the other."""
+        rows = self._do("SELECT terms, owner, round, way, kind, digest, bytes, rows FROM lines WHERE run = ?", [(run,)])
+        found: dict[tuple[str, str], list[Line]] = {}
+        for terms, owner, *line in rows:
+            found.setdefault((terms, owner), []).append(Line(*line))
+        return [Transcript(run, terms, owner, tuple(sorted(lines))) for (terms, owner), lines in sorted(found.items())]
+
+    def _do(self, statement: str, values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        try:
+            if not self._path.exists():
+                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
+            with closing(sqlite3.connect(self._path)) as connection, connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(_TABLE)
+                found = list[tuple[Any, ...]]()
+                for one in values:
+                    found += connection.execute(statement, one).fetchall()
+                return found
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerUnavailable(f"{self._path} cannot be read or written; nothing is sent") from error
+
+
+def read_transcript(path: Path) -> Transcript:
+    """A copy that ``likeset transcript show --json`` wrote."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadDocument(str(path), "cannot be read as a transcript") from error
+    return transcript_in(str(path), found)
+
+
+def transcript_in(name: str, found: Any) -> Transcript:
+    """The transcript in a document.
+
+    Raises:
+        BadDocument: there is none.
+    """
+    if not isinstance(found, dict) or not all(isinstance(found.get(one), str) for one in ("run", "terms", "owner")):
+        raise BadDocument(name, "is no transcript: it names no run, terms or owner")
+    return Transcript(found["run"], found["terms"], found["owner"], read_lines(name, found.get("lines")))

@@ -1,0 +1,41 @@
+"""A node is killed right after every durable write between approval and the last answer, and comes back."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(("kind", "step", "rows"), [("sealed", 1, 12), ("threshold", 4, 4), ("interactive", 6, 2)])
+def test_a_killed_node_sends_the_same_bytes_and_never_undercounts(
+    tmp_path: Path, kind: str, step: int, rows: int
+) -> None:
+    """Rows: 6 * 4 / 2 owners; 2 * 4 / 2 asked; one in each of two rounds. A charge may be repeated, never missing."""
+    result = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, str(HERE / "node_crash_driver.py"), str(tmp_path), kind, str(step)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    found = json.loads(result.stdout)
+    assert len(found) > 5, "a life has many writes"
+    for one in found:
+        assert one["ended"] == 0, one
+        assert one["different_answers"] == 1, one
+        assert (one["rows_left"], one["rows_twice"]) == (rows, 0), one
+        assert rows <= one["rows_charged"] <= 2 * rows, one
+        assert one["problems"] == [], one
+        assert one["unsent"] == 0, one
+        if kind == "threshold":
+            assert one["epsilon_charged"] >= found[-1]["epsilon_charged"], one
+    assert found[-1]["rows_charged"] == rows, "a life without a crash pays once"
+    assert any(one["rows_charged"] == rows for one in found[:-1])
