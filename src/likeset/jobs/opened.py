@@ -113,17 +113,19 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
         for one in owners.values():
             for _ in one.blocks():
                 pass  # a row that cannot be used shows now; later its owner would have to abstain, and all else is paid
-        extra = {
-            kind: None if place is None else _mapped(place, schema)[0]
-            for kind, place in (("public", job.public_rows), ("seed", job.seed_rows))
-        }
+        content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
+        extra: dict[str, Rows | None] = {"public": None, "seed": None}
+        for kind, given in (("public", job.public_rows), ("seed", job.seed_rows)):
+            if given is not None:
+                extra[kind], _, digest, _ = _mapped(given, schema)
+                content.append(f"{kind}: {digest}")
         yield OpenedJob(
             job=job,
             schema=schema,
             target=target,
             owners=owners,
             names=shown,
-            stalls=_stalls(job, schema, target, owners, extra["public"], sorted(fingerprints)),
+            stalls=_stalls(job, schema, target, owners, extra["public"], content),
             seed_rows=extra["seed"],
             warnings=job_warnings(job, schema),
         )
@@ -151,15 +153,15 @@ def _stalls(
     target: Target,
     owners: Mapping[str, Scan],
     public_rows: Rows | None,
-    fingerprints: list[str],
+    content: list[str],
 ) -> Stalls:
-    content = hashlib.sha256("\n".join([schema.digest, *fingerprints]).encode())
+    digest = hashlib.sha256("\n".join([schema.digest, *content]).encode())
     return Stalls(
         target=target.rows,
         owners=owners,
         public_rows=public_rows,
         largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
-        content=content.digest(),
+        content=digest.digest(),
         column_names=schema.record_columns,
         schema_digest=schema.digest,
         declared=DeclaredRecords(schema),
@@ -198,10 +200,12 @@ def _check_sizes(job: Job, target: Target, total: int) -> None:
         raise InvalidArgument(
             "size", job.size, f"is more than the {total:,} rows that all owners have together; ask for fewer"
         )
-    if len(target.rows) > total:
+    # Whether a run starts is seen by all: it must not depend on a size that is protected.
+    rows = len(target.rows) if job.declared_size is None else job.declared_size
+    if rows > total:
         raise BadTable(
             target.name,
-            f"the target has {len(target.rows):,} rows, more than the {total:,} of all owners together; if it was not "
+            f"the target has {rows:,} rows, more than the {total:,} of all owners together; if it was not "
             "mixed up with an owner, give a sample of it",
         )
 
@@ -223,12 +227,12 @@ def _check_ids(source: Source, schema: Schema, whose: str) -> None:
     """What is promised to a person with several rows holds only if nobody has more of them than declared."""
     if schema.id_column is None:
         return
-    most = most_rows_per_id(source, schema.id_column)
+    most = most_rows_per_id(source, schema.id_column, missing=schema.declaration.missing_words)
     if most > schema.rows_per_unit:
         raise BadTable(
             source.name,
-            f"{whose} has an id with {most} rows where the schema declares at most {schema.rows_per_unit}; "
-            "raise rows_per_id, or keep fewer rows of each id",
+            f"{whose} has {most} rows of one id, or without one, where the schema declares at most "
+            f"{schema.rows_per_unit}; raise rows_per_id, or keep fewer rows of each id",
             column=schema.id_column,
         )
 

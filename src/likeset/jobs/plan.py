@@ -10,7 +10,7 @@ import numpy as np
 from likeset.errors import InvalidArgument
 from likeset.jobs.job import Job
 from likeset.jobs.opened import Target, job_warnings, open_target, stalls_without_owners
-from likeset.jobs.result import guarantee_document
+from likeset.jobs.result import guarantee_document, is_private
 from likeset.market.run import Market, Outline
 from likeset.protocol.drafting import ReleaseOutlook, release_outlook
 from likeset.protocol.messages import Asked, Message, Offer, TargetRelease, encode
@@ -76,7 +76,7 @@ class Plan:
         terms = self.outline.terms
         simulated = self.job.noise == "simulated"
         return {
-            "private": not simulated,
+            "private": is_private(self.outline.guarantees, simulated=simulated),
             "protocol": terms.protocol,
             "size": terms.size,
             "target": {"name": self.target.name, "rows": len(self.target.rows)},

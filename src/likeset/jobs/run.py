@@ -31,6 +31,7 @@ from likeset.errors import (
     LikesetError,
     UnfinishedRequest,
 )
+from likeset.jobs.budget import budget_document
 from likeset.jobs.job import Job
 from likeset.jobs.opened import OpenedJob, OpenScan, open_job
 from likeset.jobs.pictures import pictures_document
@@ -108,6 +109,7 @@ def run_job(
             rows, records = selected_rows(opened, outcome)
             took = {"reading": reading, "running": outcome.seconds, "total": time.perf_counter() - start}
             result = result_document(opened, outcome, rows, seconds=took)
+            result["budget"] = budget_document(job, ledger)
             target = (opened.target.rows, opened.target.table)
             pictures = pictures_document(opened.schema, target=target, summary=(rows, records), offered=outcome.offered)
             if amend is not None:
@@ -152,7 +154,10 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
         raise InvalidArgument("resume", out, f"nothing had begun in {partial} yet: remove it, and leave --resume out")
     if not resume and partial.exists():
         raise InvalidArgument(
-            "out", out, f"{partial} holds a run that was interrupted: go on with --resume, or remove it"
+            "out",
+            out,
+            f"{partial} holds a run that was interrupted: go on with --resume, or remove it and with it the record of "
+            "what it spent",
         )
     parent = out.parent
     if not parent.is_dir():
@@ -178,11 +183,13 @@ def _working_in(partial: Path, job: Job, *, out: Path, resume: bool) -> Iterator
             opened = True
             yield ledger
         partial.rename(out)
+        _forget_messages(job, out)
     except BaseException as error:
         told = _told(error, job, partial, resume=resume)
         if opened and _charges(ledger_path, str(job.run)) > spent:
             told.add_note(
-                f"what was spent stays spent; this run cannot go on: remove {partial} and start a new one"
+                f"what was spent stays spent; this run cannot go on: remove {partial} and start a new one; what that "
+                "spends comes on top"
                 if isinstance(told, DifferentRequest | UnfinishedRequest)
                 else f"what was spent stays spent, and is kept in {partial}: go on with --resume"
             )
@@ -191,6 +198,16 @@ def _working_in(partial: Path, job: Job, *, out: Path, resume: bool) -> Iterator
         if told is error:
             raise
         raise told from error
+
+
+def _forget_messages(job: Job, out: Path) -> None:
+    """What was sent is needed to go on, and then no longer: most offered rows were not bought.
+
+    A ledger of the user's own keeps them until it is purged.
+    """
+    if job.ledger is None:
+        with Ledger(out / LEDGER) as ledger:
+            ledger.purge(run=str(job.run))
 
 
 def _told(error: BaseException, job: Job, partial: Path, *, resume: bool) -> BaseException:
@@ -260,7 +277,7 @@ def _charges(ledger_path: Path, run: str) -> float:
     if not ledger_path.exists():
         return 0
     try:
-        with Ledger(ledger_path, read_only=True) as ledger:
+        with Ledger(ledger_path) as ledger:
             return sum(_spends(entry, run) for entry in ledger.entries())
     except LikesetError:
         return math.inf

@@ -1,0 +1,41 @@
+"""What a run leaves of the budgets, and over which runs they count."""
+
+from typing import Any
+
+from likeset.jobs.job import Job
+from likeset.ledger import Ledger
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.view import View
+
+__all__ = ["budget_document"]
+
+
+def budget_document(job: Job, ledger: Ledger) -> dict[str, Any]:
+    """What owners may learn and have learned about the target, as far as this ledger knows.
+
+    A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
+    """
+    view = View.owners(job.consumer)
+    account = next(one for one in ledger.accounts() if one.view == view)
+    bounded = account.basis is Basis.PROVEN
+    if job.ledger is None:
+        words = (
+            "The budget counts this run alone. What other runs tell about the same rows adds to it; "
+            "to have that counted and limited, give all of them one --ledger FILE."
+        )
+    elif bounded:
+        words = (
+            f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} "
+            f"about the rows of {job.consumer}. Runs in other ledgers, or under another name, are not counted."
+        )
+    else:
+        words = (
+            f"There is no bound over all runs in this ledger: it was charged for {', '.join(account.unproven)} noise."
+        )
+    return {
+        "shared": job.ledger is not None,
+        "epsilon_spent": account.epsilon if bounded else None,
+        "epsilon_limit": account.limit.epsilon,
+        "delta": account.limit.delta,
+        "in_words": words,
+    }
