@@ -1,5 +1,6 @@
 """How the curator selects: exactly, on what it was sent, with a kernel that never leaves it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
 
 __all__ = ["Selected", "Selection"]
+
+_JUDGED_ROWS = 512  # picks that are judged at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +62,17 @@ class Selection:
     def judge(self, rows: Rows, target: Rows) -> Selected:
         """Rows that were selected otherwise, in their order: what each was worth under the exact kernel."""
         gamma = self.kernel_width(target)
-        attraction = kernel_means(rows.astype(np.float64), target, gamma=gamma)
-        kernel = rbf_kernel(rows.astype(np.float64), rows, gamma=gamma)
-        return _judged(attraction, kernel, float(kernel_means(target.astype(np.float64), target, gamma=gamma).mean()))
+        wide = rows.astype(np.float64)
+        within_target = float(kernel_means(target.astype(np.float64), target, gamma=gamma).mean())
+        sums = _sums_before(len(wide), lambda part: rbf_kernel(wide[part], wide[: part.stop], gamma=gamma))
+        return _judged(kernel_means(wide, target, gamma=gamma), *sums, within_target)
 
     def judge_hashed(self, rows: Rows, target: Rows) -> Selected:
         """The same by inner products of hashes."""
         mean = target.mean(axis=0, dtype=np.float64)
         wide = rows.astype(np.float64)
-        return _judged(wide @ mean, wide @ wide.T, float(mean @ mean))
+        sums = _sums_before(len(wide), lambda part: wide[part] @ wide[: part.stop].T)
+        return _judged(wide @ mean, *sums, float(mean @ mean))
 
     def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
         """Greedy on inner products of hashes."""
@@ -81,11 +86,26 @@ class Selection:
         )
 
 
-def _judged(attraction: NDArray[np.float64], kernel: Rows, within_target: float) -> Selected:
+def _sums_before(picks: int, kernel: Callable[[slice], Rows]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The kernel of each pick with those before it, summed, and with itself; never all pairs at once."""
+    before, own = np.empty(picks), np.empty(picks)
+    for first in range(0, picks, _JUDGED_ROWS):
+        part = slice(first, min(first + _JUDGED_ROWS, picks))
+        values = kernel(part)
+        before[part] = np.tril(values, k=first - 1).sum(axis=1)
+        own[part] = np.diagonal(values, offset=first)
+    return before, own
+
+
+def _judged(
+    attraction: NDArray[np.float64],
+    repulsion: NDArray[np.float64],
+    own: NDArray[np.float64],
+    within_target: float,
+) -> Selected:
     """Gains and squared MMDs of picks in a given order, from their kernel with the target and with one another."""
     number = np.arange(1, len(attraction) + 1)
-    repulsion = np.tril(kernel, k=-1).sum(axis=1)  # of each pick with those before it
-    pairs = np.cumsum(2.0 * repulsion + np.diag(kernel))
+    pairs = np.cumsum(2.0 * repulsion + own)
     objectives = 2.0 * np.cumsum(attraction) / number - pairs / number**2
     return Selected(
         indices=np.arange(len(attraction)),
