@@ -1,0 +1,262 @@
+"""``likeset owner`` as a steward and as a program would use it, from an empty directory to rows that left."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+
+from node_world import CANARY, SCHEMA, call, held, rows_text, terms, write_policy
+
+from likeset.app import cli
+from likeset.node.owner_node import OwnerNode
+from likeset.protocol.messages import encode
+
+FAR = {"expires": "2099-01-01"}
+
+
+def run(*arguments: object, code: int = 0, node: Path | None = None, width: int = 160) -> Result:
+    environment = {"COLUMNS": str(width), "LIKESET_NODE": None if node is None else str(node)}
+    result = CliRunner().invoke(cli.app, ["owner", *map(str, arguments)], env=environment)
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def document(*arguments: object, code: int = 0, node: Path | None = None) -> Any:
+    return json.loads(run(*arguments, "--json", code=code, node=node).stdout)
+
+
+def mistake(*arguments: object, node: Path | None = None) -> str:
+    """What ``main`` would print for a user's mistake, with exit code 2."""
+    result = run(*arguments, code=1, node=node)
+    assert result.exception is not None
+    assert not isinstance(result.exception, SystemExit)
+    return str(result.exception)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A node with a policy and rows, made by commands."""
+    folder = tmp_path / "a"
+    (tmp_path / "rows.csv").write_text(rows_text(1))
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    run("init", folder, "--name", "a")
+    write_policy(folder, "a")
+    run("data", "add", "patients", tmp_path / "rows.csv", "--schema", tmp_path / "schema.yaml", node=folder)
+    return folder
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> Path:
+    """Terms in a file, as they come from elsewhere."""
+    path = tmp_path / "terms.json"
+    path.write_text(terms(**FAR).to_json())
+    return path
+
+
+def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_path: Path) -> None:
+    assert document("check", node=node)["ok"]
+    assert document("policy", "test", sent, node=node) == {
+        "run": "run-1",
+        "digest": terms(**FAR).digest,
+        "accepted": True,
+        "reasons": [],
+    }
+    assert document("inbox", "--add", sent, node=node)["added"] == "waiting"
+    (waiting,) = document("inbox", node=node)["runs"]
+    assert (waiting["run"], waiting["rows"], waiting["status"]) == ("run-1", 12, "waiting")
+    reviewed = document("review", "run-1", node=node)
+    assert reviewed["budgets"]["rows"] == {"spent": 0, "run": 12, "after": 12}
+    trial = document("dry-run", "run-1", "--show", 99, node=node)
+    assert (trial["exact"], trial["rows"], len(trial["shown"])) == (False, 12, 12)
+    assert document("approve", "run-1", "--by", "Ada", node=node)["approved"]
+    assert document("inbox", node=node)["runs"] == []
+    with OwnerNode(node) as opened:
+        summary, _ = held(terms(**FAR), {"a": opened}, tmp_path / "curator")
+    assert summary is not None
+    left = document("outbox", "run-1", "--rows", "--save", tmp_path / "bytes", node=node)
+    (message,) = left["messages"]
+    assert (message["kind"], message["rows"], message["sent"]) == ("offer", 12, True)
+    (saved,) = (tmp_path / "bytes").iterdir()
+    assert saved.stat().st_size == message["bytes"]
+    exact = document("dry-run", "run-1", "--show", 99, node=node)
+    assert exact["exact"]
+    assert exact["shown"] == left["rows"]["run-1"], "what a dry run shows is what left"
+    budget = document("budget", "--for", sent, node=node)
+    assert budget["rows"] == {"spent": 12, "limit": 36}
+    assert [(one["toward"], one["rows"]) for one in budget["history"]] == [("curator", 12)]
+    assert budget["for"]["charged"]
+    assert document("audit", "verify", node=node)["ok"]
+    assert document("withdraw", "run-1", node=node) == {"run": "run-1", "withdrawn": True}
+    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "withdrawn"
+    with OwnerNode(node) as opened:
+        assert opened.hear(encode(call(terms(**FAR)))) == "abstains"
+
+
+def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
+    run("inbox", "--add", sent, node=node)
+    shown = run("review", "run-1", node=node).stdout
+    for words in (
+        "Who asks? new-clinic, with 1 other owner (b).",
+        "What for? Research on sepsis",
+        "12 of your rows leave, in one message.",
+        "Nothing: whatever another owner hears does not depend on your rows.",
+        "0 of 36 are spent, 24 remain after it",
+        "owner.yaml allows it",
+    ):
+        assert words in shown
+    assert "an example, for a stand-in; nothing was sent or charged" in run("dry-run", "run-1", node=node).stdout
+    assert "approved" in run("approve", "run-1", node=node).stdout
+    assert "rows to curators" in run("budget", node=node).stdout
+    assert "holds" in run("audit", "verify", node=node).stdout
+    assert "What left" in run("outbox", node=node).stdout
+    assert "ready" in run("check", node=node).stdout
+
+
+def test_terms_must_be_looked_at_before_they_are_approved_and_again_when_they_change(
+    node: Path, sent: Path, tmp_path: Path
+) -> None:
+    run("inbox", "--add", sent, node=node)
+    assert "nobody has looked at it" in mistake("approve", "run-1", node=node)
+    run("review", "run-1", node=node)
+    changed = tmp_path / "changed.json"
+    changed.write_text(terms(size=5, **FAR).to_json())
+    run("inbox", "--add", changed, node=node)
+    assert "changed after the last review" in mistake("approve", "run-1", node=node)
+    assert "version 2 of the terms" in run("review", "run-1", node=node).stdout
+    assert document("approve", "run-1", node=node)["digest"] == terms(size=5, **FAR).digest
+    first = terms(**FAR).digest
+    assert document("approve", "run-1", "--terms", first[:12], node=node)["digest"] == first
+    assert "--terms" in mistake("approve", "run-1", "--terms", "ffffffffffff", node=node)
+
+
+def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: Path, tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(terms(consumer="stranger", purpose="fun \x1b[31m[red]x[/]", **FAR).to_json())
+    found = document("policy", "test", path, node=node, code=1)
+    assert len(found["reasons"]) == 2
+    assert document("inbox", "--add", path, node=node)["added"] == "abstains"
+    assert document("inbox", node=node)["runs"][0]["status"] == "owner.yaml refuses it"
+    shown = run("review", "run-1", node=node).stdout
+    assert "\x1b[31m" not in shown, "a stranger's words do nothing to the screen"
+    assert "fun ?[31m[red]x[/]" in shown
+    assert document("approve", "run-1", node=node, code=1)["reasons"] == found["reasons"]
+    assert document("deny", "run-1", "--reason", "who?", "--by", "Ada", node=node)["denied"]
+    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "denied"
+
+
+def test_a_dry_run_for_a_given_release_writes_all_rows(node: Path, sent: Path, tmp_path: Path) -> None:
+    run("inbox", "--add", sent, node=node)
+    np.save(tmp_path / "release.npy", np.linspace(-0.1, 0.1, 16))
+    out = tmp_path / "would-leave.csv"
+    found = document("dry-run", "run-1", "--release", tmp_path / "release.npy", "--out", out, node=node)
+    assert found["exact"]
+    assert len(out.read_text().splitlines()) == 13
+    assert "nothing is overwritten" in mistake("dry-run", "run-1", "--out", out, node=node)
+    assert ".csv or .parquet" in mistake("dry-run", "run-1", "--out", tmp_path / "x.xls", node=node)
+
+
+def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(rows_text(1) + f"400,1.5,{CANARY}-2,no\n")
+    (tmp_path / "bad.crt").write_text("no certificate")
+    write_policy(node, "a", columns=["age"], certificates=[str(tmp_path / "bad.crt"), str(tmp_path / "gone.crt")])
+    node.chmod(0o755)
+    result = run("check", "--json", node=node, code=1)
+    words = {finding["words"] for finding in json.loads(result.stdout)["findings"] if not finding["ok"]}
+    said = " | ".join(sorted(words))
+    for expected in (
+        "chmod 700",
+        "column 'age'",
+        "line 62",
+        "columns leave: 'dose', 'sex', 'ill'",
+        "PEM",
+        "no such file",
+    ):
+        assert expected in said
+    assert f"{CANARY}-2" not in result.stdout
+
+
+def test_check_reads_certificates_of_a_start_up_kit(node: Path, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="certificates are read with the extra nvflare")
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
+    (tmp_path / "kit" / "startup").mkdir(parents=True)
+    for file, days in (("client.crt", 400), ("soon.crt", 5), ("old.crt", -1)):
+        made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        made = (
+            made.serial_number(7).not_valid_before(now - timedelta(days=9)).not_valid_after(now + timedelta(days=days))
+        )
+        data = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        (tmp_path / "kit" / "startup" / file).write_bytes(data)
+    found = document("check", "--kit", tmp_path / "kit", node=node, code=1)
+    seen = {one["what"]: (one["ok"], one["words"]) for one in found["findings"] if "certificate" in one["what"]}
+    assert seen["certificate client.crt"][0]
+    assert "soon" in seen["certificate soon.crt"][1]
+    assert not seen["certificate old.crt"][0]
+
+
+def test_a_new_node_is_not_ready_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    run("init", tmp_path / "b", "--name", "b")
+    assert (tmp_path / "b" / "key").stat().st_mode & 0o777 == 0o600
+    assert not document("check", node=tmp_path / "b", code=1)["ok"]
+    assert "nothing is overwritten" in mistake("init", tmp_path / "b", "--name", "b")
+    assert "must be 1 to 128 letters" in mistake("init", tmp_path / "c", "--name", "two words")
+    assert not (tmp_path / "c").exists()
+
+
+def test_bad_input_is_told_in_one_line(node: Path, sent: Path, tmp_path: Path) -> None:
+    assert "likeset owner init" in mistake("inbox", node=tmp_path)
+    assert "is not known here" in mistake("review", "nosuch", node=node)
+    assert "is not known here" in mistake("outbox", "nosuch", node=node)
+    assert "is not known here" in mistake("withdraw", "nosuch", node=node)
+    (tmp_path / "bad.json").write_text("{}")
+    assert "bad.json" in mistake("policy", "test", tmp_path / "bad.json", node=node)
+    assert "cannot be read" in mistake("policy", "test", tmp_path / "gone.json", node=node)
+    (tmp_path / "t.yaml").write_text("digest: abc\nterms: " + sent.read_text().replace('":', '": ') + "\n")
+    assert "is not the digest of these terms" in mistake("policy", "test", tmp_path / "t.yaml", node=node)
+    write_policy(node, "a", columns="all")
+    assert "owner.yaml, line" in mistake("inbox", node=node)
+
+
+def test_terms_may_also_come_as_the_file_that_a_job_leaves(node: Path, sent: Path, tmp_path: Path) -> None:
+    from likeset import documents
+
+    content = {"digest": terms(**FAR).digest, "terms": json.loads(sent.read_text())}
+    documents.write(tmp_path / "terms.yaml", content)
+    assert document("policy", "test", tmp_path / "terms.yaml", node=node)["accepted"]
+
+
+def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path, tmp_path: Path) -> None:
+    for number in (1, 2, 3, 4):
+        path = tmp_path / f"{number}.json"
+        path.write_text(terms(run=f"run-{number}", **FAR).to_json())
+        run("inbox", "--add", path, node=node)
+        run("review", f"run-{number}", node=node)
+        run("approve", f"run-{number}", node=node)
+    with OwnerNode(node) as opened:
+        answers = [opened.hear(encode(call(terms(run=f"run-{number}", **FAR)))) for number in (1, 2, 3, 4)]
+        assert [isinstance(answer, list) for answer in answers] == [True, True, True, False]
+        enforced = opened.log.entries()[-1].document()["reason"]
+    tested = document("policy", "test", tmp_path / "4.json", node=node, code=1)["reasons"]
+    reviewed = document("review", "run-4", node=node)["reasons"]
+    assert tested == reviewed == ["rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"]
+    assert enforced == f"IllegalMessage: {tested[0]}"
+
+
+def test_a_log_that_was_cut_off_is_found_with_a_head_kept_elsewhere(node: Path) -> None:
+    head = document("audit", "verify", node=node)["head"]
+    assert document("audit", "verify", "--head", head, node=node)["ok"]
+    forged = head[:-4] + ("0000" if not head.endswith("0000") else "1111")
+    assert not document("audit", "verify", "--head", forged, node=node, code=1)["ok"]
+    assert "NUMBER:HASH" in mistake("audit", "verify", "--head", "nonsense", node=node)
