@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from likeset.app.cli import account, audit, demo, ledger, match, owner, reference, report, schema, study
+from likeset.app.cli import account, audit, demo, ledger, match, owner, reference, report, schema, study, transcript
 from likeset.app.cli.screen import complain
 from likeset.errors import LikesetError
 
@@ -32,6 +32,7 @@ app.command(name="reference", hidden=True)(reference.reference)
 app.add_typer(ledger.ledger)
 app.add_typer(owner.owner)
 app.add_typer(schema.schema)
+app.add_typer(transcript.transcript)
 
 
 def main() -> None:
@@ -41,6 +42,17 @@ def main() -> None:
     except LikesetError as error:
         complain("; ".join([str(error), *getattr(error, "__notes__", ())]))
         sys.exit(2)
-    except KeyboardInterrupt as interrupt:
+    except SystemExit as ended:
+        interrupt = _interrupt_behind(ended)
+        if interrupt is None:
+            raise
         complain("; ".join(["interrupted", *getattr(interrupt, "__notes__", ("nothing was left half-written",))]))
         sys.exit(130)
+
+
+def _interrupt_behind(ended: SystemExit) -> KeyboardInterrupt | None:
+    """The Ctrl-C that ended the program: typer turns it into an exit, without what was noted on it."""
+    found: BaseException | None = ended
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__cause__ or found.__context__
+    return found

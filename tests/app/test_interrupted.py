@@ -1,0 +1,297 @@
+"""A run that is stopped anywhere leaves nothing, or what it takes to go on: nothing is paid twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import stop_driver
+from stop_driver import stop_at
+
+import job_world
+from job_world import World, charges
+
+TIMES = ("created", "seconds")
+CHARGES = ["consumer/target-release", "consumer/width", "north/offer", "south/offer", "west/offer"]
+
+
+@pytest.fixture(autouse=True)
+def plain_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take time, and are tested elsewhere."""
+    monkeypatch.setattr("likeset.app.report.render", lambda result, _: f"<p>{result['squared_mmd']}</p>")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World.make(tmp_path_factory.mktemp("market"))
+
+
+def options(world: World, out: Path, **more: Any) -> dict[str, Any]:
+    """With noise that repeats itself, so that results can be compared."""
+    return world.options(out=out, noise="simulated", seed=5, **more)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(world: World) -> Path:
+    """What comes of it if nobody interrupts."""
+    out = world.folder / "undisturbed"
+    assert job_world.call("match", options(world, out)) == 0
+    return out
+
+
+def result(out: Path) -> dict[str, Any]:
+    found = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    return {name: value for name, value in found.items() if name not in TIMES}
+
+
+# Each place is a function that the run calls, and which of its calls is the one that does not come back. Before the
+# release nothing is paid; from there on everything is kept.
+BEFORE = [
+    ("while the schema is read", "likeset.jobs.opened.Schema.load", 1),
+    ("while the target is read", "likeset.jobs.opened.open_target", 1),
+    ("while an owner's file is opened", "likeset.jobs.opened.open_source", 2),
+    ("while ids are counted", "likeset.jobs.opened.most_rows_per_id", 3),
+    ("while an owner's rows are checked", "likeset.tables.scan_source.SourceScan.blocks", 3),
+    ("before the directory is made", "likeset.jobs.run._make", 1),
+    ("while the job is written down", "likeset.documents.write", 1),
+    ("before the ledger is made", "likeset.jobs.run.SteadyLedger", 1),
+    ("after the ledger was made", "likeset.market.run.check_rows_left", 1),
+    ("before an account is opened", "likeset.market.run.open_accounts", 1),
+    ("before the budget is looked at", "likeset.market.run._check_affordable", 1),
+    ("before the secrets are kept", "likeset.protocol.run_secrets.RunSecrets.kept", 1),
+    ("after the secrets were kept", "likeset.market.run.Market._width", 1),
+]
+AFTER = [
+    ("after the width was chosen", "likeset.market.run.Market._terms", 3),
+    ("while the terms are written down", "likeset.documents.write", 2),
+    ("before the release", "likeset.protocol.consumer.Consumer._release", 1),
+    ("before the selection", "likeset.protocol.sealed.SealedCurator._select", 1),
+    ("during the selection", "likeset.protocol.selection.Selection.select", 1),
+    ("after the selection", "likeset.jobs.run.selected_rows", 1),
+    ("while the result is made up", "likeset.jobs.run.result_document", 1),
+    ("before result.json", "likeset.documents.write_text", 3),
+    ("before report.html", "likeset.documents.write_text", 5),
+    ("in summary.parquet", "likeset.jobs.run.pq.write_table", 1),
+    ("after summary.parquet", "likeset.jobs.run.os.fsync", 8),
+    ("before it is moved to its place", "likeset.jobs.run.Path.rename", 1),
+]
+
+
+def interrupted(text: str) -> str:
+    """What is said to whoever pressed Ctrl-C."""
+    lines = text.splitlines()
+    assert lines[-1].startswith("error: interrupted; ")
+    assert all(line.startswith("owners: ") for line in lines[:-1])
+    return lines[-1]
+
+
+def check_resumed(world: World, out: Path, undisturbed: Path) -> None:
+    """Going on gives what an undisturbed run gives, and nothing is charged a second time."""
+    partial = out.with_name(out.name + ".partial")
+    terms = partial / "terms.yaml"
+    agreed = terms.read_bytes() if terms.exists() else (undisturbed / "terms.yaml").read_bytes()
+    assert job_world.call("match", options(world, out, resume=True)) == 0
+    assert not partial.exists()
+    assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in undisturbed.iterdir())
+    assert (out / "terms.yaml").read_bytes() == agreed == (undisturbed / "terms.yaml").read_bytes()
+    assert sorted(charges(out / "ledger.sqlite")) == CHARGES
+    assert result(out) == result(undisturbed)
+    assert pq.read_table(out / "summary.parquet").equals(pq.read_table(undisturbed / "summary.parquet"))
+
+
+@pytest.mark.parametrize(("place", "call"), [one[1:] for one in BEFORE], ids=[one[0] for one in BEFORE])
+def test_nothing_is_left_of_a_run_that_paid_nothing(
+    place: str,
+    call: int,
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ledger = tmp_path / "book.sqlite"
+    stopped = stop_at(monkeypatch, place, call, stop_driver.interrupt)
+    assert job_world.call("match", options(world, tmp_path / "out", ledger=ledger)) == 130
+    assert stopped()
+    assert "nothing was left half-written" in interrupted(capsys.readouterr().err)
+    assert {path.name for path in tmp_path.iterdir()} <= {"book.sqlite", "book.sqlite.messages"}
+    if ledger.exists():
+        assert charges(ledger) == []
+
+
+@pytest.mark.parametrize(("place", "call"), [one[1:] for one in AFTER], ids=[one[0] for one in AFTER])
+def test_a_run_goes_on_where_it_was_interrupted(
+    place: str,
+    call: int,
+    world: World,
+    undisturbed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patched:
+        stopped = stop_at(patched, place, call, stop_driver.interrupt)
+        assert job_world.call("match", options(world, out)) == 130
+        assert stopped()
+    said = interrupted(capsys.readouterr().err)
+    assert f"what was spent stays spent, and is kept in {out}.partial: go on with --resume" in said
+    assert not out.exists()
+    check_resumed(world, out, undisturbed)
+
+
+# Between a charge and its answer, Ctrl-C waits: else the draw would be lost, and could not be paid again.
+DRAWING = [
+    ("the width", "likeset.market.run.width_choice.run"),
+    ("the release", "likeset.protocol.consumer.gaussian_mean.run"),
+    ("an offer", "likeset.protocol.sealed.SealedOwner._offer"),
+    ("an owner's pass", "likeset.protocol.sealed.draw_offer"),
+]
+
+
+@pytest.mark.parametrize("place", [one[1] for one in DRAWING], ids=[one[0] for one in DRAWING])
+def test_ctrl_c_waits_for_a_draw_that_was_paid(
+    place: str,
+    world: World,
+    undisturbed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patched:
+        stopped = stop_at(patched, place, 1, stop_driver.interrupt)
+        assert job_world.call("match", options(world, out)) == 130
+        assert stopped()
+    interrupted(capsys.readouterr().err)
+    handler = signal.getsignal(signal.SIGINT)
+    assert handler is signal.default_int_handler
+    check_resumed(world, out, undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("place", "call", "words"),
+    [
+        ("likeset.protocol.sealed.draw_offer", 2, "cannot be written: No space left"),
+        ("likeset.documents.os.fsync", 4, "terms.yaml: cannot be written: No space left"),
+        ("likeset.documents.os.fsync", 5, "result.json: cannot be written: No space left"),
+        ("likeset.jobs.run.pq.write_table", 1, "cannot be written: No space left"),
+        ("likeset.jobs.run.Path.rename", 1, "cannot be written: No space left"),
+    ],
+)
+def test_a_full_disk_is_told_and_what_was_paid_is_kept(
+    place: str,
+    call: int,
+    words: str,
+    world: World,
+    undisturbed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patched:
+        stopped = stop_at(patched, place, call, stop_driver.full_disk)
+        assert job_world.call("match", options(world, out)) == 2
+        assert stopped()
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("error: ")
+    assert words in said
+    assert "go on with --resume" in said
+    check_resumed(world, out, undisturbed)
+
+
+def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The charge is on the disk before a coin is tossed; a second draw would be a second charge."""
+    out = tmp_path / "out"
+    with monkeypatch.context() as patched:
+        stop_at(patched, "likeset.protocol.consumer.gaussian_mean.run", 1, stop_driver.full_disk)
+        assert job_world.call("match", options(world, out)) == 2
+    capsys.readouterr()
+    ledger = tmp_path / "out.partial" / "ledger.sqlite"
+    before = charges(ledger)
+    assert before == ["consumer/width", "consumer/target-release"]
+    assert job_world.call("match", options(world, out, resume=True)) == 2
+    said = capsys.readouterr().err
+    assert "the charge stays spent" in said
+    assert f"this run cannot go on: remove {tmp_path / 'out.partial'} and start a new one" in said
+    assert charges(ledger) == before
+    assert not out.exists()
+
+
+def stopped_run(world: World, out: Path) -> Path:
+    """A run that was interrupted when all was paid."""
+    with pytest.MonkeyPatch.context() as patched:
+        stop_at(patched, "likeset.jobs.run.selected_rows", 1, stop_driver.interrupt)
+        assert job_world.call("match", options(world, out)) == 130
+    return out.with_name(out.name + ".partial")
+
+
+def test_a_run_goes_on_as_it_began_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With another option, file, content or other terms it is refused, and can still go on as it began."""
+    world = World.make(tmp_path)
+    out = tmp_path / "out"
+    partial = stopped_run(world, out)
+    paid = charges(partial / "ledger.sqlite")
+    north, copy = world.place("north"), tmp_path / "copy.csv"
+    copy.write_bytes(north.read_bytes())
+    (tmp_path / "other.csv").write_bytes((tmp_path / "target.csv").read_bytes())
+    owners = [f"north={north}", f"south={world.place('south')}"]
+
+    def refused(words: str, **changed: Any) -> None:
+        capsys.readouterr()
+        assert job_world.call("match", options(world, out, resume=True) | changed) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert words in said
+        assert charges(partial / "ledger.sqlite") == paid
+        assert not out.exists()
+
+    refused("the run began with another epsilon", epsilon=7)
+    refused("the run began with another owners", owner=owners)
+    refused("the run began with another target", target=tmp_path / "other.csv")
+    refused("the run began with another seed, size", size=11, seed=6)
+    terms = (partial / "terms.yaml").read_text(encoding="utf-8")
+    digest = terms.split("\n", maxsplit=1)[0].removeprefix("digest: ").strip("'")
+    (partial / "terms.yaml").write_text(terms.replace(digest, digest[::-1]), encoding="utf-8")
+    refused("terms.yaml: the terms are not those that the run began with")
+    (partial / "terms.yaml").write_text(terms, encoding="utf-8")
+    world.replace("north.csv", age=[50] * 60)
+    refused("began with other files")
+    north.write_bytes(copy.read_bytes())
+    assert job_world.call("match", options(world, out, resume=True)) == 0
+    assert charges(out / "ledger.sqlite") == paid
+
+
+@pytest.mark.parametrize(
+    ("place", "call", "number", "code"),
+    [
+        ("likeset.protocol.sealed.draw_offer", 1, signal.SIGINT, 130),
+        ("likeset.protocol.sealed.draw_offer", 2, signal.SIGKILL, -9),
+        ("likeset.jobs.run.pq.write_table", 1, signal.SIGKILL, -9),
+    ],
+)
+def test_a_process_that_was_killed_left_what_it_takes_to_go_on(
+    place: str, call: int, number: int, code: int, world: World, undisturbed: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    driver = [sys.executable, str(Path(stop_driver.__file__)), place, str(call), str(int(number))]
+    found = subprocess.run(  # noqa: S603 - our own interpreter and arguments
+        [*driver, *job_world.arguments("match", options(world, out))],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert found.returncode == code, found.stderr
+    assert "Traceback" not in found.stderr
+    if number == signal.SIGINT:
+        assert "go on with --resume" in found.stderr
+    check_resumed(world, out, undisturbed)
