@@ -1,4 +1,4 @@
-"""The curator's own side: a directory with its ledger, the schemas that it knows, its transcripts and its signing key.
+"""The curator's own side: a directory with its ledgers, the schemas that it knows, its transcripts and its signing key.
 
 What the settings of the curator's NVFlare site name: ``"factory": "likeset.node.curating:curator"``, with the
 directory. Every message is in the transcript before it is answered or leaves; when a run ends, each owner's receipt
@@ -51,9 +51,15 @@ class CuratorHome:
         return self.folder / "curator.pub"
 
     @property
-    def ledger(self) -> Path:
-        """The ledger's file."""
-        return self.folder / "ledger.sqlite"
+    def ledgers(self) -> Path:
+        """The folder of the ledgers."""
+        return self.folder / "ledgers"
+
+    def ledger(self, terms: Terms) -> Ledger:
+        """A run's ledger, with what its terms allow; over all runs owners keep their own."""
+        ledger = Ledger(self.ledgers / f"{terms.digest}.sqlite")
+        open_accounts(ledger, owner_limits(terms, simulated=False))
+        return ledger
 
     @property
     def schemas(self) -> Path:
@@ -99,7 +105,7 @@ class CuratorHome:
 
 
 def make_curator_home(folder: Path) -> CuratorHome:
-    """A new directory of a curator: a key, an empty ledger, no schemas.
+    """A new directory of a curator: a key, no ledgers, no schemas.
 
     Raises:
         InvalidArgument: it holds something already, or cannot be made.
@@ -114,8 +120,7 @@ def make_curator_home(folder: Path) -> CuratorHome:
         raise InvalidArgument("DIR", folder, "holds something already; nothing is overwritten: name a new one")
     folder.chmod(_PRIVATE_FOLDER)
     home.schemas.mkdir(mode=_PRIVATE_FOLDER)
-    with Ledger(home.ledger) as ledger:
-        ledger.messages()  # makes their file
+    home.ledgers.mkdir(mode=_PRIVATE_FOLDER)
     receipts.make_key(home.key)
     home.public_key.write_text(receipts.public_key(home.key) + "\n", encoding="ascii")
     return home
@@ -170,13 +175,11 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
     home.check()
     if terms.seed_rows:
         raise IllegalMessage("public seed rows do not come with the terms; this curator has none")
-    ledger = Ledger(home.ledger)
-    open_accounts(ledger, owner_limits(terms, simulated=False))
     kind = _RecordedSealed if terms.protocol == "sealed" else _RecordedInteractive
     made = kind(
         terms,
         selection=Selection(),
-        ledger=ledger,
+        ledger=home.ledger(terms),
         noise=SecretNoise(),
         declared=DeclaredRecords(home.schema(terms.schema_digest)),
     )

@@ -19,7 +19,17 @@ from likeset.node import transcript
 from likeset.node.owner_node import OwnerNode
 from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
 
-__all__ = ["CuratorTranscripts", "Line", "Transcript", "compare", "line_of", "of_node", "read_lines"]
+__all__ = [
+    "CuratorTranscripts",
+    "Line",
+    "Transcript",
+    "compare",
+    "line_of",
+    "of_node",
+    "read_lines",
+    "read_transcript",
+    "transcript_in",
+]
 
 FromOwner, ToOwner = "from owner", "to owner"
 Way = Literal["from owner", "to owner"]

@@ -1,0 +1,150 @@
+"""``likeset transcript``: do the owner's and the curator's copies of a run agree?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
+from likeset.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from likeset.node.transcripts import Transcript
+
+__all__ = ["transcript"]
+
+transcript = typer.Typer(
+    name="transcript",
+    help="What passed between a curator and an owner, as each side kept it.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+_PUBLIC_KEY = "curator.pub"
+
+
+@transcript.command()
+def verify(
+    first: Annotated[Path, typer.Argument(metavar="A", help="The owner's node, or its copy.", show_default=False)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="The curator's receipt.", show_default=False)],
+    *,
+    run: Annotated[str, typer.Option(help="The run; by default that of the receipt.", show_default=False)] = "",
+    key: Annotated[
+        Path | None,
+        typer.Option(help="The curator's public key.  [default: curator.pub in the node, if it is there]"),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check the receipt's signature, and that both copies are of the same messages. Exit code 1 if not.
+
+    Either may come first. Messages that got lost on their way are noted, and are no contradiction.
+
+    Example: [bold]likeset transcript verify st-mary receipts/st-mary.json --key curator.pub[/]
+    """
+    from likeset.node.receipts import key_in, read_receipt
+    from likeset.node.transcripts import compare
+
+    own, signed = (first, second) if _is_receipt(second) else (second, first)
+    if not _is_receipt(signed) or _is_receipt(own):
+        raise InvalidArgument("A B", f"{first} {second}", "one must be an owner's node or copy, the other a receipt")
+    receipt = read_receipt(signed)
+    kept_key = own / _PUBLIC_KEY if own.is_dir() and (own / _PUBLIC_KEY).exists() else None
+    trusted = key_in(key or kept_key) if key or kept_key else None
+    fault = receipt.fault(trusted)
+    problems, notes = compare(_copy(own, run or receipt.transcript.run), receipt.transcript)
+    if fault is not None:
+        problems.insert(0, f"receipt: {fault}")
+    if trusted is None:
+        notes.insert(0, "nobody said which key is the curator's: compare this one with what it told you, or give --key")
+    rows = receipt.transcript.rows
+    if as_json:
+        found = {"ok": not problems, "run": receipt.transcript.run, "owner": receipt.transcript.owner, "rows": rows}
+        show_json({**found, "key": receipt.key, "problems": problems, "notes": notes})
+    elif problems:
+        for one in problems:
+            complain(one)
+        stdout.print("[bold red]do not agree[/]")
+    else:
+        count = len(receipt.transcript.lines)
+        stdout.print(f"[bold green]agree[/]  {count} messages, {rows:,} rows received", soft_wrap=True)
+        stdout.print(f"terms {receipt.transcript.terms}", soft_wrap=True)
+        stdout.print(f"signed {escape(receipt.at)} with the key {receipt.key}", soft_wrap=True)
+        for note in notes:
+            stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    if problems:
+        raise typer.Exit(1)
+
+
+@transcript.command()
+def show(
+    copy: Annotated[Path, typer.Argument(metavar="A", help="An owner's node, a copy or a receipt.")],
+    *,
+    run: Annotated[str, typer.Option(help="The run, where A is a node.", show_default=False)] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """One copy: every message by its digest, with the number of rows in it. With --json a copy to give away.
+
+    Example: [bold]likeset transcript show st-mary --run sepsis-2026-07[/]
+    """
+    from likeset.node.receipts import read_receipt
+
+    found = read_receipt(copy).transcript if _is_receipt(copy) else _copy(copy, run)
+    if as_json:
+        show_json(found.document())
+        return
+    lines = [
+        [str(one.round), one.way, one.kind, str(one.rows), f"{one.bytes:,}", one.digest[:16]] for one in found.lines
+    ]
+    heads = ["round", "way", "message", "rows", "bytes", "SHA-256"]
+    show_table(
+        f"Run {found.run}, {found.owner}", heads, lines, caption=f"{found.rows:,} rows; terms {found.terms[:16]}"
+    )
+
+
+@transcript.command()
+def receipts(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The curator's directory.", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run.", show_default=False)],
+    *,
+    as_json: JsonFlag = False,
+) -> None:
+    """Sign what the curator received in a run so far, for each owner; a run that ends does it by itself.
+
+    Example: [bold]likeset transcript receipts curator sepsis-2026-07[/]
+    """
+    from likeset.node.curating import CuratorHome
+
+    home = CuratorHome(folder)
+    home.check()
+    written = home.write_receipts(run)
+    if not written:
+        raise InvalidArgument("RUN", run, "nothing is known of it here")
+    if as_json:
+        show_json({"run": run, "receipts": [str(path) for path in written]})
+        return
+    for path in written:
+        stdout.print(escape(str(path)), soft_wrap=True)
+
+
+def _is_receipt(path: Path) -> bool:
+    import json
+
+    if not path.is_file():
+        return False
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("likeset") == "receipt"
+
+
+def _copy(path: Path, run: str) -> "Transcript":
+    """An owner's copy: of its node, or in a file."""
+    from likeset.app.cli.owner_setup import opened_node
+    from likeset.node.transcripts import of_node, read_transcript
+
+    if not path.is_dir():
+        return read_transcript(path)
+    with opened_node(path) as node:
+        return of_node(node, run)
