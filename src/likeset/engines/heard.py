@@ -8,7 +8,7 @@ none of them would be charged. So a site remembers the fingerprint of every mess
 import hashlib
 import os
 import sqlite3
-from contextlib import closing
+import weakref
 from pathlib import Path
 
 from likeset.errors import IllegalMessage, LedgerUnavailable
@@ -22,10 +22,14 @@ _TABLE = """CREATE TABLE IF NOT EXISTS heard (
     terms TEXT, receiver TEXT, sender TEXT, round INTEGER, kind TEXT, fingerprint BLOB NOT NULL,
     PRIMARY KEY (terms, receiver, sender, round, kind)
 ) WITHOUT ROWID"""
+_FIND = "SELECT fingerprint FROM heard WHERE (terms, receiver, sender, round, kind) = (?, ?, ?, ?, ?)"
+_ADD = "INSERT OR IGNORE INTO heard VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class Heard:
     """Fingerprints of the messages that a site answered.
+
+    Not for several threads at once; several processes of one site may share a folder.
 
     Args:
         folder: the site's own.
@@ -33,35 +37,42 @@ class Heard:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / HEARD_FILE
+        self._connection: sqlite3.Connection | None = None
 
     def check(self, message: Message) -> None:
         """Refuse a message in whose place another one was answered."""
-        found = self._do(
-            "SELECT fingerprint FROM heard WHERE (terms, receiver, sender, round, kind) = (?, ?, ?, ?, ?)",
-            _place(message),
-        )
+        self._compare(message, self._do(_FIND, _place(message)))
+
+    def keep(self, message: Message) -> None:
+        """On disk when this returns; call it before the answer leaves. Of two processes the first one wins."""
+        self._do(_ADD, (*_place(message), _fingerprint(message)))
+        self.check(message)
+
+    def _compare(self, message: Message, found: list[tuple[bytes]]) -> None:
         if found and bytes(found[0][0]) != _fingerprint(message):
             raise IllegalMessage(
                 f"{message.body.kind} message of {message.sender}, round {message.round}: "
                 "another one in its place was answered before"
             )
 
-    def keep(self, message: Message) -> None:
-        """On disk when this returns; call it before the answer leaves."""
-        values = (*_place(message), _fingerprint(message))
-        self._do("INSERT OR IGNORE INTO heard VALUES (?, ?, ?, ?, ?, ?)", values)
-
     def _do(self, statement: str, values: tuple[object, ...]) -> list[tuple[bytes]]:
         try:
-            if not self._path.exists():
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
-            with closing(sqlite3.connect(self._path)) as connection, connection:
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute(_TABLE)
-                return connection.execute(statement, values).fetchall()
+            if self._connection is None:
+                self._connection = self._opened()
+            return self._connection.execute(statement, values).fetchall()
         except (OSError, sqlite3.Error) as error:
             raise LedgerUnavailable(f"{self._path} cannot be read or written; nothing is answered") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        if not self._path.exists():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
+        # Every statement commits at once; callers take turns, in whatever thread they are.
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30.0)
+        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", _TABLE):
+            connection.execute(statement).fetchall()
+        weakref.finalize(self, connection.close)
+        return connection
 
 
 def _place(message: Message) -> tuple[object, ...]:

@@ -164,6 +164,10 @@ class Table:
     clock: Callable[[], datetime] = utc_now
     _seats: dict[str, Seat] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _heard: Heard = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._heard = Heard(self.settings.folder)
 
     def standing(self, digest: str) -> Standing:
         """Whether the site takes part under these terms: ready, waiting for a decision, or it abstains."""
@@ -190,12 +194,12 @@ class Table:
         def answer() -> list[bytes]:
             message = decode(data, most_bytes=self._most_bytes())
             seat = self._taken(message.terms)
-            heard = Heard(self.settings.folder) if isinstance(seat.party, Owner) else None
-            if heard:
-                heard.check(message)
+            is_owner = isinstance(seat.party, Owner)  # a consumer may be sent a fuller summary when a run is resumed
+            if is_owner:
+                self._heard.check(message)
             replies = [encode(reply) for reply in seat.party.receive(message)]
-            if heard:
-                heard.keep(message)
+            if is_owner:
+                self._heard.keep(message)
             if seat.keep is not None and isinstance(message.body, Summary):
                 seat.keep(data)
             return replies
