@@ -1,6 +1,8 @@
 """``likeset owner`` as a steward and as a program would use it, from an empty directory to rows that left."""
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -260,3 +262,35 @@ def test_a_log_that_was_cut_off_is_found_with_a_head_kept_elsewhere(node: Path) 
     forged = head[:-4] + ("0000" if not head.endswith("0000") else "1111")
     assert not document("audit", "verify", "--head", forged, node=node, code=1)["ok"]
     assert "NUMBER:HASH" in mistake("audit", "verify", "--head", "nonsense", node=node)
+
+
+def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "for-data-stewards.md").read_text(encoding="utf-8")
+    (policy,) = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    typed = [
+        line
+        for block in re.findall(r"^```sh\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+    ]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "patients.csv").write_text(rows_text(1))
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    node, asked = tmp_path / "st-mary", terms(run="sepsis-2026", owners=("st-mary", "b"), **FAR)
+    done = []
+    for line in typed:
+        program, *words = shlex.split(line)
+        if program == "export":
+            continue
+        assert (program, words[0]) == ("likeset", "owner")
+        run(*words[1:], node=node)
+        done.append(words[1])
+        if words[1] == "init":
+            (node / "owner.yaml").write_text(policy)
+        if words[1] == "check":
+            with OwnerNode(node) as opened:
+                assert opened.invite(asked.to_json()) == "waiting"
+                assert opened.invite(asked.with_changes(run="billing-2026").to_json()) == "waiting"
+        if words[1] == "approve":
+            with OwnerNode(node) as opened:
+                assert isinstance(opened.hear(encode(call(asked, "st-mary"))), list)
+    assert {"review", "dry-run", "approve", "deny", "outbox", "budget", "audit", "withdraw"} <= set(done)

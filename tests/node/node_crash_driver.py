@@ -106,7 +106,7 @@ def looked_at(folder: Path, kind: str) -> dict[str, Any]:
 
 def prepared(place: Path, kind: str) -> Path:
     """A node that approved the run."""
-    generous = {"per_run": {"epsilon": 9, "rows": 99}, "total": {"epsilon": 99, "rows": 99}}
+    generous: dict[str, Any] = {"per_run": {"epsilon": 9, "rows": 99}, "total": {"epsilon": 99, "rows": 99}}
     folder = make_node(place, **generous)
     with OwnerNode(folder, clock=Clock()) as node:
         approve(node, terms(**RUNS[kind]))

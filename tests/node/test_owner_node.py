@@ -263,7 +263,10 @@ def test_epsilon_toward_others_adds_up_over_runs_and_is_refused_with_the_same_nu
     def run(number: int) -> Terms:
         return terms(run=f"run-{number}", size=2, **auction)
 
-    limits = {"per_run": {"epsilon": 9, "delta": 1e-5, "rows": 20}, "total": {"epsilon": 20, "delta": 1e-5, "rows": 99}}
+    limits: dict[str, Any] = {
+        "per_run": {"epsilon": 9, "delta": 1e-5, "rows": 20},
+        "total": {"epsilon": 20, "delta": 1e-5, "rows": 99},
+    }
     with OwnerNode(make_node(tmp_path, **limits), clock=clock) as node:
         for number in (1, 2, 3):
             approve(node, run(number))
