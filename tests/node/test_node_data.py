@@ -6,16 +6,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from node_world import CANARY, SCHEMA, SCHEMA_OF_ALL, Clock, approve, call, make_node, rows_text, terms
+from node_world import CANARY, SCHEMA, SCHEMA_OF_ALL, Clock, approve, call, make_node, rows_text, terms, write_policy
+from numpy.typing import NDArray
 
-from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.errors import BadDocument, BadTable, IllegalMessage, InvalidArgument
 from likeset.geometry.tilt import Drawing
 from likeset.node import outbox
 from likeset.node.datasets import Mapping, Registry
 from likeset.node.groups import GuardedScan, small_groups
 from likeset.node.owner_node import OwnerNode
 from likeset.node.rehearsal import read_release, rehearse
-from likeset.protocol.messages import TargetRelease, encode
+from likeset.protocol.hashing import commitment
+from likeset.protocol.messages import Message, TargetRelease, encode
+from likeset.protocol.terms import Hashing, Kernel
 from likeset.tables.scan import BLOCK_ROWS
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
@@ -184,8 +187,6 @@ def test_rows_of_small_groups_never_leave(node: OwnerNode) -> None:
     """All 56 other rows are asked for, and the four with a value of their own are not among them."""
     run = terms(offers="uniform", offer_factor=30.0, size=6)
     wide = {"per_run": {"rows": 99}, "total": {"rows": 99}}
-    from node_world import write_policy
-
     write_policy(node.home.folder, "a", smallest_group=5, **wide)
     approve(node, run)
     assert isinstance(node.hear(encode(call(run))), list)
@@ -200,8 +201,7 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(node: OwnerNode, prot
     run = terms(protocol=protocol, size=3)
     approve(node, run)
     message = call(run)
-    assert isinstance(message.body, TargetRelease)
-    trial = rehearse(node, run, release=message.body.release)
+    trial = rehearse(node, run, release=_release_of(message))
     assert trial.exact
     assert (trial.row_count, trial.withheld) == (60, 4)
     assert node.ledger.accounts()[1].rows == 0
@@ -243,8 +243,6 @@ def test_a_release_from_a_file_must_fit_the_terms(tmp_path: Path) -> None:
 
 
 def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(node: OwnerNode) -> None:
-    from likeset.protocol.terms import Kernel
-
     assert "fewer columns than leave" in node.judge(terms(columns=("age", "dose"))).reasons[0]
     narrow = terms(kernel=Kernel(columns=4, dimension=16, gamma=0.4, seed=7))
     assert "count 4 features in a row, the schema 5" in node.judge(narrow).reasons[0]
@@ -259,3 +257,25 @@ def test_where_several_data_sets_fit_somebody_must_say_which(node: OwnerNode, tm
     assert node.approve("run-1", run.digest, by="Ada", data="newer").accepted
     assert node.standing("run-1") == "ready"
     assert "does not have" in node.judge(run, data="nosuch").reasons[0]
+
+
+def test_where_the_curator_sees_hashes_only_the_seed_is_given_with_the_approval(node: OwnerNode) -> None:
+    seed, other = 2**255 + 7, 2**255 + 8
+    run = terms(hashing=Hashing(64, 1.2, commitment(seed)))
+    assert node.invite(run.to_json()) == "waiting"
+    with pytest.raises(IllegalMessage, match="not the one that the terms"):
+        node.approve("run-1", run.digest, by="Ada", hash_seed=other)
+    with pytest.raises(InvalidArgument, match="give it when approving"):
+        node.approve("run-1", run.digest, by="Ada")
+    assert not [entry for entry in node.log.entries() if entry.kind == "approved"]
+    assert node.approve("run-1", run.digest, by="Ada", hash_seed=seed).accepted
+    trial = rehearse(node, run, release=_release_of(call(run)))
+    assert node.hear(encode(call(run))) == list(trial.messages)
+    left = outbox.rows_that_left(node, "run-1")
+    assert (left.count, left.hashed, left.table) == (12, True, None)
+    assert f"{seed:x}" not in "".join(entry.body for entry in node.log.entries())
+
+
+def _release_of(message: Message) -> NDArray[np.float64]:
+    assert isinstance(message.body, TargetRelease)
+    return message.body.release

@@ -246,6 +246,8 @@ class OwnerNode:
             if hash_seed is not None:
                 hash_map(terms, hash_seed)  # raises if it is another one
                 self.home.keep_hash_seed(digest, hash_seed)
+            elif terms.hashing is not None:
+                self.home.hash_seed(digest)  # raises if nobody gave it
             chosen = data or self.registry.for_terms(terms)[0].name
             self.note("approved", run, digest=digest, by=by, data=chosen)
         return found
