@@ -4,10 +4,16 @@ from typing import Any
 
 from likeset.jobs.job import Job
 from likeset.ledger import Ledger
+from likeset.ledger.accounts import Account
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
 
-__all__ = ["budget_document"]
+__all__ = ["ONE_RUN", "budget_document"]
+
+ONE_RUN = (
+    "The budget counts this run alone. What other runs tell about the same rows adds to it; "
+    "to have that counted and limited, give all of them one --ledger FILE."
+)
 
 
 def budget_document(job: Job, ledger: Ledger) -> dict[str, Any]:
@@ -17,25 +23,20 @@ def budget_document(job: Job, ledger: Ledger) -> dict[str, Any]:
     """
     view = View.owners(job.consumer)
     account = next(one for one in ledger.accounts() if one.view == view)
-    bounded = account.basis is Basis.PROVEN
-    if job.ledger is None:
-        words = (
-            "The budget counts this run alone. What other runs tell about the same rows adds to it; "
-            "to have that counted and limited, give all of them one --ledger FILE."
-        )
-    elif bounded:
-        words = (
-            f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} "
-            f"about the rows of {job.consumer}. Runs in other ledgers, or under another name, are not counted."
-        )
-    else:
-        words = (
-            f"There is no bound over all runs in this ledger: it was charged for {', '.join(account.unproven)} noise."
-        )
     return {
         "shared": job.ledger is not None,
-        "epsilon_spent": account.epsilon if bounded else None,
+        "epsilon_spent": account.epsilon if account.basis is Basis.PROVEN else None,
         "epsilon_limit": account.limit.epsilon,
         "delta": account.limit.delta,
-        "in_words": words,
+        "in_words": ONE_RUN if job.ledger is None else _over_all_runs(account),
     }
+
+
+def _over_all_runs(account: Account) -> str:
+    if account.basis is not Basis.PROVEN:
+        parts = ", ".join(account.unproven)
+        return f"There is no bound over all runs in this ledger: among its charges are parts without one ({parts})."
+    return (
+        f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
+        f"the rows of {account.view.protected}. Runs in other ledgers, or under another name, are not counted."
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from likeset.errors import InvalidArgument
+from likeset.jobs.budget import ONE_RUN
 from likeset.jobs.job import Job
 from likeset.jobs.opened import Target, job_warnings, open_target, stalls_without_owners
 from likeset.jobs.result import guarantee_document, is_private
@@ -96,6 +97,7 @@ class Plan:
             "seconds": self.seconds,
             "notes": list(self.outline.notes),
             "warnings": list(self.warnings),
+            "budget": {"shared": self.job.ledger is not None, "in_words": "" if self.job.ledger else ONE_RUN},
         }
 
 

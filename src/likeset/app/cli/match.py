@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from likeset.app.cli import job_options as options
-from likeset.app.cli.result_screen import show_guarantees, show_result
+from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
 from likeset.app.cli.screen import JsonFlag, Waiting, show_json, show_table, stdout
 
 if TYPE_CHECKING:
@@ -199,6 +199,9 @@ def _tell(planned: "Plan") -> None:
         caption="Nothing was read of any owner, and nothing was spent.",
     )
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
+    if not document["private"]:
+        show_not_private(planned.job.noise)
+    stdout.print(escape(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{escape(planned.advice.text)}[/]\n", soft_wrap=True)
     for warning in planned.warnings:

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from likeset.app.cli.screen import show_table, stdout
 
-__all__ = ["show_guarantees", "show_result"]
+__all__ = ["show_guarantees", "show_not_private", "show_result"]
 
 _WATCHERS = {"curator": "the curator", "consumer": "the consumer"}
 
@@ -15,7 +15,7 @@ _WATCHERS = {"curator": "the curator", "consumer": "the consumer"}
 def show_result(result: Mapping[str, Any]) -> None:
     """The answer, what it is worth, who gave what, and what everybody learned."""
     if not result["private"]:
-        stdout.print("\n[bold white on red] simulated, not private [/]")
+        show_not_private(result["noise"])
     givers = sum(1 for one in result["owners"] if one["selected"])
     stdout.print(
         f"\n[bold]{result['rows_selected']:,} rows[/] of {givers} owners "
@@ -25,8 +25,15 @@ def show_result(result: Mapping[str, Any]) -> None:
     _show_comparison(result)
     _show_owners(result)
     show_guarantees(result["guarantees"], owners=[one["name"] for one in result["owners"]], title="Who learned what")
+    stdout.print(escape(result["budget"]["in_words"]), soft_wrap=True)
     for warning in result["warnings"]:
         stdout.print(f"[yellow]note:[/] {escape(warning)}", soft_wrap=True)
+
+
+def show_not_private(noise: str) -> None:
+    """In red: what stands below is no private run."""
+    why = "simulated, not private" if noise == "simulated" else "not private: a part of it has no proof"
+    stdout.print(f"\n[bold white on red] {why} [/]")
 
 
 def _show_comparison(result: Mapping[str, Any]) -> None:

@@ -152,6 +152,7 @@ def _guarantees(result: Mapping[str, Any], owner: str) -> str:
     return section(
         "Who could learn what",
         guarantee_table(promises(result, told, own=owner), caption="Guarantees by observer"),
+        note("The numbers are of this run. What other runs tell about the same rows adds to them."),
         anchor="guarantees",
     )
 

@@ -193,7 +193,8 @@ def _looks(pictures: Mapping[str, Any]) -> str:
     large = figure(
         draw_projection(projection),
         title="All columns together",
-        caption="The two directions in which rows differ most. Crosses should lie where the circles lie.",
+        caption="The two directions in which rows differ most. Crosses should lie where the circles lie."
+        + (" Rows that were offered but not bought are shown as well." if projection.get("pool") else ""),
     ) + figure(draw_images(images), title="Rows as pictures", caption="Spread evenly over the rows of each.")
     columns = f'<h3>Columns that differed most</h3><div class="small">{small}</div>' if small else ""
     if not large and not columns:
@@ -272,6 +273,7 @@ def _guarantees(result: Mapping[str, Any]) -> str:
     return section(
         "Who could learn what",
         guarantee_table(rows, caption="Guarantees by observer"),
+        note(str(counted)) if (counted := (result.get("budget") or {}).get("in_words")) else "",
         lead="A line for each observer and the rows that it might learn about. The basis says on whose word.",
         anchor="guarantees",
     )
