@@ -1,151 +1,18 @@
-"""What the documents say is true: code and commands run, links lead somewhere, names exist."""
+"""What the documents say is true: links lead somewhere, names exist; test_documented_commands.py runs the commands."""
 
 import importlib
-import os
 import re
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import typer.main
 
+from documented_pages import PAGES, README, ROOT, anchors, commands, prose
 from likeset.app.cli import app
 
-ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-SCRIPT = Path(sys.executable).parent / "likeset"
-
-SHORTENED = {"audit": ["--samples", "1000"]}
-"""Added to commands that take a minute; a broken mechanism may then be missed. Their real sizes run in tests/audit."""
-
-
-class Block(NamedTuple):
-    """A fenced block of a page."""
-
-    kind: str
-    lines: list[str]
-
-
-class Command(NamedTuple):
-    """A command of a page, as typed, and the output that the page shows; None if it shows none."""
-
-    typed: str
-    shown: list[str] | None
-
-
-def blocks(page: Path) -> list[Block]:
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    return [Block(kind, body.splitlines()) for kind, body in found]
-
-
-def prose(page: Path) -> str:
-    """The page without its fenced blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-
-
-def commands(page: Path) -> Iterator[Command]:
-    for block in blocks(page):
-        if block.kind == "sh":
-            yield from (Command(line, None) for line in block.lines if line.strip())
-        elif block.kind == "console":
-            starts = [place for place, line in enumerate(block.lines) if line.startswith("$ ")]
-            assert starts, "a console block begins with a command"
-            assert starts[0] == 0, "a console block begins with a command"
-            for start, end in pairwise([*starts, len(block.lines)]):
-                yield Command(block.lines[start].removeprefix("$ "), block.lines[start + 1 : end] or None)
-
-
-README_COMMANDS = [command for command in commands(README) if not command.typed.startswith("make ")]
-
-
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "100", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
-    return subprocess.run(  # noqa: S603 - what a reader of our own README would paste
-        arguments, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", check=False
-    )
-
-
-def test_the_python_in_the_readme_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    found = blocks(README)
-    programs = [place for place, block in enumerate(found) if block.kind == "python"]
-    assert programs
-    for place in programs:
-        script = tmp_path / "example.py"
-        script.write_text("\n".join(found[place].lines), encoding="utf-8")
-        result = run([sys.executable, str(script)], tmp_path)
-        assert result.returncode == 0, result.stderr
-        if place + 1 < len(found) and found[place + 1].kind == "text":
-            assert_shown(found[place + 1].lines, result.stdout)
-
-
-def test_the_first_example_has_at_most_fifteen_lines() -> None:
-    program = next(block for block in blocks(README) if block.kind == "python")
-    assert sum(bool(line.strip()) for line in program.lines) <= 15
-
-
-@pytest.mark.parametrize("command", README_COMMANDS, ids=[command.typed for command in README_COMMANDS])
-def test_commands_in_the_readme_run_and_print_what_it_shows(command: Command, tmp_path: Path) -> None:
-    program, *arguments = shlex.split(command.typed, comments=True)
-    assert program == ".venv/bin/likeset", "works when pasted into a fresh clone after a make target"
-    more = SHORTENED.get(arguments[0], [])
-    result = run([str(SCRIPT), *arguments, *more], tmp_path)
-    assert result.returncode in ((0, 1) if more else (0,)), result.stderr
-    assert "Traceback" not in result.stderr
-    if command.shown is not None:
-        assert_shown(command.shown, result.stdout)
-
-
-def words(line: str) -> list[str]:
-    """The words of a line, without the frames of tables."""
-    return re.sub(r"[─-╿]", " ", line).split()
-
-
-def alike(shown: list[str], printed: list[str]) -> bool:
-    """The same words, and numbers that are near: other machines round otherwise.
-
-    Numbers with three decimals are times or bounds from random observations: any will do.
-    """
-    if len(shown) != len(printed):
-        return False
-    for one, other in zip(shown, printed, strict=True):
-        numbers = [re.fullmatch(r"(\d+(?:\.(\d+))?)([x%.,]?)", word) for word in (one, other)]
-        if numbers[0] and numbers[1] and numbers[0][3] == numbers[1][3]:
-            near = abs(float(numbers[0][1]) - float(numbers[1][1])) <= 0.25 * float(numbers[0][1])
-            if not near and len(numbers[0][2] or "") != 3:
-                return False
-        elif one != other:
-            return False
-    return True
-
-
-def assert_shown(shown: list[str], output: str) -> None:
-    """Line by line; ``...`` stands for any lines."""
-    printed = [split for line in output.splitlines() if (split := words(line))]
-    place, anywhere = 0, False
-    for line in shown:
-        if line.strip() == "...":
-            anywhere = True
-        elif expected := words(line):
-            rest = range(place, len(printed) if anywhere else min(place + 1, len(printed)))
-            found = next((number for number in rest if alike(expected, printed[number])), None)
-            assert found is not None, f"{line!r} is not in the output:\n{output}"
-            place, anywhere = found + 1, False
-    assert anywhere or place == len(printed), f"the page does not show the end of the output:\n{output}"
-
-
-def test_the_comparison_of_outputs_tells_right_from_wrong() -> None:
-    output = "│ exact │ 0.0100 │ 0.123 │\n└───┘\n│ last  │ 7 │\n"
-    assert_shown(["exact 0.0101 0.999", "", "...", "last 7"], output)
-    for wrong in (["exact 0.0200 0.123", "last 7"], ["exact 0.0100 0.123"], ["last 7"], ["...", "first"]):
-        with pytest.raises(AssertionError):
-            assert_shown(wrong, output)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -161,11 +28,6 @@ def test_relative_links_resolve(page: Path) -> None:
             assert anchor in anchors(linked), f"{link}: no such heading"
 
 
-def anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_pages_name_no_place_on_somebodys_machine(page: Path) -> None:
     assert re.search(r"(?<![\w.])/(home|root|tmp|work|Users)/", page.read_text(encoding="utf-8")) is None
@@ -179,8 +41,10 @@ def test_make_targets_that_pages_name_exist() -> None:
         assert set(named) <= targets, page.name
 
 
-def test_the_picture_in_the_readme_is_small() -> None:
-    assert (ROOT / "docs/images/selected-digits.png").stat().st_size < 100_000
+def test_pictures_in_the_readme_are_small() -> None:
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
+    assert pictures
+    assert [path for path in pictures if (ROOT / path).stat().st_size >= 300_000] == []
 
 
 def test_contributing_is_short_and_names_real_tests() -> None:

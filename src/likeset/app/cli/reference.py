@@ -28,10 +28,10 @@ Made by `likeset reference > docs/cli.md`; a test sees that it is current. After
 ## What all commands share
 
 - `--help` explains a command, with an example.
-- `--json` prints one JSON document on standard output instead of tables. What is being done goes to standard error: bars on
-  a terminal, plain lines elsewhere, nothing with `--json`.
-- Where a table of rows is asked for, it may be a file, a directory, a query or a database: [sources](sources.md). What a schema
-  may say: [schema](schema.md).
+- `--json` prints one JSON document on standard output instead of tables. What is being done goes to standard error:
+  bars on a terminal, plain lines elsewhere, nothing with `--json`.
+- Where rows are asked for, they may be in a file, a directory, a query or a database: [sources](sources.md). What a
+  schema may say: [schema](schema.md).
 - No message shows a value of a row.
 - `NO_COLOR=1` leaves colours out, `COLUMNS=100` sets the width.
 
@@ -43,8 +43,8 @@ Made by `likeset reference > docs/cli.md`; a test sees that it is current. After
 
 ## Shell completion
 
-`likeset --install-completion` sets it up for the shell that it is called from (bash, zsh, fish, PowerShell): from the next
-shell on, the Tab key completes commands and options. To look at the script first, or to put it somewhere yourself:
+`likeset --install-completion` sets it up for the shell that it is called from (bash, zsh, fish, PowerShell): from the
+next shell on, the Tab key completes commands and options. To look at the script, or to put it somewhere yourself:
 
 ```sh
 likeset --show-completion
@@ -122,8 +122,8 @@ def _option(parameter: Any) -> str:
 def _words(parameter: Any) -> tuple[str, str]:
     """What a parameter is for, and its default; some tell the default in their help, where it is decided later."""
     text, default = parameter.help or "", ""
-    if told := re.search(r"\s*\[default: ([^\]]*)\]$", text):
-        text, default = text[: told.start()], told[1]
+    if told := re.search(r"\s*(?:\[default: ([^\]]*)\]|Default: (.*)\.)$", text):
+        text, default = text[: told.start()], told[1] or told[2]
     elif isinstance(parameter.show_default, str):
         default = parameter.show_default
     elif parameter.required:

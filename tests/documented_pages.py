@@ -1,0 +1,97 @@
+"""Pages of the documentation: their blocks, commands, headings, and whether an output is what a page shows."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs/tutorial.md"
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    kind: str
+    lines: list[str]
+
+
+class Command(NamedTuple):
+    """A command of a page, as typed, and the output that the page shows; None if it shows none."""
+
+    typed: str
+    shown: list[str] | None
+
+
+def blocks(page: Path) -> list[Block]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [Block(kind, body.splitlines()) for kind, body in found]
+
+
+def prose(page: Path) -> str:
+    """The page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> Iterator[Command]:
+    for block in blocks(page):
+        lines = re.sub(r"\s*\\\n\s*", " ", "\n".join(block.lines)).splitlines()  # a backslash continues a line
+        if block.kind == "sh":
+            yield from (Command(line, None) for line in lines if line.strip())
+        elif block.kind == "console":
+            starts = [place for place, line in enumerate(lines) if line.startswith("$ ")]
+            assert starts, "a console block begins with a command"
+            assert starts[0] == 0, "a console block begins with a command"
+            for start, end in pairwise([*starts, len(lines)]):
+                yield Command(lines[start].removeprefix("$ "), lines[start + 1 : end] or None)
+
+
+def words(line: str) -> list[str]:
+    """The words of a line, without the frames of tables."""
+    return re.sub(r"[─-╿]", " ", line).split()
+
+
+def alike(shown: list[str], printed: list[str]) -> bool:
+    """The same words, and numbers that are near: other machines round otherwise, and secret noise differs.
+
+    Near are numbers within a quarter, and counts and percentages within ten. Numbers with three decimals are times or
+    bounds from random observations: any will do.
+    """
+    if shown[-1] == "...":
+        shown, printed = shown[:-1], printed[: len(shown) - 1]
+    if len(shown) != len(printed):
+        return False
+    for one, other in zip(shown, printed, strict=True):
+        numbers = [re.fullmatch(r"(\d+(?:\.(\d+))?)([x%.,]?)", word) for word in (one, other)]
+        if numbers[0] and numbers[1] and numbers[0][3] == numbers[1][3]:
+            shown_number = float(numbers[0][1])
+            some = 0 if numbers[0][2] and numbers[0][3] != "%" else 10
+            near = abs(shown_number - float(numbers[1][1])) <= max(some, 0.25 * shown_number)
+            if not near and len(numbers[0][2] or "") != 3:
+                return False
+        elif one != other:
+            return False
+    return True
+
+
+def assert_shown(shown: list[str], output: str) -> None:
+    """Line by line; ``...`` stands for any lines, and after words for the rest of theirs."""
+    printed = [split for line in output.splitlines() if (split := words(line))]
+    place, anywhere = 0, False
+    for line in shown:
+        if line.strip() == "...":
+            anywhere = True
+        elif expected := words(line):
+            rest = range(place, len(printed) if anywhere else min(place + 1, len(printed)))
+            found = next((number for number in rest if alike(expected, printed[number])), None)
+            assert found is not None, f"{line!r} is not in the output:\n{output}"
+            place, anywhere = found + 1, False
+    assert anywhere or place == len(printed), f"the page does not show the end of the output:\n{output}"
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
