@@ -17,7 +17,7 @@ from likeset.app.report import render_for_owner
 from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged
 from likeset.jobs.job import Job
 from likeset.jobs.plan import plan_job
-from likeset.jobs.run import FinishedJob, run_job
+from likeset.jobs.run import FinishedJob, _kept, run_job
 from likeset.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
 from likeset.protocol.messages import Message, encode
@@ -118,6 +118,14 @@ def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
     assert isinstance(louder, Gaussian)
     assert louder.sigma == pytest.approx(2.0 * release.sigma, rel=1e-6)
     assert width != wider
+
+
+def test_the_unit_is_named_beside_the_odds(world: World) -> None:
+    told = plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
+    assert "one id with all of its rows, 2 at most," in told
+    text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
+    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
+    assert "one row of consumer" in plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
 
 
 # What owners hear
@@ -268,7 +276,23 @@ def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) 
     assert started == [150, 150]
 
 
+def test_a_ledger_that_took_an_unproven_auction_has_no_bound_for_those_owners(world: World) -> None:
+    ledger = str(world.folder / "ledger.sqlite")
+    paper = {"protocol": "interactive", "auction": "paper", "accept_unproven": ["paper-auction"], "offers": "tilted"}
+    run(job_of(world, ledger=ledger, run="paper", size=4, **paper))
+    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
+    later = run(job_of(world, ledger=ledger, run="later", owners=fresh, offers="uniform", out=f"{world.out}-2"))
+    assert "for the rows of north, south, west: it was charged for" in later.result["budget"]["in_words"]
+
+
 # What stays in the output directory
+
+
+def test_a_password_in_an_address_is_not_kept(world: World) -> None:
+    job = job_of(world, public_rows="postgres://me:hunter2@127.0.0.1:1/db?table=t")
+    kept = _kept(job)
+    assert "hunter2" not in json.dumps(kept)
+    assert kept["target"] == job.target
 
 
 def test_offers_do_not_outlive_the_run_in_the_output_directory(world: World) -> None:

@@ -22,20 +22,23 @@ def budget_document(job: Job, ledger: Ledger) -> dict[str, Any]:
     A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
     """
     view = View.owners(job.consumer)
-    account = next(one for one in ledger.accounts() if one.view == view)
+    accounts = [one for one in ledger.accounts() if one.view.observer == "owners"]
+    account = next(one for one in accounts if one.view == view)
+    unbounded = [one for one in accounts if one.basis is not Basis.PROVEN]
     return {
         "shared": job.ledger is not None,
         "epsilon_spent": account.epsilon if account.basis is Basis.PROVEN else None,
         "epsilon_limit": account.limit.epsilon,
         "delta": account.limit.delta,
-        "in_words": ONE_RUN if job.ledger is None else _over_all_runs(account),
+        "in_words": ONE_RUN if job.ledger is None else _over_all_runs(account, unbounded),
     }
 
 
-def _over_all_runs(account: Account) -> str:
-    if account.basis is not Basis.PROVEN:
-        parts = ", ".join(account.unproven)
-        return f"There is no bound over all runs in this ledger: among its charges are parts without one ({parts})."
+def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
+    if unbounded:
+        whose = ", ".join(one.view.protected for one in unbounded)
+        parts = ", ".join(sorted({part for one in unbounded for part in one.unproven}))
+        return f"There is no bound over all runs in this ledger for the rows of {whose}: it was charged for {parts}."
     return (
         f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
         f"the rows of {account.view.protected}. Runs in other ledgers, or under another name, are not counted."

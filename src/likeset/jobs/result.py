@@ -92,7 +92,10 @@ def result_document(
         "access_ratio": (found.rows_seen + len(target.rows)) / (len(found.rows) + len(target.rows)),
         "rows_seen": found.rows_seen,
         "target": {"name": target.name, "rows": len(target.rows)},
-        "guarantees": [guarantee_document(one, simulated=job.noise == "simulated") for one in outcome.guarantees],
+        "guarantees": [
+            guarantee_document(one, simulated=job.noise == "simulated", rows_per_unit=outcome.terms.rows_per_unit)
+            for one in outcome.guarantees
+        ],
         "shares": {one.owner: one.share for one in selected},
         "owners": [
             {
@@ -129,7 +132,7 @@ def result_document(
     }
 
 
-def guarantee_document(planned: PlannedView, *, simulated: bool) -> dict[str, Any]:
+def guarantee_document(planned: PlannedView, *, simulated: bool, rows_per_unit: int = 1) -> dict[str, Any]:
     """What one view costs, for machines and, in words, for people."""
     guarantee = planned.guarantee
     return {
@@ -140,7 +143,7 @@ def guarantee_document(planned: PlannedView, *, simulated: bool) -> dict[str, An
         "relation": str(guarantee.relation),
         "basis": str(guarantee.basis),
         "rows": planned.rows,
-        "in_words": in_words(planned, simulated=simulated),
+        "in_words": in_words(planned, simulated=simulated, rows_per_unit=rows_per_unit),
     }
 
 

@@ -45,6 +45,7 @@ from likeset.protocol.run_secrets import SECRETS
 from likeset.protocol.terms import Terms
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
+from likeset.tables.sources import without_secrets
 
 __all__ = ["FinishedJob", "read_result", "run_job"]
 
@@ -178,7 +179,7 @@ def _working_in(partial: Path, job: Job, *, out: Path, resume: bool) -> Iterator
         _make(partial)
     try:
         if not resume:
-            documents.write(partial / JOB, job.document())
+            documents.write(partial / JOB, _kept(job))
         with SteadyLedger(ledger_path) as ledger:
             opened = True
             yield ledger
@@ -262,9 +263,18 @@ def _make(partial: Path) -> None:
         raise InvalidArgument("out", partial, f"cannot be made: {error.strerror}") from error
 
 
+def _kept(job: Job) -> dict[str, Any]:
+    """The job as it is kept with its results: an address may hold a password."""
+    found = job.document()
+    found["owners"] = {name: without_secrets(place) for name, place in found["owners"].items()}
+    for name in ("target", "public_rows", "seed_rows"):
+        found[name] = None if found[name] is None else without_secrets(found[name])
+    return found
+
+
 def _check_same_job(place: Path, job: Job) -> None:
     began = documents.read(place, Job).document()
-    now = job.document()
+    now = _kept(job)
     odd = sorted(name for name in now if began.get(name) != now[name] and name != "out")
     if odd:
         raise BadDocument(

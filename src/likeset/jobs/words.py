@@ -15,7 +15,7 @@ def observer_in_words(planned: PlannedView) -> str:
     return " + ".join(planned.view.coalition) or _OBSERVERS[planned.view.observer]
 
 
-def in_words(planned: PlannedView, *, simulated: bool) -> str:
+def in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int = 1) -> str:
     """One sentence for somebody who has never heard of epsilon."""
     view, guarantee = planned.view, planned.guarantee
     who, whose = observer_in_words(planned), view.protected
@@ -30,9 +30,10 @@ def in_words(planned: PlannedView, *, simulated: bool) -> str:
         return f"Simulated noise: what owners hear about {whose} is not protected."
     if not math.isfinite(guarantee.epsilon):
         return f"No guarantee for {whose}: {guarantee.note}."
+    one = "one row" if rows_per_unit == 1 else f"one id with all of its rows, {rows_per_unit} at most,"
     changed = "replaced" if guarantee.relation is Relation.REPLACE_ONE else "added or removed"
     odds = math.exp(min(guarantee.epsilon, 50.0))
     return (
-        f"{who} together hear almost the same if one row of {whose} is {changed}: no conclusion that they draw becomes "
+        f"{who} together hear almost the same if {one} of {whose} is {changed}: no conclusion that they draw becomes "
         f"more than {odds:,.1f} times as likely by it, but for a chance of {guarantee.delta:g}."
     )
