@@ -8,7 +8,21 @@ import sys
 
 import typer
 
-from likeset.app.cli import account, audit, demo, ledger, match, owner, reference, report, schema, study, transcript
+from likeset.app.cli import (
+    account,
+    audit,
+    demo,
+    ledger,
+    match,
+    owner,
+    reference,
+    report,
+    run,
+    schema,
+    site,
+    study,
+    transcript,
+)
 from likeset.app.cli.screen import complain
 from likeset.errors import LikesetError
 
@@ -31,7 +45,9 @@ app.command(name="study")(study.study)
 app.command(name="reference", hidden=True)(reference.reference)
 app.add_typer(ledger.ledger)
 app.add_typer(owner.owner)
+app.add_typer(run.run)
 app.add_typer(schema.schema)
+app.add_typer(site.site)
 app.add_typer(transcript.transcript)
 
 

@@ -60,8 +60,8 @@ def _show_owners(result: Mapping[str, Any]) -> None:
     rows = [
         (
             escape(one["name"]),
-            f"{one['rows']:,}",
-            f"{one['heard_bytes']:,} bytes",
+            "unknown" if one["rows"] is None else f"{one['rows']:,}",  # between organisations only the owner knows
+            "unknown" if one["heard_bytes"] is None else f"{one['heard_bytes']:,} bytes",
             f"{one['disclosed']:,}",
             f"{one['selected']:,}",
             f"{100 * one['share']:.0f}%",

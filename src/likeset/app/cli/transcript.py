@@ -49,8 +49,9 @@ def verify(
     if not _is_receipt(signed) or _is_receipt(own):
         raise InvalidArgument("A B", f"{first} {second}", "one must be an owner's node or copy, the other a receipt")
     receipt = read_receipt(signed)
-    kept_key = own / _PUBLIC_KEY if own.is_dir() and (own / _PUBLIC_KEY).exists() else None
-    trusted = key_in(key or kept_key) if key or kept_key else None
+    beside = own / _PUBLIC_KEY
+    given = key or (beside if beside.is_file() else None)
+    trusted = None if given is None else key_in(given)
     fault = receipt.fault(trusted)
     problems, notes = compare(_copy(own, run or receipt.transcript.run), receipt.transcript)
     if fault is not None:

@@ -1,0 +1,271 @@
+"""``likeset run``: the consumer's side of runs between organisations."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
+from likeset.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from likeset.jobs.consumer_home import ConsumerHome, Engine, NetworkRun
+
+__all__ = ["run"]
+
+run = typer.Typer(
+    name="run",
+    help="Runs between organisations, from the consumer's side.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+HomePath = Annotated[
+    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The consumer's directory; by default the current one.")
+]
+HERE = Path()
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job names it.", show_default=False)]
+JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
+Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
+_DONE = "done"
+_OPEN = ("starting", "running", "waiting for decisions")
+_SECONDS_BETWEEN_LOOKS = 1.5
+
+
+@run.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    *,
+    name: Annotated[str, typer.Option(help="The consumer's name, which is its site's.", show_default=False)],
+    kit: Annotated[Path, typer.Option(help="Start-up kit of the user who submits.", show_default=False)],
+    user: Annotated[str, typer.Option(help="That user's name, as provisioned.", show_default=False)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the directory in which a consumer keeps its runs and its ledger.
+
+    Example: [bold]likeset run init clinic --name new-clinic --kit kits/lead@example.org --user lead@example.org[/]
+    """
+    from likeset.jobs.consumer_home import make_consumer_home
+
+    if not (kit / "startup").is_dir():
+        raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
+    home = make_consumer_home(folder, name=name, kit=str(kit.resolve()), user=user)
+    if as_json:
+        show_json({"home": str(home.folder), "name": name})
+        return
+    stdout.print(f"[bold green]made[/]  {escape(str(home.folder))}", soft_wrap=True)
+
+
+@run.command()
+def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
+    """Say what a job would do and cost, as [bold]likeset plan[/] does; writes nothing and asks nobody.
+
+    Example: [bold]likeset run plan job.yaml[/]
+    """
+    from likeset.app.cli.match import plan as planned
+
+    planned(job, json=as_json)
+
+
+@run.command()
+def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Write the terms of a job, for owners to look at before it is submitted.
+
+    Where the release's width is chosen privately, that choice is made and charged now, once.
+
+    Example: [bold]likeset run invite job.yaml --home clinic[/]
+    """
+    made = _invited(job, days, _home(home))
+    terms = made.terms
+    if as_json:
+        show_json({"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires})
+        return
+    stdout.print(f"[bold]{escape(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
+    stdout.print("Owners look at it with: likeset owner inbox --add terms.json", soft_wrap=True)
+
+
+@run.command()
+def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Submit a job to the network. Owners decide by themselves; follow it with [bold]likeset run watch[/].
+
+    Example: [bold]likeset run submit job.yaml --home clinic[/]
+    """
+    place = _home(home)
+    made = _invited(job, days, place)
+    if made.jobs:
+        raise InvalidArgument("run", made.name, "was submitted already; go on with `likeset run resume`")
+    _told_submitted(made, made.submit(_engine(place)), as_json=as_json)
+
+
+@run.command()
+def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Submit a run that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
+
+    Example: [bold]likeset run resume sepsis-2026-07 --home clinic[/]
+    """
+    place = _home(home)
+    made, engine = place.known(name), _engine(place)
+    if made.jobs and (state := made.look(engine)[0]) in _OPEN:
+        raise InvalidArgument("RUN", name, f"is {state}; there is nothing to resume")
+    _told_submitted(made, made.submit(engine), as_json=as_json)
+
+
+@run.command()
+def watch(
+    name: RunName,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and do not wait for the end.")] = False,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Follow a run: which owner waits for approval, works, is done or gave no answer. Exit code 1 if it failed.
+
+    Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
+    """
+    place = _home(home)
+    made, engine = place.known(name), _engine(place)
+    state, sites = follow(made, engine, once=once, quiet=as_json)
+    if state == _DONE:
+        made.ended(engine)
+    if as_json:
+        show_json({"run": name, "state": state, "sites": sites})
+    elif state == "interrupted":
+        stdout.print(f"It goes on with: likeset run resume {escape(name)}", soft_wrap=True)
+    elif state == _DONE:
+        stdout.print(f"See it with: likeset run report {escape(name)}", soft_wrap=True)
+    if state not in (_DONE, *_OPEN):
+        if not as_json:
+            complain(f"run {name}: {state}")
+        raise typer.Exit(1)
+
+
+def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> tuple[str, dict[str, str]]:
+    """Look at a run until it has ended, and say what has changed."""
+    last: tuple[str, dict[str, str]] | None = None
+    while True:
+        found = made.look(engine)
+        if found != last and not quiet:
+            state, sites = found
+            stdout.print(f"[bold]{state}[/]  " + "  ".join(f"{escape(site)}: {said}" for site, said in sites.items()))
+        last = found
+        if once or found[0] not in _OPEN:
+            return found
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+@run.command()
+def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Stop a run. What was drawn is kept and stays charged; the run can be resumed.
+
+    Example: [bold]likeset run cancel sepsis-2026-07 --home clinic[/]
+    """
+    place = _home(home)
+    made = place.known(name)
+    _engine(place).cancel(made.last_job())
+    show_json({"run": name, "cancelled": True}) if as_json else stdout.print(f"[bold]cancelled[/]  {escape(name)}")
+
+
+@run.command()
+def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """The result of a run that is done: the rows, who gave what, and the report's page.
+
+    Example: [bold]likeset run report sepsis-2026-07 --home clinic[/]
+    """
+    from likeset.app.cli.result_screen import show_result
+
+    made = _home(home).known(name)
+    result = _result(made)
+    if as_json:
+        show_json({**result, "report": str(made.result / "report.html")})
+        return
+    show_result(result)
+    stdout.print(f"\nEverything is in [bold]{escape(str(made.result))}[/].", soft_wrap=True)
+
+
+@run.command()
+def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """What each owner's rows were worth, and what it is paid.
+
+    Telling an owner its share tells it something about the others and your rows: nobody priced that.
+
+    Example: [bold]likeset run shares sepsis-2026-07 --home clinic[/]
+    """
+    result = _result(_home(home).known(name))
+    owners = [
+        {one: owner[one] for one in ("name", "selected", "share", "shapley", "payment")} for owner in result["owners"]
+    ]
+    if as_json:
+        show_json({"run": name, "owners": owners})
+        return
+    rows = [
+        [escape(one["name"]), str(one["selected"]), f"{100 * one['share']:.1f}%", f"{one['payment']:,.2f}"]
+        for one in owners
+    ]
+    show_table("What owners contributed", ["owner", "rows used", "share", "payment"], rows)
+
+
+@run.command(name="list")
+def listed(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """All runs of this consumer.
+
+    Example: [bold]likeset run list --home clinic[/]
+    """
+    found: list[dict[str, Any]] = [
+        {
+            "run": one.name,
+            "digest": one.terms.digest,
+            "expires": one.terms.expires,
+            "jobs": len(one.jobs),
+            "result": one.result.exists(),
+        }
+        for one in _home(home).runs()
+    ]
+    if as_json:
+        show_json({"runs": found})
+        return
+    lines = [
+        [one["run"], one["expires"], str(one["jobs"]), "yes" if one["result"] else "no", one["digest"][:12]]
+        for one in found
+    ]
+    show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)
+
+
+def _home(folder: Path) -> "ConsumerHome":
+    from likeset.jobs.consumer_home import ConsumerHome
+
+    home = ConsumerHome(folder)
+    _ = home.connection
+    return home
+
+
+def _engine(home: "ConsumerHome") -> "Engine":
+    from likeset.engines.nvflare import NvflareEngine
+
+    connection = home.connection
+    return NvflareEngine(Path(connection.kit), connection.user)
+
+
+def _invited(job: Path, days: int, home: "ConsumerHome") -> "NetworkRun":
+    from likeset.jobs.consumer_home import expiry
+    from likeset.jobs.job import Job
+
+    return home.invite(Job.load(job), expires=expiry(days))
+
+
+def _told_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
+    if as_json:
+        show_json({"run": made.name, "job": job, "digest": made.terms.digest})
+        return
+    stdout.print(f"[bold green]submitted[/]  {escape(made.name)}, terms {made.terms.digest[:12]}", soft_wrap=True)
+    stdout.print(f"Follow it with: likeset run watch {escape(made.name)}", soft_wrap=True)
+
+
+def _result(made: "NetworkRun") -> dict[str, Any]:
+    from likeset.app.report import render
+    from likeset.jobs.run import read_result
+
+    if not made.result.exists():
+        made.collect(render=render)
+    return read_result(made.result)[0]

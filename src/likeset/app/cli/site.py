@@ -1,0 +1,97 @@
+"""``likeset site``: make a site of NVFlare one that runs likeset and nothing else."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from likeset.app.cli.screen import JsonFlag, show_json, stdout
+from likeset.errors import InvalidArgument
+
+__all__ = ["site"]
+
+site = typer.Typer(
+    name="site",
+    help="Connect a node to NVFlare: settle its start-up kit.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's start-up kit.", show_default=False)]
+
+
+@site.command()
+def owner(
+    kit: KitPath,
+    *,
+    node: Annotated[Path, typer.Option(help="The owner's node.", show_default=False)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Let a site answer for an owner's node: no class but likeset's, no code that comes with a job, no logs out.
+
+    Example: [bold]likeset site owner kits/st-mary --node st-mary[/]
+    """
+    from likeset.node.home import Home
+
+    Home(node).check()
+    _settled(kit, "likeset.node.site:owner", node, as_json=as_json)
+
+
+@site.command()
+def consumer(
+    kit: KitPath,
+    *,
+    home: Annotated[Path, typer.Option(help="The consumer's directory, as `run init` made it.", show_default=False)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Let a site answer for a consumer, in the runs that it drafted and in no others.
+
+    Example: [bold]likeset site consumer kits/new-clinic --home clinic[/]
+    """
+    from likeset.jobs.consumer_home import ConsumerHome
+
+    _ = ConsumerHome(home).connection
+    _settled(kit, "likeset.jobs.consumer_home:consumer", home, as_json=as_json)
+
+
+@site.command()
+def curator(
+    kit: KitPath,
+    *,
+    home: Annotated[Path, typer.Option(help="The curator's directory; made if it is not there.", show_default=False)],
+    schema: Annotated[list[Path] | None, typer.Option(help="A schema that runs may use; repeatable.")] = None,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for owners' decisions.")] = 3600.0,
+    per_call: Annotated[float, typer.Option(min=1, help="Seconds that an owner may take for one answer.")] = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let the server curate. Give owners the public key in curator.pub, with which receipts are checked.
+
+    Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
+    """
+    from likeset.node.curating import CuratorHome, make_curator_home
+
+    _check_kit(kit)
+    made = CuratorHome(home) if (home / "key").is_file() else make_curator_home(home)
+    made.check()
+    for path in schema or []:
+        made.add_schema(path)
+    limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call}
+    _settled(kit, "likeset.node.curating:curator", home, as_json=as_json, limits=limits)
+
+
+def _check_kit(kit: Path) -> None:
+    if not (kit / "startup").is_dir() or not (kit / "local").is_dir():
+        raise InvalidArgument("KIT", kit, "is no start-up kit: it must have the folders startup and local")
+
+
+def _settled(kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
+    from likeset.engines.flare_job import settle
+
+    _check_kit(kit)
+    settle(kit, factory=factory, folder=folder.resolve(), **(limits or {}))
+    if as_json:
+        show_json({"kit": str(kit), "factory": factory, "folder": str(folder.resolve())})
+        return
+    stdout.print(f"[bold green]settled[/]  {escape(str(kit))} for {escape(str(folder))}", soft_wrap=True)
+    stdout.print(f"Start it with: {escape(str(kit))}/startup/start.sh", soft_wrap=True)

@@ -1,0 +1,212 @@
+"""A job whose owners are elsewhere: its terms before anybody is asked, and its result when the summary has come.
+
+The owners' rows are never here. What the consumer does not know (how many rows an owner has, what it heard) is left
+open in the result.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.parquet as pq
+
+from likeset import documents
+from likeset.errors import InvalidArgument
+from likeset.jobs.budget import budget_document
+from likeset.jobs.job import Job
+from likeset.jobs.opened import OpenedJob, Target, job_warnings, open_target, stalls_without_owners
+from likeset.jobs.pictures import pictures_document
+from likeset.jobs.result import result_document, selected_rows, summary_table
+from likeset.jobs.run import PICTURES, REPORT, RESULT, SUMMARY, FinishedJob, Render
+from likeset.ledger import Ledger
+from likeset.market.order import Stalls
+from likeset.market.run import Market, Outcome
+from likeset.protocol.messages import Summary
+from likeset.protocol.owner import Scan
+from likeset.protocol.party import Traffic
+from likeset.protocol.terms import Terms
+from likeset.tables.schema import Schema
+
+__all__ = ["Ended", "draft", "finish"]
+
+_PLAIN: tuple[tuple[str, object, str], ...] = (
+    ("noise", "secret", "between organisations noise is secret"),
+    ("hash_dimension", None, "hashes need a seed that owners share; not offered between organisations yet"),
+    ("gamma", "median", "the curator sets its kernel by itself"),
+    ("gamma_scale", 1.0, "the curator sets its kernel by itself"),
+    ("weights", False, "the curator weighs all rows alike"),
+    ("seed_rows", None, "the curator has no public seed rows"),
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is known of a run that ended, beside its summary.
+
+    Attributes:
+        unanswered: owners who abstained or gave no answer, and which of the two.
+        seconds: from the first call to the last.
+    """
+
+    unanswered: Mapping[str, str]
+    seconds: float
+
+
+class _Agreed(Exception):
+    """The terms are there, and nobody is asked yet."""
+
+
+def draft(job: Job, ledger: Ledger, *, expires: str) -> tuple[Terms, Target]:
+    """The terms of a job, and the consumer's rows.
+
+    Where the width of the release's kernel is chosen privately, that choice is made and charged here, once: asked
+    again, the same terms come out.
+
+    Args:
+        job: what is asked for; of its owners only the names count.
+        ledger: the consumer's own.
+        expires: until when the terms may be used, ISO 8601.
+
+    Raises:
+        InvalidArgument: the job asks for something that only a run on one machine can do.
+    """
+    _check(job)
+    schema = Schema.load(job.schema_file)
+    target = open_target(job, schema)
+    agreed: list[Terms] = []
+
+    def stop(terms: Terms) -> None:
+        agreed.append(terms)
+        raise _Agreed
+
+    market = Market(job.order(rows_per_unit=schema.rows_per_unit), _stalls(job, schema, target))
+    try:
+        market.hold(ledger, resumable=True, agreed=stop)
+    except _Agreed:
+        return replace(agreed[0], expires=expires), target
+    raise AssertionError("a market that is held names its terms")
+
+
+def finish(
+    job: Job, terms: Terms, summary: Summary, *, ended: Ended, ledger: Ledger, out: Path, render: Render
+) -> FinishedJob:
+    """Write the result of a run into a directory, whole or not at all.
+
+    Args:
+        job: what was asked for.
+        terms: under which the run was held.
+        summary: what the curator sent.
+        ended: what else is known.
+        ledger: the consumer's own.
+        out: the directory; one that is there is replaced.
+        render: makes the report.
+    """
+    schema = Schema.load(job.schema_file)
+    target = open_target(job, schema)
+    stalls = _stalls(job, schema, target)
+    order = job.order(rows_per_unit=schema.rows_per_unit)
+    outcome = Outcome(
+        terms=terms,
+        guarantees=Market(order, stalls).outline().guarantees,
+        gamma=order.selection(stalls).kernel_width(target.rows),
+        summary=summary,
+        picks=tuple(
+            (terms.owners[owner], int(row)) for owner, row in zip(summary.owners, summary.handles, strict=True)
+        ),
+        rows_disclosed=_disclosed(terms, summary),
+        traffic={name: Traffic() for name in terms.owners},
+        offered=None,
+        warnings=_warnings(terms, summary, ended),
+        seconds=ended.seconds,
+    )
+    opened = OpenedJob(
+        job=job,
+        schema=schema,
+        target=target,
+        owners=cast(Mapping[str, Scan], dict.fromkeys(terms.owners, _Elsewhere())),
+        names=dict.fromkeys(terms.owners, ""),
+        stalls=stalls,
+        warnings=job_warnings(job, schema),
+    )
+    rows, records = selected_rows(opened, outcome)
+    result = result_document(opened, outcome, rows, seconds={"running": ended.seconds, "total": ended.seconds})
+    unknown = dict.fromkeys(("rows", "table", "heard_bytes", "sent_bytes", "messages"))
+    result["owners"] = [{**one, **unknown} for one in result["owners"]]
+    result["budget"] = budget_document(job, ledger)
+    pictures = pictures_document(schema, target=(target.rows, target.table), summary=(rows, records), offered=None)
+    table = summary_table(opened, outcome, records)
+    _write(out, result, pictures, render=render, also=lambda place: pq.write_table(table, place / SUMMARY))
+    return FinishedJob(out, result)
+
+
+def _check(job: Job) -> None:
+    given = job.model_dump()
+    for name, only, reason in _PLAIN:
+        if given[name] != only:
+            raise InvalidArgument(name, given[name], f"must be {only} (or left out): {reason}")
+
+
+def _stalls(job: Job, schema: Schema, target: Target) -> Stalls:
+    stalls, _ = stalls_without_owners(job, schema, target)
+    content = hashlib.sha256(f"{schema.digest}\n{target.fingerprint}".encode()).digest()
+    return replace(stalls, content=content)
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """An owner's rows, of which nothing is known here, not even how many there are."""
+
+    row_count: int = 0
+
+
+def _disclosed(terms: Terms, summary: Summary) -> dict[str, int]:
+    """Rows by owner, as far as the consumer can tell: at most what the terms allow, and none of those who stayed away.
+
+    What the curator saw in all is in the summary; where each owner had enough rows, the two agree.
+    """
+    absent = {terms.owners[place] for place in summary.absent}
+    if terms.protocol == "interactive":
+        counts = [int((summary.owners == place).sum()) for place in range(len(terms.owners))]
+        return dict(zip(terms.owners, counts, strict=True))
+    return {name: 0 if name in absent else terms.rows_per_owner for name in terms.owners}
+
+
+def _warnings(terms: Terms, summary: Summary, ended: Ended) -> tuple[str, ...]:
+    found = [
+        f"{terms.owners[place]} was not believed: {why}"
+        for place, why in zip(summary.flagged, summary.reasons, strict=True)
+    ]
+    for place in summary.absent:
+        name = terms.owners[place]
+        why = f" ({ended.unanswered[name]})" if name in ended.unanswered else ""
+        found.append(f"{name} did not take part{why}")
+    if len(summary.rows) < terms.size:
+        found.append(f"only {len(summary.rows)} rows were offered where {terms.size} were wanted")
+    return tuple(found)
+
+
+def _write(
+    out: Path,
+    result: Mapping[str, Any],
+    pictures: Mapping[str, Any],
+    *,
+    render: Render,
+    also: Callable[[Path], object],
+) -> None:
+    partial = out.with_name(out.name + ".partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(mode=0o700)
+        documents.write_text(partial / RESULT, json.dumps(result, indent=2, allow_nan=False) + "\n")
+        documents.write_text(partial / PICTURES, json.dumps(pictures, allow_nan=False) + "\n")
+        documents.write_text(partial / REPORT, render(result, pictures))
+        also(partial)
+        if out.exists():
+            shutil.rmtree(out)
+        partial.rename(out)
+    except OSError as error:
+        raise InvalidArgument("out", out, f"cannot be written: {error.strerror or error}; make room") from error

@@ -1,0 +1,313 @@
+"""The consumer's own side of runs between organisations: a directory with its ledger and a folder for each run.
+
+What the settings of the consumer's NVFlare site name: ``"factory": "likeset.jobs.consumer_home:consumer"``, with the
+directory. The site answers only in runs whose very terms lie there: nobody else can make it release a target.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from likeset import documents
+from likeset.documents import Document
+from likeset.engines.flare_report import CANCELLED, News, RunReport
+from likeset.engines.seats import Seat
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.jobs.carried import Ended, draft, finish
+from likeset.jobs.job import Job
+from likeset.jobs.run import FinishedJob, Render
+from likeset.jobs.steady import SteadyLedger
+from likeset.ledger import Ledger
+from likeset.privacy.noise import SecretNoise
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.messages import Summary, decode
+from likeset.protocol.terms import Terms
+
+__all__ = ["Connection", "ConsumerHome", "Engine", "NetworkRun", "consumer", "make_consumer_home"]
+
+_PRIVATE, _PRIVATE_FOLDER = 0o600, 0o700
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FINISHED = "FINISHED"
+
+
+class Connection(Document):
+    """``consumer.yaml``: who the consumer is, and with which start-up kit it submits.
+
+    Attributes:
+        name: of the consumer, which is its site's name.
+        kit: start-up kit of a user who may submit jobs.
+        user: that user's name.
+    """
+
+    likeset: Literal["consumer"] = "consumer"
+    version: Literal[1] = 1
+    name: str
+    kit: str = ""
+    user: str = ""
+
+
+class Engine(Protocol):
+    """How jobs are submitted and followed: ``likeset.engines.nvflare.NvflareEngine``."""
+
+    def submit(self, *terms: Terms) -> str:
+        """Submit runs; returns the job's name."""
+
+    def state(self, job: str) -> str:
+        """Where a job is."""
+
+    def news(self, job: str) -> News | None:
+        """Where it is, site by site, while it runs."""
+
+    def cancel(self, job: str) -> None:
+        """Stop it."""
+
+    def report(self, job: str) -> list[RunReport]:
+        """How its runs ended."""
+
+
+@dataclass(frozen=True)
+class NetworkRun:
+    """One run, in a folder of its own.
+
+    Args:
+        folder: the run's.
+        ledger_path: the consumer's ledger.
+    """
+
+    folder: Path
+    ledger_path: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    @property
+    def job(self) -> Job:
+        """What was asked for."""
+        return documents.read(self.folder / "job.yaml", Job)
+
+    @property
+    def terms_path(self) -> Path:
+        """The terms' file, as owners take it."""
+        return self.folder / "terms.json"
+
+    @property
+    def terms(self) -> Terms:
+        """The terms that were agreed on."""
+        try:
+            return Terms.from_json(self.terms_path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidArgument("RUN", self.name, "is not known here; see `likeset run list`") from error
+
+    @property
+    def result(self) -> Path:
+        """The directory of the result."""
+        return self.folder / "result"
+
+    @property
+    def jobs(self) -> list[str]:
+        """The names of the jobs that were submitted for it, oldest first."""
+        path = self.folder / "jobs.txt"
+        return path.read_text(encoding="utf-8").split() if path.exists() else []
+
+    def submit(self, engine: Engine) -> str:
+        """Submit its terms, or submit them again: ledgers resend, and nothing is drawn anew."""
+        if self.result.exists():
+            raise InvalidArgument("RUN", self.name, "has ended, and its result is here; see `likeset run report`")
+        job = engine.submit(self.terms)
+        with (self.folder / "jobs.txt").open("a", encoding="utf-8") as file:
+            file.write(job + "\n")
+        return job
+
+    def last_job(self) -> str:
+        """The job that was submitted last."""
+        jobs = self.jobs
+        if not jobs:
+            raise InvalidArgument("RUN", self.name, "was not submitted yet; do so with `likeset run submit`")
+        return jobs[-1]
+
+    def look(self, engine: Engine) -> tuple[str, dict[str, str]]:
+        """Where it is in one word, and what was last heard of each site."""
+        job = self.last_job()
+        state = engine.state(job)
+        if state.startswith(_FINISHED):
+            report = self.ended(engine)
+            if report is None or report.outcome == CANCELLED:
+                return "interrupted", {}
+            sites = dict.fromkeys(self.terms.owners, "done")
+            return report.outcome, {**sites, **report.unanswered, **dict.fromkeys(report.refused, "refused")}
+        news = engine.news(job)
+        if news is None or news.run != self.name:
+            return "starting", {}
+        working = {site: "working" if said == "ready" else said for site, said in news.sites.items()}
+        return "waiting for decisions" if "waiting" in working.values() else "running", working
+
+    def ended(self, engine: Engine) -> RunReport | None:
+        """How the job that was submitted last ended for this run; None if it did not come to it."""
+        path, digest = self.folder / "ended.json", self.terms.digest
+        for report in engine.report(self.last_job()):
+            if report.terms == digest:
+                documents.write_text(path, json.dumps(asdict(report), indent=1) + "\n")
+                return report
+        return None
+
+    def collect(self, *, render: Render) -> FinishedJob:
+        """Make the result of what the site received.
+
+        Raises:
+            InvalidArgument: nothing was received yet.
+        """
+        path, ended = self.folder / "summary.bin", self.folder / "ended.json"
+        if not path.exists():
+            raise InvalidArgument("RUN", self.name, "has no summary yet; follow it with `likeset run watch`")
+        message = decode(path.read_bytes())
+        if not isinstance(message.body, Summary) or message.terms != self.terms.digest:
+            raise BadDocument(str(path), "is not the summary of this run")
+        known = json.loads(ended.read_text(encoding="utf-8")) if ended.exists() else {}
+        told = Ended(known.get("unanswered", {}), known.get("seconds", 0.0))
+        job = self.job.model_copy(update={"ledger": str(self.ledger_path)})
+        with Ledger(self.ledger_path) as ledger:
+            return finish(job, self.terms, message.body, ended=told, ledger=ledger, out=self.result, render=render)
+
+
+@dataclass(frozen=True)
+class ConsumerHome:
+    """The directory of a consumer.
+
+    Args:
+        folder: where it is.
+    """
+
+    folder: Path
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file: what owners may learn about the consumer's rows, over all runs."""
+        return self.folder / "ledger.sqlite"
+
+    @property
+    def connection(self) -> Connection:
+        """What ``consumer.yaml`` says."""
+        path = self.folder / "consumer.yaml"
+        if not path.is_file():
+            raise InvalidArgument(
+                "--home", self.folder, "is not the directory of a consumer; make one with `likeset run init`"
+            )
+        return documents.read(path, Connection)
+
+    def runs(self) -> list[NetworkRun]:
+        """All runs, by name."""
+        return [self.run(path.parent.name) for path in sorted((self.folder / "runs").glob("*/terms.json"))]
+
+    def run(self, name: str) -> NetworkRun:
+        """A run by its name, known or not."""
+        if _FOLDER.fullmatch(name) is None:
+            raise InvalidArgument("run", name, "must be letters, digits, . _ and -: it names a folder")
+        return NetworkRun(self.folder / "runs" / name, self.ledger)
+
+    def known(self, name: str) -> NetworkRun:
+        """A run that was invited to.
+
+        Raises:
+            InvalidArgument: it was not.
+        """
+        found = self.run(name)
+        _ = found.terms
+        return found
+
+    def invite(self, job: Job, *, expires: str) -> NetworkRun:
+        """Draft the terms of a job and keep them; asked again, those that are kept.
+
+        Raises:
+            InvalidArgument: the name of the run is taken by another job, or the job cannot be carried.
+        """
+        if job.run is None:
+            raise InvalidArgument("run", "none", "a run between organisations needs a name: write it into the job")
+        name = self.connection.name
+        if job.consumer != name:
+            raise InvalidArgument("consumer", job.consumer, f"must be {name}, as this directory's site is called")
+        found = self.run(job.run)
+        job = job.beside(Path.cwd())
+        if found.terms_path.exists():
+            if found.job.document() != job.document():
+                raise InvalidArgument("run", job.run, "is known under another job; give this one another name")
+            return found
+        with SteadyLedger(self.ledger) as ledger:
+            terms, target = draft(job, ledger, expires=expires)
+        found.folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        documents.write(found.folder / "job.yaml", job.document())
+        _keep(found.folder / "target.npy", lambda path: np.save(path, target.rows))
+        documents.write_text(found.terms_path, terms.to_json())
+        return found
+
+
+def make_consumer_home(folder: Path, *, name: str, kit: str = "", user: str = "") -> ConsumerHome:
+    """A new directory of a consumer.
+
+    Raises:
+        InvalidArgument: it holds something already, or cannot be made.
+    """
+    try:
+        folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise InvalidArgument("DIR", folder, f"cannot be used as a directory: {error.strerror}") from error
+    if occupied:
+        raise InvalidArgument("DIR", folder, "holds something already; nothing is overwritten: name a new one")
+    folder.chmod(_PRIVATE_FOLDER)
+    home = ConsumerHome(folder)
+    with Ledger(home.ledger) as ledger:
+        ledger.messages()  # makes their file
+    documents.write(folder / "consumer.yaml", Connection(name=name, kit=kit, user=user))
+    return home
+
+
+def expiry(days: int, *, now: datetime | None = None) -> str:
+    """The day that is so many days from now."""
+    moment = now or datetime.now(UTC)
+    return datetime.fromordinal(moment.toordinal() + days).date().isoformat()
+
+
+def consumer(terms: Terms, name: str, folder: Path) -> Seat:
+    """The consumer's party in a run.
+
+    Args:
+        terms: of the run.
+        name: the site's name, which must be the consumer's.
+        folder: the consumer's directory.
+
+    Raises:
+        LikesetError: these terms are not those that the consumer drafted.
+    """
+    home = ConsumerHome(folder)
+    if home.connection.name != name:
+        raise IllegalMessage(f"the consumer of this directory is {home.connection.name}, not {name}")
+    run = home.known(terms.run)
+    if run.terms.digest != terms.digest:
+        raise IllegalMessage(f"run {terms.run}: the consumer drafted other terms")
+    target = np.load(run.folder / "target.npy", allow_pickle=False)
+    party = Consumer(terms, target=target, ledger=Ledger(home.ledger), noise=SecretNoise())
+
+    def keep(data: bytes) -> None:
+        _keep(run.folder / "summary.bin", lambda path: path.write_bytes(data))
+
+    return Seat(party, keep=keep)
+
+
+def _keep(path: Path, write: Callable[[Path], object]) -> None:
+    """On disk when this returns, whole or not at all, for nobody else."""
+    partial = path.with_name("partial-" + path.name)
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE))
+    write(partial)
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)

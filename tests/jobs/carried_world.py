@@ -1,0 +1,125 @@
+"""A network in one process: a consumer's directory, nodes and a curator as they are between organisations."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+
+from node_world import SCHEMA, Wire, make_node, rows_text
+
+from likeset import documents
+from likeset.engines.flare_report import News, RunReport
+from likeset.engines.pump import Pump
+from likeset.engines.seats import Seat
+from likeset.errors import LikesetError
+from likeset.jobs.consumer_home import ConsumerHome, consumer, make_consumer_home
+from likeset.node.curating import curator, make_curator_home
+from likeset.node.owner_node import OwnerNode
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.curator import Curator
+from likeset.protocol.messages import Message, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+
+OWNERS = ("a", "b")
+
+
+def write_job(folder: Path, **changes: Any) -> Path:
+    """A job of two owners, by name only."""
+    (folder / "schema.yaml").write_text(SCHEMA)
+    (folder / "target.csv").write_text(rows_text(7, count=30))
+    job = {
+        "likeset": "job",
+        "version": 1,
+        "schema": "schema.yaml",
+        "target": "target.csv",
+        "owners": {name: f"network:{name}" for name in OWNERS},
+        "size": 6,
+        "epsilon": 8.0,
+        "offer_factor": 4.0,
+        "consumer": "new-clinic",
+        "purpose": "Research on sepsis",
+        "run": "run-1",
+    }
+    documents.write(folder / "job.yaml", {**job, **changes})
+    return folder / "job.yaml"
+
+
+def make_world(folder: Path) -> ConsumerHome:
+    """Two nodes whose policies decide by themselves, a curator, and a consumer."""
+    for seed, name in enumerate(OWNERS):
+        make_node(folder, name, seed=seed, manual_approval=False)
+    write_job(folder)
+    make_curator_home(folder / "curator").add_schema(folder / "schema.yaml")
+    return make_consumer_home(folder / "home", name="new-clinic", kit="kit", user="lead")
+
+
+@dataclass
+class HereEngine:
+    """Submits to nodes in this process; a job has ended when ``submit`` returns.
+
+    Attributes:
+        folder: where ``make_world`` made everything.
+        absent: owners who give no answer.
+        dies: whether jobs end before the curator comes to anything.
+    """
+
+    folder: Path
+    absent: tuple[str, ...] = ()
+    dies: bool = False
+    ended: dict[str, list[RunReport]] = field(default_factory=dict)
+    cancelled: list[str] = field(default_factory=list)
+
+    def submit(self, *terms: Terms) -> str:
+        job = f"job-{len(self.ended)}"
+        self.ended[job] = [] if self.dies else [self._held(one) for one in terms]
+        return job
+
+    def state(self, job: str) -> str:
+        return "FINISHED:COMPLETED" if job in self.ended else "RUNNING"
+
+    def news(self, job: str) -> News | None:  # noqa: ARG002 (nothing runs any more)
+        return None
+
+    def cancel(self, job: str) -> None:
+        self.cancelled.append(job)
+
+    def report(self, job: str) -> list[RunReport]:
+        return self.ended[job]
+
+    def _held(self, terms: Terms) -> RunReport:
+        seat, mine = (
+            curator(terms, CURATOR, self.folder / "curator"),
+            consumer(terms, "new-clinic", self.folder / "home"),
+        )
+        assert isinstance(seat.party, Curator)
+        assert isinstance(mine.party, Consumer)
+        _keep_on_arrival(mine)
+        nodes = {name: OwnerNode(self.folder / f"node-{name}") for name in terms.owners if name not in self.absent}
+        outcome = "done"
+        try:
+            for node in nodes.values():
+                node.invite(terms.to_json())
+            pump = Pump(seat.party, Wire(nodes, mine.party), workers=1)
+            pump.run()
+        except LikesetError as error:
+            outcome = f"failed: {type(error).__name__}"
+        finally:
+            for node in nodes.values():
+                node.close()
+        gone = dict.fromkeys(self.absent, "no answer")
+        return RunReport(terms.run, terms.digest, outcome, gone, (), pump.messages, pump.bytes_sent, 1.0, 1, 1.0)
+
+
+def _keep_on_arrival(seat: Seat) -> None:
+    take, keep = seat.party.receive, seat.keep
+    assert keep is not None
+
+    def receive(message: Message) -> tuple[Message, ...]:
+        replies = take(message)
+        keep(encode(message))
+        return replies
+
+    seat.party.receive = receive  # type: ignore[method-assign]

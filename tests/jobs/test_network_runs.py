@@ -1,0 +1,168 @@
+"""A consumer's runs between organisations: terms once, a result from what came, and nothing drawn twice."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from carried_world import OWNERS, HereEngine, make_world, write_job
+
+from likeset.app.report import render
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.jobs.consumer_home import ConsumerHome, NetworkRun, consumer, expiry, make_consumer_home
+from likeset.jobs.job import Job
+from likeset.ledger import Ledger
+from likeset.privacy.view import View
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
+
+UNTIL = "2099-01-01"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> ConsumerHome:
+    return make_world(tmp_path)
+
+
+def invited(home: ConsumerHome, **changes: Any) -> NetworkRun:
+    return home.invite(Job.load(write_job(home.folder.parent, **changes)), expires=UNTIL)
+
+
+def spent(home: ConsumerHome) -> float:
+    with Ledger(home.ledger) as ledger:
+        (account,) = [one for one in ledger.accounts() if one.view == View.owners("new-clinic")]
+        return account.epsilon or 0.0
+
+
+def test_terms_are_drafted_once_and_the_choice_of_the_width_is_charged_once(home: ConsumerHome) -> None:
+    first = invited(home)
+    charged = spent(home)
+    assert 0.0 < charged < 8.0
+    assert first.terms.owners == OWNERS
+    assert first.terms.end is not None
+    assert invited(home).terms.digest == first.terms.digest
+    first.terms_path.unlink()  # a crash before the terms were written
+    assert invited(home).terms.digest == first.terms.digest
+    assert spent(home) == charged
+
+
+def test_a_run_comes_to_a_result_that_says_only_what_the_consumer_knows(home: ConsumerHome) -> None:
+    """Six rows are wanted with four offers for each, so each of two owners discloses twelve."""
+    run, engine = invited(home), HereEngine(home.folder.parent)
+    run.submit(engine)
+    assert run.look(engine) == ("done", dict.fromkeys(OWNERS, "done"))
+    done = run.collect(render=render)
+    result = done.result
+    assert (result["rows_selected"], result["rows_seen"], result["private"]) == (6, 24, True)
+    assert [one["disclosed"] for one in result["owners"]] == [12, 12]
+    assert sum(one["selected"] for one in result["owners"]) == 6
+    assert all(one["rows"] is None and one["heard_bytes"] is None for one in result["owners"])
+    assert result["budget"]["shared"]
+    table = pq.read_table(run.result / "summary.parquet")
+    assert table.num_rows == 6
+    assert set(table.column("owner").to_pylist()) <= set(OWNERS)
+    assert spent(home) == pytest.approx(8.0, rel=1e-3)
+    assert result["guarantees"][0]["epsilon"] == pytest.approx(8.0, rel=1e-3)
+
+
+def test_a_run_that_is_resumed_draws_nothing_anew(home: ConsumerHome) -> None:
+    run, engine = invited(home), HereEngine(home.folder.parent, dies=True)
+    run.submit(engine)
+    assert run.look(engine) == ("interrupted", {})
+    with pytest.raises(InvalidArgument, match="has no summary yet"):
+        run.collect(render=render)
+    engine.dies = False
+    run.submit(engine)
+    first, charged = (run.folder / "summary.bin").read_bytes(), spent(home)
+    run.submit(engine)
+    assert (run.folder / "summary.bin").read_bytes() == first
+    assert spent(home) == charged
+    assert len(run.jobs) == 3
+
+
+def test_an_owner_that_gave_no_answer_is_named(home: ConsumerHome) -> None:
+    run, engine = invited(home), HereEngine(home.folder.parent, absent=("b",))
+    run.submit(engine)
+    assert run.look(engine) == ("done", {"a": "done", "b": "no answer"})
+    run.ended(engine)
+    result = run.collect(render=render).result
+    assert "b did not take part (no answer)" in result["warnings"]
+    assert [one["disclosed"] for one in result["owners"]] == [12, 0]
+    with pytest.raises(InvalidArgument, match="has ended"):
+        run.submit(engine)
+
+
+def test_a_site_answers_only_in_runs_that_its_consumer_drafted(home: ConsumerHome) -> None:
+    from dataclasses import replace
+
+    terms = invited(home).terms
+    assert consumer(terms, "new-clinic", home.folder).party.name == "new-clinic"
+    with pytest.raises(IllegalMessage, match="drafted other terms"):
+        consumer(replace(terms, size=7), "new-clinic", home.folder)
+    with pytest.raises(InvalidArgument, match="is not known here"):
+        consumer(replace(terms, run="run-2"), "new-clinic", home.folder)
+    with pytest.raises(IllegalMessage, match="is new-clinic, not other"):
+        consumer(terms, "other", home.folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"run": None}, "needs a name"),
+        ({"run": "a/b"}, "names a folder"),
+        ({"consumer": "other"}, "must be new-clinic"),
+        ({"noise": "simulated"}, "noise is secret"),
+        ({"hash_dimension": 64}, "a seed that owners share"),
+        ({"gamma": 0.5}, "the curator sets its kernel"),
+        ({"weights": True}, "weighs all rows alike"),
+    ],
+)
+def test_what_cannot_be_carried_is_refused_before_anything_is_spent(
+    home: ConsumerHome, changes: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=reason):
+        invited(home, **changes)
+    with Ledger(home.ledger) as ledger:
+        assert not [entry for entry in ledger.entries() if entry.kind == "reserve"]
+    assert home.runs() == []
+
+
+def test_a_name_stands_for_one_job(home: ConsumerHome) -> None:
+    invited(home)
+    with pytest.raises(InvalidArgument, match="is known under another job"):
+        invited(home, size=7)
+    assert [one.name for one in home.runs()] == ["run-1"]
+
+
+def test_another_runs_summary_is_not_taken_for_this_one(home: ConsumerHome) -> None:
+    run, engine = invited(home), HereEngine(home.folder.parent)
+    run.submit(engine)
+    other = invited(home, run="run-2", epsilon=0.0, offers="uniform")
+    (other.folder / "summary.bin").write_bytes((run.folder / "summary.bin").read_bytes())
+    with pytest.raises(BadDocument, match="is not the summary of this run"):
+        other.collect(render=render)
+
+
+def test_files_of_a_run_are_the_consumers_own(home: ConsumerHome) -> None:
+    run = invited(home)
+    assert np.load(run.folder / "target.npy").shape == (30, run.terms.kernel.columns)
+    assert (run.folder / "target.npy").stat().st_mode & 0o077 == 0
+    assert run.folder.stat().st_mode & 0o077 == 0
+    assert json.loads(run.terms_path.read_text())["run"] == "run-1"
+
+
+def test_days_are_counted_from_today() -> None:
+    from datetime import UTC, datetime
+
+    assert expiry(30, now=datetime(2028, 2, 1, 23, tzinfo=UTC)) == "2028-03-02"
+
+
+def test_a_directory_of_something_else_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgument, match="holds something already"):
+        make_consumer_home(tmp_path, name="x")
+    with pytest.raises(InvalidArgument, match="is not the directory of a consumer"):
+        _ = ConsumerHome(tmp_path).connection
