@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import ExponentialChoice, Release
-from likeset.privacy.noise import Noise, released
+from likeset.privacy.noise import Noise, random_order, released
 from likeset.privacy.relation import Norm, Relation, RowSum
 
 __all__ = ["Plan", "grid", "plan", "run"]
@@ -67,7 +67,7 @@ def run(plan: Plan, data: ArrayLike, noise: Noise) -> Release[float]:
 
     Args:
         plan: made before the data were read.
-        data: the rows; consecutive rows form a pair.
+        data: the rows; they are paired at random, whatever their order is.
         noise: where the choice's randomness comes from.
 
     Privacy contract:
@@ -75,12 +75,13 @@ def run(plan: Plan, data: ArrayLike, noise: Noise) -> Release[float]:
         Reveals:   the chosen candidate and, by its running time, a little more (docs/proofs/auditor.md): send what
                    follows from it at a time fixed beforehand.
         Costs:     ``plan.event``, fixed before data are read.
-        Assumes:   a unit has at most ``plan.rows`` rows; the order of rows does not depend on their content.
+        Assumes:   a unit has at most ``plan.rows`` rows.
         Basis:     proven, docs/proofs/width-choice.md
     """
     rows = matrix("data", data).astype(np.float64)
     if len(rows) != plan.size:
         raise InvalidArgument("data", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
+    rows = rows[random_order(len(rows), noise)]  # in a sorted table a row that is replaced could move all others
     pairs = len(rows) // 2
     distances = ((rows[0 : 2 * pairs : 2] - rows[1 : 2 * pairs : 2]) ** 2).sum(axis=1)
     candidates = grid(rows.shape[1])

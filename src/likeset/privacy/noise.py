@@ -17,7 +17,7 @@ from likeset.arguments import count, positive
 from likeset.errors import EntropyMissing, InvalidArgument
 from likeset.privacy.events import Event, Release, Simulated
 
-__all__ = ["Integers", "Noise", "SecretNoise", "SimulatedNoise", "released"]
+__all__ = ["Integers", "Noise", "SecretNoise", "SimulatedNoise", "random_order", "released"]
 
 Integers = NDArray[np.int64]
 Value = TypeVar("Value")
@@ -151,6 +151,21 @@ class SimulatedNoise:
     def rounding(self, fractions: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Independent coins for rounding up, each true with probability ``fractions``."""
         return self.bernoulli(fractions)
+
+
+def random_order(size: int, noise: Noise) -> Integers:
+    """Places 0 to ``size`` - 1 in an order that is secret and uniform; as they are where the noise is simulated.
+
+    Whatever depends on the order of rows is private for a *set* of rows only if that order tells nothing about them: a
+    file may be sorted. Two keys are equal with a probability below size² / 2^129.
+    """
+    if not noise.private:
+        return np.arange(size)
+    try:
+        keys = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
+    except (NotImplementedError, OSError) as error:
+        raise EntropyMissing("the system has no secure generator") from error
+    return np.lexsort(tuple(keys)).astype(np.int64)
 
 
 def released(value: Value, event: Event, noise: Noise) -> Release[Value]:

@@ -11,7 +11,7 @@ from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, Release, Simulated
-from likeset.privacy.noise import Noise
+from likeset.privacy.noise import Noise, random_order
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Summary, Target, Vector
@@ -69,7 +69,8 @@ class Consumer(Party):
         event: Event = plan.event if self._noise.private else Simulated(plan.event)
 
         def run() -> tuple[bytes, Release[Vector]]:
-            features = self.terms.kernel.features()(self._rows)
+            # In a random order: the last bits of a row's features depend on its place, and a table may be sorted.
+            features = self.terms.kernel.features()(self._rows[random_order(len(self._rows), self._noise)])
             if isinstance(plan, gaussian_mean.Plan):
                 drawn = gaussian_mean.run(plan, features, self._noise)
             else:
