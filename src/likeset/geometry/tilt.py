@@ -7,6 +7,7 @@ chase the noise in the release's many directions. Draws are by Gumbel perturbati
 function of its number and the owner's key alone, blocks, shards and orders of reading merge to the same draw.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +20,10 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.stream import MAX_SEED, Stream, open_unit
 
-__all__ = ["Draw", "Drawing", "Tilt", "draw", "fit", "fit_blocks", "largest", "merge", "perturbed"]
+__all__ = ["Draw", "Drawing", "Tilt", "draw", "fit", "fit_blocks", "largest", "merge", "perturbed", "perturbed_from"]
 
 _BISECTIONS = 60
+_MARGIN = 1e-6
 _LARGEST_EXPONENT = 500.0  # beyond this the weights are one row's alone, at any precision
 
 
@@ -190,6 +192,24 @@ def perturbed(row_numbers: NDArray[np.int64], *, key: int) -> NDArray[np.float64
     """The Gumbel perturbation of each row: a function of its number and the key, and of nothing else."""
     arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
     return np.asarray(-np.log(-np.log(open_unit(Stream("tilt/perturbations", key).words_at(row_numbers)))))
+
+
+def perturbed_from(
+    first_row: int, rows: int, *, key: int, least: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Which of ``rows`` rows that follow each other have a perturbation of at least ``least``, and what it is.
+
+    The same numbers as ``perturbed`` gives. Logarithms are taken of the few words only that can be large enough.
+    """
+    arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
+    words = Stream("tilt/perturbations", key).words(first_row, rows)
+    # A perturbation rises with its word. The margin is far beyond what rounding can do to perturbations up to 20,
+    # and larger ones are rare enough.
+    below = math.exp(-math.exp(-min(max(least - _MARGIN, -10.0), 20.0)))
+    places = np.flatnonzero(words >= np.uint64(int(below * 2.0**52) << 12))
+    values = np.asarray(-np.log(-np.log(open_unit(words[places]))))
+    kept = values >= least
+    return places[kept], values[kept]
 
 
 def largest(row_numbers: NDArray[np.int64], scores: NDArray[np.float64], count: int) -> Draw:

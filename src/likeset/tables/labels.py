@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from likeset.tables import cells
 from likeset.tables.cells import Mask, MissingWords
 from likeset.tables.columns import CategoryColumn
-from likeset.tables.scalars import Places
+from likeset.tables.places import Places
 from likeset.tables.troubles import Trouble
 
 __all__ = ["read_labels"]

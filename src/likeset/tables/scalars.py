@@ -20,9 +20,10 @@ from likeset.tables.columns import (
     day_number,
     number_or_words,
 )
+from likeset.tables.places import Places
 from likeset.tables.troubles import ABSENT, APART, MIDDLE, Found, Trouble, found_of
 
-__all__ = ["BooleanMap", "CategoryMap", "DateMap", "NumericMap", "OrdinalMap", "Places", "log2"]
+__all__ = ["BooleanMap", "CategoryMap", "DateMap", "NumericMap", "OrdinalMap", "log2"]
 
 Values = NDArray[np.float64]
 Out = NDArray[np.float32]
@@ -228,6 +229,13 @@ class BooleanMap(_Scalar):
             wrong = odd if wrong is None else wrong | odd
         return values, found_of(wrong=wrong)
 
+    def encode(self, column: Any, out: Out) -> Found:
+        """Write the features of every cell into ``out``, which holds zeros."""
+        if not self.sound(column):
+            return super().encode(column, out)
+        np.multiply(column.to_numpy(zero_copy_only=False), np.float32(self._declared.weight), out=out[:, 0])
+        return {}
+
     def sound(self, column: Any) -> bool:
         """Whether there is surely no trouble in any cell; False if unsure."""
         return bool(pa.types.is_boolean(column.type) and column.null_count == 0)
@@ -245,76 +253,6 @@ class BooleanMap(_Scalar):
         if trouble is Trouble.WRONG:
             return "is none of the words for true and false; declare true_words and false_words"
         return super().complaint(trouble)
-
-
-class Places:
-    """Finds cells among declared values, which are numbers or words."""
-
-    def __init__(self, declared: CategoryColumn | OrdinalColumn, missing: MissingWords) -> None:
-        self._missing = missing
-        self._are_words = isinstance(declared.values[0], str)
-        self._gone = declared.missing_values
-        if self._are_words:
-            # Words that mean missing in this column come after the known ones.
-            self._known = pa.array([*declared.values, *declared.missing_values], pa.string())
-            self._count = len(declared.values)
-            self._seen: tuple[Any, NDArray[np.int64] | None] = (None, None)
-        else:
-            values = np.array(declared.values, dtype=np.float64)
-            self._order = np.argsort(values).astype(np.int64)
-            self._sorted = values[self._order]
-
-    def all_known(self, column: Any) -> bool:
-        """Whether every cell is surely a declared value, found out by less work than finding them; False if unsure."""
-        return self._are_words and self._of_dictionary(column) is not None
-
-    def _of_dictionary(self, column: Any) -> NDArray[np.int64] | None:
-        """The place of each word of a dictionary; None if it is none, or holds anything but declared values.
-
-        The dictionary of one block is mostly that of the next.
-        """
-        if not pa.types.is_dictionary(column.type) or column.null_count:
-            return None
-        dictionary, places = self._seen
-        if dictionary is None or not column.dictionary.equals(dictionary):
-            dictionary = column.dictionary
-            found, absent, wrong = cells.words(dictionary, self._known, self._missing)
-            known = absent is None and wrong is None and len(found) and found.min() >= 0 and found.max() < self._count
-            places = found if known else None
-            self._seen = (dictionary, places)
-        return places
-
-    def find(self, column: Any) -> tuple[NDArray[np.int64], Found]:
-        """The place of each cell among the values, -1 if it is missing, unknown or of the wrong type."""
-        if self._are_words:
-            known = self._of_dictionary(column)
-            if known is not None:
-                return known[column.indices.to_numpy(zero_copy_only=False)], {}
-            places, absent, wrong = cells.words(column, self._known, self._missing)
-            if self._gone:
-                gone = places >= self._count
-                places[gone] = -1
-                absent = gone if absent is None else absent | gone
-        else:
-            values, wrong = cells.numbers(column, self._missing)
-            for number in self._gone:
-                values[values == number] = np.nan
-            at = np.searchsorted(self._sorted, values)
-            at[at == len(self._sorted)] = 0
-            places = np.where(self._sorted[at] == values, self._order[at], -1)
-            absent = np.isnan(values)
-            if wrong is not None:
-                absent &= ~wrong
-        unknown = places < 0
-        for mask in (absent, wrong):
-            if mask is not None:
-                unknown &= ~mask
-        return places, found_of(missing=absent, unknown=unknown, wrong=wrong)
-
-    @property
-    def expected(self) -> str:
-        """What a cell of the wrong type is not."""
-        return "text, as the declared values are" if self._are_words else "a number, as the declared values are"
 
 
 class OrdinalMap(_Scalar):

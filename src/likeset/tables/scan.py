@@ -18,6 +18,7 @@ from likeset.geometry.tilt import Drawing
 __all__ = ["BLOCK_ROWS", "DrawnRows", "FetchedRows", "Keeper", "Kept", "MemoryScan", "draw_from"]
 
 BLOCK_ROWS = 16 * TILE_ROWS
+_SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +101,19 @@ class Keeper:
         self, first_row: int, rows: int, block: FetchedRows | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Which rows of a block to choose, and their perturbed scores; an unweighted draw looks at no row for it."""
-        scores = tilt.perturbed(np.arange(first_row, first_row + rows), key=self._drawing.key)
-        if self._drawing.score is not None:
-            scores += self._drawing.score(block, first_row)
-        good = np.flatnonzero(scores >= self.least)
-        if len(good) > self._drawing.count:
-            good = np.sort(tilt.largest(good, scores[good], self._drawing.count).row_numbers)
-        return good, scores[good]
+        drawing, least = self._drawing, self.least
+        weights = None if drawing.score is None else drawing.score(block, first_row)
+        most = 0.0 if weights is None or not rows else float(weights.max())
+        places, scores = tilt.perturbed_from(first_row, rows, key=drawing.key, least=least - most - _SLACK)
+        if weights is not None:
+            scores = scores + weights[places]
+        good = np.flatnonzero(scores >= least)
+        good, scores = places[good], scores[good]
+        if len(good) > drawing.count:
+            best = tilt.largest(good, scores, drawing.count)
+            order = np.argsort(best.row_numbers)
+            good, scores = best.row_numbers[order], best.perturbed[order]
+        return good, scores
 
     def add(self, kept: Kept) -> None:
         """Rows chosen from a block, or kept by another keeper of the same draw from other rows."""

@@ -1,0 +1,126 @@
+"""One number a row instead of its features, and the same bits on any number of threads."""
+
+import pickle
+import subprocess
+import sys
+import threading
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from likeset.errors import InvalidArgument
+from likeset.geometry import tilt
+from likeset.geometry.features import TILE_ROWS, FourierFeatures
+from likeset.geometry.projection import Projection
+from likeset.geometry.threads import one_thread_a_product
+
+_ROWS = np.random.default_rng(0).random((3 * TILE_ROWS + 77, 12), dtype=np.float32)
+_DIRECTION = np.random.default_rng(1).standard_normal(40)
+Kind = Literal["paper", "paired", "phased"]
+
+
+@pytest.mark.parametrize("kind", ["paper", "paired", "phased"])
+def test_it_is_the_inner_product_with_the_features(kind: Kind) -> None:
+    """Of 40 float32 terms of size below 1, each off by about 1e-7 (angles of a few radians): within 1e-5."""
+    features = FourierFeatures(12, 40, 0.3, 5, kind)
+    expected = features(_ROWS).astype(np.float64) @ _DIRECTION
+    np.testing.assert_allclose(Projection(features, _DIRECTION)(_ROWS), expected, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(first=st.integers(0, 2 * TILE_ROWS), rows=st.integers(1, 2 * TILE_ROWS), order=st.sampled_from("CF"))
+def test_a_block_has_the_bits_of_the_whole(first: int, rows: int, order: Literal["C", "F"]) -> None:
+    project = Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION)
+    block = np.array(_ROWS[first : first + rows], order=order)
+    assert project(block, first_row=first).tobytes() == project(_ROWS)[first : first + rows].tobytes()
+
+
+def test_it_has_the_same_bits_after_a_journey_and_another_fingerprint_for_another_direction() -> None:
+    project = Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION)
+    again = pickle.loads(pickle.dumps(project))  # noqa: S301 - our own bytes
+    assert again(_ROWS).tobytes() == project(_ROWS).tobytes()
+    assert again.fingerprint == project.fingerprint
+    others = [
+        Projection(FourierFeatures(12, 40, 0.3, 5), 2.0 * _DIRECTION),
+        Projection(FourierFeatures(12, 40, 0.3, 6), _DIRECTION),
+    ]
+    assert len({project.fingerprint, *(other.fingerprint for other in others)}) == 3
+
+
+def test_a_direction_of_another_length_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="direction"):
+        Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION[:-1])
+
+
+_PROGRAM = """
+import hashlib, numpy as np
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.projection import Projection
+rows = np.random.default_rng(0).random((5000, 50), dtype=np.float32)
+features = FourierFeatures(50, 140, 0.3, 5)
+found = features(rows).tobytes() + Projection(features, np.ones(140))(rows).tobytes()
+print(hashlib.sha256(found).hexdigest())
+"""
+
+
+def test_the_number_of_threads_of_the_library_does_not_change_a_bit() -> None:
+    """Shapes at which a product shared by two threads does round differently."""
+    digests = set()
+    for threads in ("1", "2", "3"):
+        environment = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "PYTHONPATH": ":".join(sys.path)}
+        done = subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, env=environment
+        )
+        digests.add(done.stdout.strip())
+    assert len(digests) == 1
+
+
+def test_the_setting_of_the_library_comes_back_when_the_last_one_leaves() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
+    def threads() -> set[int]:
+        return {one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        entered, leave = threading.Event(), threading.Event()
+
+        def stay() -> None:
+            with one_thread_a_product():
+                entered.set()
+                leave.wait()
+
+        other = threading.Thread(target=stay)
+        with one_thread_a_product():
+            other.start()
+            entered.wait()
+            assert threads() == {1}
+        assert threads() == {1}
+        leave.set()
+        other.join()
+        assert threads() == {2}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    first=st.integers(0, 10**9),
+    rows=st.integers(0, 3000),
+    key=st.integers(0, 2**256 - 1),
+    least=st.floats(-50.0, 50.0) | st.just(-np.inf),
+)
+def test_the_large_perturbations_are_found_without_the_small_ones(
+    first: int, rows: int, key: int, least: float
+) -> None:
+    every = tilt.perturbed(np.arange(first, first + rows), key=key)
+    places, values = tilt.perturbed_from(first, rows, key=key, least=least)
+    assert places.tolist() == np.flatnonzero(every >= least).tolist()
+    assert values.tobytes() == every[places].tobytes()
+
+
+def test_a_threshold_at_a_perturbation_itself_keeps_it() -> None:
+    every = tilt.perturbed(np.arange(200), key=3)
+    for least in every:
+        places, _ = tilt.perturbed_from(0, 200, key=3, least=float(least))
+        assert places.tolist() == np.flatnonzero(every >= least).tolist()
