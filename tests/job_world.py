@@ -59,7 +59,7 @@ class World:
     def make(cls, folder: Path) -> "World":
         """Write the files."""
         (folder / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
-        write(folder / "target.csv", rows(40, seed=1, age=60.0, whose="mine"))
+        write(folder / "target.csv", rows(60, seed=1, age=60.0, whose="mine"))
         write(folder / "north.csv", rows(60, seed=2, age=30.0, whose="north"))
         write(folder / "south.csv", rows(50, seed=3, age=60.0, whose="south"))
         write(folder / "west.parquet", rows(70, seed=4, age=50.0, whose="west"))

@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from likeset.errors import InvalidArgument
 from likeset.jobs.budget import ONE_RUN
 from likeset.jobs.job import Job
 from likeset.jobs.opened import Target, job_warnings, open_target, stalls_without_owners
 from likeset.jobs.result import guarantee_document, is_private
+from likeset.jobs.traffic import MostTraffic, most_traffic
 from likeset.market.run import Market, Outline
 from likeset.protocol.drafting import ReleaseOutlook, release_outlook
-from likeset.protocol.messages import Asked, Message, Offer, TargetRelease, encode
-from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
 from likeset.tables.schema import Schema
 
@@ -53,9 +50,8 @@ class Plan:
         outline: terms and guarantees.
         target: name and rows of the target.
         rows_seen: how many rows the curator will see, at most.
-        messages: how many messages travel between curator and owners, at most.
-        heard_bytes: how many bytes an owner hears.
-        sent_bytes: how many bytes an owner sends, at most; None where text or vectors have no declared length.
+        expected_rows_seen: about how many it will be, where an auction decides who is asked.
+        traffic: what one owner hears and sends, at most.
         advice: about the release.
         seconds: how long it will take, roughly; None where the owners' files cannot be weighed without opening them.
         warnings: what the user should know.
@@ -65,12 +61,16 @@ class Plan:
     outline: Outline
     target: Target
     rows_seen: int
-    messages: int
-    heard_bytes: int
-    sent_bytes: int
+    expected_rows_seen: int
+    traffic: MostTraffic
     advice: Advice
     seconds: float | None
     warnings: tuple[str, ...]
+
+    @property
+    def messages(self) -> int:
+        """How many messages travel between curator and owners, at most."""
+        return self.traffic.messages * len(self.outline.terms.owners)
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -82,12 +82,16 @@ class Plan:
             "size": terms.size,
             "target": {"name": self.target.name, "rows": len(self.target.rows)},
             "owners": list(terms.owners),
-            "guarantees": [guarantee_document(one, simulated=simulated) for one in self.outline.guarantees],
+            "guarantees": [
+                guarantee_document(one, simulated=simulated, rows_per_unit=terms.rows_per_unit)
+                for one in self.outline.guarantees
+            ],
             "rows_per_owner": terms.rows_per_owner,
             "rows_seen_at_most": self.rows_seen,
+            "rows_seen_expected": self.expected_rows_seen,
             "messages_at_most": self.messages,
-            "heard_bytes_per_owner_at_most": self.heard_bytes,
-            "sent_bytes_per_owner_without_records_at_most": self.sent_bytes,
+            "heard_bytes_per_owner_at_most": self.traffic.heard_bytes,
+            "sent_bytes_per_owner_at_most": self.traffic.sent_bytes,
             "offers": terms.offers,
             "released_coordinates": terms.kernel.dimension if terms.offers == "tilted" else 0,
             "width_is_chosen_privately": self.outline.width_is_chosen,
@@ -111,48 +115,19 @@ def plan_job(job: Job) -> Plan:
     stalls, seed_rows = stalls_without_owners(job, schema, target)
     outline = Market(job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows), stalls).outline()
     terms = outline.terms
-    rounds = terms.size if terms.protocol == "interactive" else 1
-    asked = terms.asked_owners if terms.protocol == "sealed" else len(terms.owners)
-    heard, sent, each = _traffic(terms)
+    # With an auction, chance decides how many owners are asked; interactive sees one row a round of each of them.
+    asked = terms.asked_owners if terms.auction == "threshold" else len(terms.owners)
     return Plan(
         job=job,
         outline=outline,
         target=target,
-        rows_seen=terms.rows_per_owner * asked if terms.protocol == "sealed" else rounds * len(terms.owners),
-        messages=each * len(terms.owners),
-        heard_bytes=heard,
-        sent_bytes=sent,
+        rows_seen=terms.rows_per_owner * len(terms.owners),
+        expected_rows_seen=terms.rows_per_owner * asked,
+        traffic=most_traffic(terms, schema),
         advice=_advice(job, terms, outline),
         seconds=_seconds(job, terms),
         warnings=tuple(job_warnings(job, schema)),
     )
-
-
-def _traffic(terms: Terms) -> tuple[int, int, int]:
-    """Bytes that an owner hears and sends (without records), and messages each way together, at most."""
-    if terms.protocol == "interactive":
-        # Every round: what changed of the summary (at most all coordinates), a bid, an answer, and a row.
-        each = 16 * terms.kernel.dimension + 600
-        heard = 8 * terms.kernel.dimension + 600 + terms.size * (each + 600)
-        width = 4 * (terms.kernel.columns + terms.kernel.dimension)
-        return heard, terms.size * (600 + width + 700), 1 + 4 * terms.size
-    width = terms.hashing.dimension if terms.hashing else terms.kernel.columns
-    release = np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0)
-    rows = terms.rows_per_owner
-    offer = Offer(
-        rows=np.zeros((rows, width), dtype=np.float32), labels=np.zeros(rows), handles=np.zeros(rows, dtype=np.uint64)
-    )
-    heard = _length(terms, TargetRelease(release=release), 1)
-    sent = _length(terms, offer, 1)
-    if terms.auction == "everyone":
-        return heard, sent, 2
-    return heard + _length(terms, Asked(asked=True), 2), sent + 600, 4
-
-
-def _length(terms: Terms, body: TargetRelease | Offer | Asked, number: int) -> int:
-    """Bytes of a message between the curator and the owner with the longest name."""
-    longest = max(terms.owners, key=len)
-    return len(encode(Message(terms.run, terms.digest, CURATOR, longest, number, body)))
 
 
 def _advice(job: Job, terms: Terms, outline: Outline) -> Advice:

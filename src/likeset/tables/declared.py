@@ -47,6 +47,23 @@ class DeclaredRecords:
         arrays = [self._array(field, cells.plain_array(table.column(field.name))) for field in self.record_schema]
         return pa.Table.from_arrays(arrays, schema=self.record_schema)
 
+    def longest(self) -> pa.Table | None:
+        """One record with the longest cells that are declared; None if some cells may be of any length."""
+        cells_of: dict[str, Any] = {}
+        for name, declared in self._schema.declared.items():
+            if isinstance(declared, TextColumn) or getattr(declared, "unknown", "refuse") != "refuse":
+                return None
+            kind = self.record_schema.field(name).type
+            if cells.is_text(kind):
+                # A cell that means missing stays as it was written.
+                words = (*declared.values, *declared.missing_values, *self._schema.declaration.missing_words)
+                cells_of[name] = pa.array([max(words, key=lambda word: len(word.encode()))], kind)
+            elif pa.types.is_list(kind):
+                cells_of[name] = pa.array([np.zeros(declared.width)], kind)
+            else:
+                cells_of[name] = pa.array([0], pa.int32()).cast(kind)
+        return pa.table(cells_of, schema=self.record_schema)
+
     def rows_of(self, records: pa.Table) -> Rows:
         """What the schema makes of records; raises ``BadTable`` for any that are not as declared."""
         mapped = self._schema.map(records, table="records", locate=lambda offset: f"record {offset + 1}", labels=False)

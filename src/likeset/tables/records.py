@@ -8,9 +8,12 @@ import pyarrow as pa
 
 from likeset.errors import BadMessage
 
-__all__ = ["pack", "unpack"]
+__all__ = ["most_bytes", "pack", "unpack"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+_PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+_BUFFERS = {False: 3, True: 5}  # of a column, and of one with lists, at most
+_BYTES_PER_BUFFER = 144  # its length, rounding up, and what compression adds where nothing can be compressed
 
 
 def pack(table: pa.Table) -> bytes:
@@ -20,6 +23,18 @@ def pack(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, plain.schema, options=_OPTIONS) as writer:
         writer.write_table(plain)
     return bytes(sink.getvalue())
+
+
+def most_bytes(longest: pa.Table, rows: int) -> int:
+    """How long ``pack`` of so many rows is at most, given one row with the longest cells."""
+    # A row of nulls makes room for the marks of missing cells.
+    plain = longest.take(pa.array([*([0] * rows), None], pa.int64())).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, plain.schema, options=_PLAIN) as writer:
+        writer.write_table(plain)
+    size = int(sink.getvalue().size)
+    buffers = sum(_BUFFERS[pa.types.is_list(field.type)] for field in plain.schema)
+    return size + size // 128 + _BYTES_PER_BUFFER * buffers
 
 
 def unpack(data: bytes, *, kind: pa.Schema, rows: int) -> pa.Table:

@@ -178,7 +178,7 @@ def plan(
 
 
 def _tell(planned: "Plan") -> None:
-    terms, document = planned.outline.terms, planned.document()
+    terms, document, sent = planned.outline.terms, planned.document(), planned.traffic.sent_bytes
     stdout.print(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners)} owners, to look like the "
         f"{len(planned.target.rows):,} rows of {escape(planned.target.name)}. Protocol: {terms.protocol}.\n",
@@ -190,9 +190,10 @@ def _tell(planned: "Plan") -> None:
         [
             ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
             ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+            *([("and as expected", f"{planned.expected_rows_seen:,}")] if terms.auction != "everyone" else []),
             ("messages between curator and owners, at most", f"{planned.messages:,}"),
-            ("an owner hears, at most", f"{planned.heard_bytes:,} bytes"),
-            ("an owner sends, at most, and its records", f"{planned.sent_bytes:,} bytes"),
+            ("an owner hears, at most", f"{planned.traffic.heard_bytes:,} bytes"),
+            ("an owner sends, at most", "not bounded" if sent is None else f"{sent:,} bytes"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
             ("time, roughly", "unknown" if planned.seconds is None else f"{planned.seconds:,.0f} s"),
         ],

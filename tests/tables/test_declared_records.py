@@ -1,0 +1,194 @@
+"""Records in declared types: the schema makes the same rows of them, bit for bit, whatever they were before."""
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schema_samples import SCHEMA, as_text, encoded, in_pieces, typed
+
+from likeset.errors import BadTable
+from likeset.tables import records
+from likeset.tables.declared import DeclaredRecords
+from likeset.tables.schema import Schema
+
+EVERY_KIND = """
+likeset: schema
+version: 1
+columns:
+  number: {kind: numeric, bounds: [-5, 5], outside: clip, missing: indicator, missing_values: [-1]}
+  dose: {kind: numeric, bounds: [0.1, 1000], scale: log, outside: clip, missing: {value: 1}}
+  truth: {kind: boolean, missing: indicator, true_words: [Ja, "1"], false_words: [nein, "0"]}
+  word: {kind: category, values: [a, b, "1"], unknown: other, missing: indicator, missing_values: [weg]}
+  code: {kind: category, values: [1, 2.5, -3], unknown: nothing, missing: indicator, missing_values: [9]}
+  step: {kind: ordinal, values: [low, mid, high], missing: {value: mid}}
+  day: {kind: date, bounds: [2000-01-01, 2020-01-01], outside: clip, missing: indicator, format: "%d.%m.%Y"}
+  note: {kind: text, width: 8, missing: indicator}
+  vector: {kind: vector, width: 2, bounds: [-1, 1], outside: clip, missing: indicator}
+  image: {kind: image, shape: [1, 2], missing: indicator}
+missing_words: ["", NA, "-9", "?"]
+"""
+SCHEMA_OF_EVERY_KIND = Schema.from_text(EVERY_KIND)
+
+
+def rows_of(schema: Schema, table: pa.Table) -> Any:
+    return schema.map(table, table="rows", locate=str, labels=False).rows
+
+
+def check(schema: Schema, table: pa.Table) -> pa.Table:
+    """Records of a table, after a way through bytes, give the rows that the table gives."""
+    declared = DeclaredRecords(schema)
+    made = declared.of(table)
+    expected = rows_of(schema, table)
+    assert made.schema.equals(declared.record_schema)
+    back = records.unpack(records.pack(made), kind=declared.record_schema, rows=table.num_rows)
+    for form in (made, back):
+        found = declared.rows_of(form)
+        assert found.dtype == expected.dtype
+        assert found.tobytes() == expected.tobytes()
+    assert declared.of(back).equals(back)
+    return made
+
+
+def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | values
+
+
+NUMBERS = maybe(st.floats(-10, 10, allow_nan=False) | st.sampled_from([-1.0, -9.0, 0.0, -0.0, 5.0]))
+DAYS = maybe(st.dates(datetime.date(1990, 1, 1), datetime.date(2030, 1, 1)))
+TYPED = st.fixed_dictionaries(
+    {
+        "number": NUMBERS,
+        "dose": maybe(st.floats(0.001, 1e5)),
+        "truth": maybe(st.booleans()),
+        "word": maybe(st.sampled_from(["a", " b", "1", "c", "weg", "NA", "-9", "", "ä"])),
+        "code": maybe(st.sampled_from([1.0, 2.5, -3.0, 9.0, -9.0, 4.0])),
+        "step": maybe(st.sampled_from(["low", " mid ", "high", "?"])),
+        "day": DAYS,
+        "note": maybe(st.text(alphabet="ab ?äNA\n", max_size=6)),
+        "vector": maybe(st.lists(st.floats(-2, 2), min_size=2, max_size=2)),
+        "image": maybe(st.lists(st.integers(0, 255), min_size=2, max_size=2)),
+    }
+)
+KINDS = {
+    "number": pa.float64(), "dose": pa.float64(), "truth": pa.bool_(), "word": pa.string(), "code": pa.float64(),
+    "step": pa.string(), "day": pa.date32(), "note": pa.string(), "vector": pa.list_(pa.float64()),
+    "image": pa.list_(pa.uint8()),
+}  # fmt: skip
+WRITTEN = st.fixed_dictionaries(
+    {
+        "number": st.sampled_from(["", "NA", " 1.5", "-9", "-1", "0.1", "1e-3", "-0", "7", "nan", "?"]),
+        "dose": st.sampled_from(["1", "0.3", " 2e2", "NA", "0.0001", "123456"]),
+        "truth": st.sampled_from(["ja", "JA ", "1", "1.0", "0", "0.0", "nein", "", "NA", "-9"]),
+        "word": st.sampled_from(["a", " b ", "1", "c", "weg", "NA", ""]),
+        "code": st.sampled_from(["1", "1.0", "2.50", "-3", "9", "4", "", "-9"]),
+        "step": st.sampled_from(["low", " mid ", "high", "?", ""]),
+        "day": st.sampled_from(["01.02.2003", " 31.12.2019", "01.01.1999", "NA", ""]),
+        "note": st.text(alphabet="ab ?äNA", max_size=6),
+        "vector": st.sampled_from(["[0.1, 0.2]", "1 -1", "", "(0.5;0.25)"]),
+        "image": st.sampled_from(["[0, 255]", "1,2", ""]),
+    }
+)
+
+
+def table_of(rows: list[dict[str, Any]], kinds: dict[str, Any]) -> pa.Table:
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(TYPED, min_size=1, max_size=6))
+def test_typed_columns_keep_their_rows(rows: list[dict[str, Any]]) -> None:
+    check(SCHEMA_OF_EVERY_KIND, table_of(rows, KINDS))
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(WRITTEN, min_size=1, max_size=6))
+def test_columns_of_text_keep_their_rows(rows: list[dict[str, Any]]) -> None:
+    check(SCHEMA_OF_EVERY_KIND, table_of(rows, dict.fromkeys(KINDS, pa.string())))
+
+
+OTHER_TYPES: dict[str, tuple[Any, Any]] = {
+    "number": ([1, None, -1], pa.int16()),
+    "dose": (["0.30", None, "2.50"], pa.decimal128(9, 2)),
+    "truth": ([1, 0, None], pa.int8()),
+    "word": (["a", None, "NA"], pa.dictionary(pa.int8(), pa.string())),
+    "code": ([1, 9, None], pa.dictionary(pa.int8(), pa.int64())),
+    "step": (["low", None, "high"], pa.large_string()),
+    "day": ([datetime.datetime(2001, 2, 3, 23, 59), None, datetime.datetime(1999, 1, 1)], pa.timestamp("us")),
+    "note": (["a b", None, " "], pa.string_view()),
+    "vector": ([[0.5, -0.5], None, [1.0, 0.25]], pa.list_(pa.float32(), 2)),
+    "image": ([[1, 2], [3, 4], None], pa.large_list(pa.int32())),
+}
+
+
+def test_other_types_that_files_have(tmp_path: Any) -> None:
+    """Integers, decimals, dictionaries, times, lists of a fixed size; from a Parquet file too; and only nulls."""
+    table = table_of([{name: values[row] for name, (values, _) in OTHER_TYPES.items()} for row in range(3)], {
+        name: pa.string() if str(kind) == "decimal128(9, 2)" else kind for name, (_, kind) in OTHER_TYPES.items()
+    })  # fmt: skip
+    made = check(SCHEMA_OF_EVERY_KIND, table)
+    assert made["truth"].to_pylist() == [True, False, None]
+    assert made["day"].to_pylist() == [datetime.date(2001, 2, 3), None, datetime.date(1999, 1, 1)]
+    decimal = table.set_column(1, "dose", pa.array([0, None, 2], pa.int32()).cast(pa.decimal128(12, 2)))
+    assert check(SCHEMA_OF_EVERY_KIND, decimal)["dose"].to_pylist() == [0.0, None, 2.0]
+    plain = made.set_column(7, "note", made["note"])
+    pq.write_table(plain, tmp_path / "rows.parquet")
+    assert check(SCHEMA_OF_EVERY_KIND, pq.read_table(tmp_path / "rows.parquet")).equals(made)
+    nothing = pa.table({name: pa.nulls(2) for name in KINDS})
+    assert check(SCHEMA_OF_EVERY_KIND, nothing).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "form", [lambda table: table, as_text, in_pieces, encoded], ids=["typed", "text", "pieces", "dictionaries"]
+)
+def test_the_sample_of_every_kind_in_every_form(form: Any) -> None:
+    table = typed(60)
+    made = check(SCHEMA, form(table))
+    assert made.equals(check(SCHEMA, table)) or form is as_text  # words for missing stay as they were written
+
+
+def test_records_that_are_not_as_declared_are_refused() -> None:
+    declared = DeclaredRecords(SCHEMA)
+    made = declared.of(typed(5))
+    for name, values in (("age", [1e9] * 5), ("smoker", [None] * 5), ("code", [7.0] * 5)):
+        place = made.column_names.index(name)
+        spoiled = made.set_column(place, name, pa.array(values, made.schema.field(name).type))
+        if name == "smoker":
+            assert declared.rows_of(spoiled).shape == (5, SCHEMA.width)  # what missing ones mean is declared
+            continue
+        with pytest.raises(BadTable, match="record 1"):
+            declared.rows_of(spoiled)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 40, 700])
+def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
+    """With cells that cannot be compressed: random bits in numbers, random letters in words of the largest length."""
+    schema = Schema.from_text(
+        "likeset: schema\nversion: 1\ncolumns:\n"
+        "  a: {kind: numeric, bounds: [0, 1], missing: indicator}\n  b: {kind: boolean}\n"
+        "  c: {kind: category, values: [x, abcdefgh]}\n  d: {kind: vector, width: 5, bounds: [0, 1]}\n"
+        "  e: {kind: date, bounds: [2000-01-01, 2020-01-01]}\n"
+    )
+    declared = DeclaredRecords(schema)
+    longest = declared.longest()
+    assert longest is not None
+    coins = np.random.default_rng(0)
+    letters = coins.integers(97, 123, (rows, 8)).astype(np.uint8)
+    table = pa.table(
+        {
+            "a": pa.array(coins.random(rows), mask=coins.random(rows) < 0.5),
+            "b": coins.random(rows) < 0.5,
+            "c": pa.array([bytes(one).decode() for one in letters], pa.string()),
+            "d": pa.array(list(coins.random((rows, 5))), pa.list_(pa.float64())),
+            "e": pa.array(coins.integers(0, 7000, rows), pa.int32()).cast(pa.date32()),
+        },
+        schema=declared.record_schema,
+    )
+    packed, bound = len(records.pack(table)), records.most_bytes(longest, rows)
+    assert packed <= bound
+    assert bound < packed + 0.35 * packed + 3000
+    assert DeclaredRecords(SCHEMA).longest() is None  # free text, and categories of any name
