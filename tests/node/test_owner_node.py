@@ -1,5 +1,6 @@
 """What a node answers and what it refuses, whatever the curator says; every refusal is one word outside and logged."""
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from likeset.node.review import review, status_of
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, TargetRelease, decode, encode
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Kernel, Terms
 
 
 @pytest.fixture
@@ -157,6 +158,33 @@ def test_terms_that_are_too_long_not_canonical_or_for_somebody_else_are_refused(
     assert node.invite(terms(owners=("b", "c")).to_json()) == "abstains"
     assert len(logged(node, "refused")) == 4
     assert not node.runs.by_name
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("kernel", "dimension", 10**9),
+        ("kernel", "columns", 10**12),
+        (None, "size", 10**15),
+        (None, "target_size", 1e300),
+        (None, "seed_rows", 10**9),
+    ],
+)
+def test_terms_with_numbers_that_nobody_can_mean_are_refused_before_anything_is_computed(
+    node: OwnerNode, part: str | None, name: str, value: float
+) -> None:
+    """A feature map of a billion coordinates would take all memory of the owner's machine, just to be read."""
+    document = json.loads(terms().to_json())
+    (document[part] if part else document)[name] = value
+    assert node.invite(json.dumps(document, sort_keys=True, separators=(",", ":"))) == "abstains"
+    assert "more than anybody can mean" in logged(node, "refused")[-1]["reason"]
+
+
+def test_terms_that_are_waiting_do_not_widen_what_may_come(node: OwnerNode) -> None:
+    wide = terms(run="wide", kernel=Kernel(columns=5, dimension=60_000, gamma=0.4, seed=7))
+    node.invite(wide.to_json())
+    assert node.hear(encode(call(wide))) == "abstains"
+    assert "more than the" in logged(node, "refused")[-1]["reason"]
 
 
 @pytest.mark.parametrize("number", [0, 2, 7])

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from likeset.engines.pump import check_not_expired, utc_now
 from likeset.engines.seats import ABSTAINS, READY, WAITING, Abstains, Standing
-from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
 from likeset.node import budgets
 from likeset.node.datasets import DataSet, Registry
 from likeset.node.desk import Desk
@@ -24,6 +24,7 @@ from likeset.node.home import Home
 from likeset.node.logbook import Logbook
 from likeset.node.policy import History, Policy, Verdict, verdict
 from likeset.node.runs import RunRecord, Runs
+from likeset.node.term_files import parse_terms
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Message, decode, encode
 from likeset.protocol.party import Party
@@ -31,7 +32,6 @@ from likeset.protocol.terms import Terms
 
 __all__ = ["GuardedOwner", "OwnerNode"]
 
-_MOST_TERMS = 1 << 20  # characters of the terms
 _MOST_WAITING = 200  # runs in the inbox
 _MOST_VERSIONS = 20  # versions of the terms of one run
 _MOST_REFUSALS = 20  # of one kind in one run that are written down
@@ -136,10 +136,10 @@ class OwnerNode:
         """
 
         def take() -> Standing:
-            terms = _read(text)
+            terms = parse_terms(text)
             self.log.refresh()
             record = self.runs.by_name.get(terms.run)
-            if record is None or terms.digest not in record.terms:
+            if record is None or terms.digest not in record.versions:
                 self._take_in(terms, record)
             return self._stand(self.runs.by_name[terms.run], terms)
 
@@ -156,7 +156,7 @@ class OwnerNode:
         def look() -> Standing:
             self.log.refresh()
             record = self._known(run)
-            return self._stand(record, record.latest if digest is None else _version(record, digest))
+            return self._stand(record, record.latest if digest is None else record.version(digest))
 
         return self._quietly(run, look)
 
@@ -179,7 +179,7 @@ class OwnerNode:
             try:
                 self.log.refresh()
                 record = self._known(message.run)
-                terms = _version(record, message.terms)
+                terms = record.version(message.terms)
                 self._check_open(record, terms)
                 return self._desk.answer(record, terms, message, permit=self._permit)
             except Exception as error:
@@ -239,7 +239,7 @@ class OwnerNode:
             hash_seed: where the curator may see hashes only, the seed that owners and consumer share.
         """
         record = self.record_of(run)
-        terms = _version(record, digest)
+        terms = record.version(digest)
         self._check_undecidable(record, terms)
         found = self.judge(terms, data=data)
         if found.accepted:
@@ -284,7 +284,7 @@ class OwnerNode:
             raise IllegalMessage(f"the terms of run {terms.run} do not invite {self.name}")
         if record is None and len(self.runs.waiting()) >= _MOST_WAITING:
             raise IllegalMessage("the inbox is full")
-        if record is not None and (record.began or len(record.terms) >= _MOST_VERSIONS):
+        if record is not None and (record.began or len(record.versions) >= _MOST_VERSIONS):
             raise IllegalMessage(f"run {terms.run} is known under other terms, and has begun or changed too often")
         self.note("invited", terms.run, digest=terms.digest, terms=terms.to_json())
 
@@ -354,7 +354,8 @@ class OwnerNode:
 
     def _most_bytes(self) -> int:
         """An owner hears releases and yes or no; how long those are follows from the terms."""
-        widest = max((one.latest.kernel.dimension for one in self.runs.by_name.values()), default=0)
+        approved = [one for one in self.runs.by_name.values() if one.decision and one.decision.what == "approved"]
+        widest = max((one.version(one.decision.digest).kernel.dimension for one in approved if one.decision), default=0)
         return _HEAD + _PER_COORDINATE * widest
 
     def _quietly(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
@@ -376,18 +377,3 @@ class OwnerNode:
         last = {"more": "not written down any more"} if times == _MOST_REFUSALS - 1 else {}
         with contextlib.suppress(LikesetError, OSError):  # a full disk must not sound different to the other side
             self.note("refused", run, reason=reason, **last)
-
-
-def _read(text: str) -> Terms:
-    if len(text) > _MOST_TERMS:
-        raise BadMessage(f"terms of {len(text)} characters are too long")
-    terms = Terms.from_json(text)
-    if terms.to_json() != text:
-        raise BadMessage("the terms are not in their canonical form")
-    return terms
-
-
-def _version(record: RunRecord, digest: str) -> Terms:
-    if digest not in record.terms:
-        raise IllegalMessage(f"run {record.run}: these terms never came here")
-    return record.terms[digest]

@@ -70,9 +70,9 @@ def review(node: OwnerNode, run: str) -> Review:
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
     ]
-    if len(record.terms) > 1:
+    if len(record.versions) > 1:
         lines.insert(
-            0, ("Careful:", f"these are version {len(record.terms)} of the terms; earlier ones were different.")
+            0, ("Careful:", f"these are version {len(record.versions)} of the terms; earlier ones were different.")
         )
     return Review(terms, status_of(node, run), tuple(lines), accounts, found)
 

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from likeset.errors import IllegalMessage
 from likeset.ledger.chain import Entry
+from likeset.node.term_files import parse_terms
 from likeset.protocol.terms import Terms
 
 __all__ = ["Decision", "RunRecord", "Runs"]
@@ -36,7 +38,7 @@ class RunRecord:
 
     Attributes:
         run: its name.
-        terms: every version of the terms that came, oldest first, by digest.
+        versions: the text of every version of the terms that came, oldest first, by digest.
         invited_at: when each came.
         decision: the last one; it is about one version of the terms only.
         withdrawn: by whom and when, if at all.
@@ -46,7 +48,7 @@ class RunRecord:
     """
 
     run: str
-    terms: dict[str, Terms] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     invited_at: dict[str, str] = field(default_factory=dict)
     decision: Decision | None = None
     withdrawn: tuple[str, str] | None = None
@@ -55,9 +57,24 @@ class RunRecord:
     sent: set[int] = field(default_factory=set)
 
     @property
+    def latest_digest(self) -> str:
+        """Of the terms that came last."""
+        return next(reversed(self.versions))
+
+    @property
     def latest(self) -> Terms:
         """The terms that came last."""
-        return self.terms[next(reversed(self.terms))]
+        return self.version(self.latest_digest)
+
+    def version(self, digest: str) -> Terms:
+        """The terms of this digest.
+
+        Raises:
+            IllegalMessage: they never came.
+        """
+        if digest not in self.versions:
+            raise IllegalMessage(f"run {self.run}: these terms never came here")
+        return parse_terms(self.versions[digest])
 
     def decided(self, digest: str) -> Decision | None:
         """What was decided about these very terms."""
@@ -85,9 +102,8 @@ class Runs:
             self.refusals[place] = self.refusals.get(place, 0) + 1
         elif entry.kind == "invited":
             record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
-            terms = Terms.from_json(document["terms"])
-            record.terms[terms.digest] = terms
-            record.invited_at[terms.digest] = document["at"]
+            record.versions[document["digest"]] = document["terms"]  # read when they are needed: that takes time
+            record.invited_at[document["digest"]] = document["at"]
         elif entry.key in self.by_name:
             self._happened(self.by_name[entry.key], entry.kind, document)
 
@@ -111,5 +127,5 @@ class Runs:
         return [
             record
             for record in self.by_name.values()
-            if record.withdrawn is None and record.decided(record.latest.digest) is None
+            if record.withdrawn is None and record.decided(record.latest_digest) is None
         ]

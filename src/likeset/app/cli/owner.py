@@ -359,7 +359,7 @@ def _chosen(opened: "OwnerNode", run: str, given: str) -> str:
     record = opened.record_of(run)
     latest = record.latest.digest
     if given:
-        matching = [digest for digest in record.terms if digest.startswith(given.lower())]
+        matching = [digest for digest in record.versions if digest.startswith(given.lower())]
         if len(given) < 8 or len(matching) != 1:
             raise InvalidArgument(
                 "--terms", given, "must be the digest of terms of this run, or at least 8 digits of it"
