@@ -241,10 +241,10 @@ def _home(folder: Path) -> "ConsumerHome":
 
 
 def _engine(home: "ConsumerHome") -> "Engine":
-    from likeset.engines.nvflare import NvflareEngine
+    from likeset.engines.flare_quiet import QuietEngine
 
     connection = home.connection
-    return NvflareEngine(Path(connection.kit), connection.user)
+    return QuietEngine(Path(connection.kit), connection.user)
 
 
 def _invited(job: Path, days: int, home: "ConsumerHome") -> "NetworkRun":
