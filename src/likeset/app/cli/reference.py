@@ -23,6 +23,8 @@ _HEAD = """\
 Made by `likeset reference > docs/cli.md`; a test sees that it is current. After `make demo` the program is
 `.venv/bin/likeset`; `source .venv/bin/activate` makes it `likeset`.
 
+| command | what it does |
+|---|---|
 {contents}
 
 ## What all commands share
@@ -67,7 +69,7 @@ def reference_page(root: Any) -> str:
         root: the command line, as a ``typer.Typer`` or as the command that it makes.
     """
     found = list(_commands(get_command(root) if isinstance(root, typer.Typer) else root))
-    contents = " · ".join(f"[{name}](#{_anchor(name)})" for name in (" ".join(path) for path, _ in found))
+    contents = "\n".join(f"| [{' '.join(path)}](#{'-'.join(path)}) | {_summary(command)} |" for path, command in found)
     codes = "\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES)
     parts = [_HEAD.format(contents=contents, codes=codes)]
     parts += [_section(path, command) for path, command in found]
@@ -99,6 +101,11 @@ def _section(path: tuple[str, ...], command: Any) -> str:
     typed = re.findall(r"\[bold\](.*?)\[/\]", example, flags=re.DOTALL)
     lines += ["", "For example:", "", "```sh", *(" ".join(one.split()) for one in typed), "```", ""]
     return "\n".join(lines)
+
+
+def _summary(command: Any) -> str:
+    """The first paragraph of the help, on one line."""
+    return _cell((command.help or "").partition("\n\n")[0])
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -141,7 +148,3 @@ def _hidden(parameter: Any) -> bool:
 
 def _cell(text: str) -> str:
     return re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", " ".join(text.split())).replace("|", "\\|")
-
-
-def _anchor(name: str) -> str:
-    return name.lower().replace(" ", "-")
