@@ -12,15 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from protocol_world import THRESHOLD, CountingNoise, QuickLedger, World, carry, rows, terms, world
+from protocol_world import (
+    THRESHOLD,
+    CountingNoise,
+    QuickLedger,
+    World,
+    carry,
+    ledger_on_disk,
+    rows,
+    terms,
+    world,
+)
 
-from likeset.errors import IllegalMessage, QuorumMissed
+from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Asked, Bid, Delivery, Message
+from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, SummaryRelease, TargetRelease
+from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Kernel
 
 STREAM: dict[str, Any] = {
@@ -45,14 +56,20 @@ def _chosen(made: World, *, missed: set[tuple[str, int, str]]) -> Counter[bytes]
 
 
 def _with_row(made: World, row: NDArray[np.float32], *, replaces: int | None) -> World:
-    """The neighbour: one more row at owner a, or another one in the place of one; same ledger, same releases."""
+    """The neighbour: one more row at owner a, or another one in the place of one; same releases.
+
+    What the curator drew is drawn the same; what owners sent is their own, and they never lived in the other world.
+    """
     data = dict(made.data)
     if replaces is None:
         data["a"] = np.vstack([data["a"], row[None, :]])
     else:
         data["a"] = data["a"].copy()
         data["a"][replaces] = row
-    return World(made.terms, data, made.target, made.ledger, made.noise)
+    ledger = QuickLedger()
+    assert isinstance(made.ledger, QuickLedger)
+    ledger.answers = {key: kept for key, kept in made.ledger.answers.items() if "/delivery" not in key}
+    return World(made.terms, data, made.target, ledger, made.noise)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -208,3 +225,33 @@ def test_whoever_is_not_asked_hears_so_even_if_nobody_is(protocol: str) -> None:
     with pytest.raises(QuorumMissed):
         carry(made, tamper=listening)
     assert heard == dict.fromkeys(agreed.owners, 1 if protocol == "sealed" else agreed.size)
+
+
+def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows() -> None:
+    """All rows of a run are charged at once: rows sent in another round's place would leave uncharged."""
+    agreed = terms(**{**STREAM, "size": 2})
+    with ledger_on_disk(agreed, rows=2) as ledger:
+        made = world(agreed, ledger)
+        left: set[bytes] = set()
+        refused = 0
+        for attempt in range(4):
+            owner = made.owner("a")  # as after a crash: it remembers what its ledger holds, and nothing else
+            story = np.random.default_rng(attempt)
+            owner.receive(_said(made, 0, TargetRelease(release=np.ones(4))))
+            for number in (1, 2):
+                told = story.normal(size=4) if number > 1 else np.empty(0)
+                coordinates = np.arange(len(told))
+                owner.receive(_said(made, number, SummaryRelease(coordinates=coordinates, values=told)))
+                try:
+                    (reply,) = owner.receive(_said(made, number, Asked(asked=True)))
+                except DifferentRequest:
+                    refused += 1
+                    break
+                assert isinstance(reply.body, Delivery)
+                left.add(reply.body.rows.tobytes())
+        assert len(left) == 2
+        assert refused == 3
+
+
+def _said(made: World, number: int, body: Body) -> Message:
+    return Message(made.terms.run, made.terms.digest, CURATOR, "a", number, body)

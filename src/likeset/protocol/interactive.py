@@ -18,7 +18,7 @@ from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
-from likeset.privacy.events import Event, NoRelease, Simulated, Unbounded
+from likeset.privacy.events import Event, NoRelease, Simulated
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
 from likeset.protocol.curator import Curator, Declared, Held, is_number
@@ -31,6 +31,7 @@ from likeset.protocol.exact_scores import (
     in_own_units,
     within_bounds,
 )
+from likeset.protocol.interactive_owner import InteractiveOwner
 from likeset.protocol.messages import (
     Asked,
     Bid,
@@ -40,15 +41,10 @@ from likeset.protocol.messages import (
     SummaryRelease,
     Target,
     TargetRelease,
-    Vector,
-    encode,
 )
-from likeset.protocol.owner import Owner
-from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
-from likeset.tables.scan import DrawnRows
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
 
@@ -64,110 +60,6 @@ class _Row:
     held: Held
     features: NDArray[np.float64]
     addend: NDArray[np.float32]
-
-
-class InteractiveOwner(Owner):
-    """Bids its best remaining row in each round and sends it if asked.
-
-    It keeps the scores of all its rows and, when a release comes, updates them by the coordinates that changed: a
-    round costs rows times changed coordinates.
-    """
-
-    _features: NDArray[np.float32] | None = None  # one line per coordinate: a release touches few of them
-    _attraction: NDArray[np.float64]  # of each row, from the target's release on
-    _repulsion: NDArray[np.float64]
-    _summary_mean: NDArray[np.float64]  # in lattice steps
-    _round = 0
-    _bid_row: int | None = None
-
-    def _handle(self, message: Message) -> Sequence[Message]:
-        if message.sender != CURATOR:
-            raise IllegalMessage(f"{self._named(message)}: an owner hears the curator only")
-        body = message.body
-        if isinstance(body, TargetRelease) and message.round == 0 and self._features is None:
-            return self._open(message, body.release)
-        if isinstance(body, SummaryRelease) and message.round == self._round + 1 <= self.terms.size:
-            return self._bid(message, body)
-        if isinstance(body, Asked) and 1 <= message.round == self._round:
-            return self._answer(message, body)
-        raise IllegalMessage(f"{self._named(message)}: may not come now")
-
-    def _open(self, message: Message, release: Vector) -> Sequence[Message]:
-        if release.shape != (self.terms.kernel.dimension,) or not np.isfinite(release).all():
-            raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
-        # All rows that may leave in this run are charged at once, before the first of them can be asked for.
-        self._ledger.answer(
-            View.curator(self.name),
-            Unbounded("rows are seen by the curator"),
-            lambda: (b"open", None),
-            request=Request(self.terms.run, 0, f"{self.name}/rows", content=encode(message)),
-            rows=self.terms.rows_per_owner,
-        )
-        direction = direction_on_lattice(release)
-        features = self.terms.kernel.features()
-        lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
-        usable = np.empty(self._scan.row_count, dtype=np.bool_)
-        for first, block in self._scan.blocks():
-            usable[first : first + len(block.rows)] = arguments.usable_rows(block.rows)
-            for place, hashed in features.blocks(block.rows, first_row=first):
-                lines[:, first + place.start : first + place.stop] = features_on_lattice(hashed).T
-        lines[:, ~usable] = 0.0
-        self._features = lines
-        self._attraction = exact_sums(direction, lines)
-        self._attraction[~usable] = -np.inf  # no curator would take them, nor this owner's other rows with them
-        self._repulsion = np.zeros(self._scan.row_count)
-        self._summary_mean = np.zeros(self.terms.kernel.dimension)
-        return ()
-
-    def _bid(self, message: Message, release: SummaryRelease) -> Sequence[Message]:
-        if self._features is None:
-            raise IllegalMessage(f"{self._named(message)}: comes before the release of the target")
-        changed = release.coordinates
-        if changed.shape != release.values.shape or not np.isfinite(release.values).all():
-            raise IllegalMessage(f"{self._named(message)}: does not have a value for each coordinate")
-        if len(changed) and (changed.min() < 0 or changed.max() >= len(self._summary_mean)):
-            raise IllegalMessage(f"{self._named(message)}: names a coordinate that does not exist")
-        if len(np.unique(changed)) != len(changed):
-            raise IllegalMessage(f"{self._named(message)}: names a coordinate twice")
-        values = direction_on_lattice(release.values)
-        if len(changed):
-            self._repulsion += exact_sums(values - self._summary_mean[changed], self._features[changed])
-            self._summary_mean[changed] = values
-        self._round = message.round
-        self._bid_row, gain = self._best_row()
-        if self._bid_row is None:
-            return (self._message(CURATOR, message.round, Bid(gain=float("nan"), handle=0)),)
-        handle = int(self._handles(np.array([self._bid_row]))[0])
-        return (self._message(CURATOR, message.round, Bid(gain=in_own_units(gain), handle=handle)),)
-
-    def _best_row(self) -> tuple[int | None, float]:
-        """The best row not sent yet, equal ones by their handles; none if every row was sent."""
-        scores = gains(self._attraction, self._repulsion, summary_size=self.terms.seed_rows + self._round - 1)
-        if not len(scores) or not np.isfinite(scores.max()):
-            return None, float("nan")
-        best = np.flatnonzero(scores == scores.max())
-        if len(best) > 1:
-            best = best[np.argsort(self._handles(best), kind="stable")]
-        return int(best[0]), float(scores[best[0]])
-
-    def _answer(self, message: Message, body: Asked) -> Sequence[Message]:
-        row, self._bid_row = self._bid_row, None
-        if not body.asked or row is None:
-            return ()
-        self._attraction[row] = -np.inf  # never offered again
-        number = np.array([row])
-        offer = self._offer(DrawnRows(number, self._scan.fetch(number)))
-        features = np.empty((0, 0), dtype=np.float32)
-        if self._hashes is None and self._features is not None:
-            features = self._features[:, row][None, :]
-        delivery = Delivery(
-            rows=offer.rows,
-            labels=offer.labels,
-            handle=int(offer.handles[0]),
-            features=features,
-            records=offer.records,
-        )
-        return (self._message(CURATOR, message.round, delivery),)
 
 
 class InteractiveCurator(Curator):
