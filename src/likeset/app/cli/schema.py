@@ -61,7 +61,8 @@ def draft(
     elif out is None:
         typer.echo(text, nl=False)
     else:
-        stdout.print(f"{len(made.columns)} columns written to [bold]{escape(str(out))}[/]", soft_wrap=True)
+        count = f"{len(made.columns)} column{'' if len(made.columns) == 1 else 's'}"
+        stdout.print(f"{count} written to [bold]{escape(str(out))}[/]", soft_wrap=True)
         _warn_of_data(made)
 
 
