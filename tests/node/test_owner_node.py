@@ -422,3 +422,15 @@ def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:
     with pytest.raises(IllegalMessage, match="does not take part"):
         node.seat(run)
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]
+
+
+def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(*_: object) -> None:
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr("likeset.node.budgets.costs_of", odd)
+    assert node.judge(terms()).reasons == ("what it costs cannot be computed (OverflowError)",)
+    assert node.invite(terms().to_json()) == "abstains"
+    assert status_of(node, "run-1") == "owner.yaml refuses it"

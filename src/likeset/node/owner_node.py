@@ -209,7 +209,10 @@ class OwnerNode:
         policy = self.policy
         if policy.name not in terms.owners:
             return Verdict.of([f"{policy.name} is not among the owners that the terms invite"])
-        accounts = budgets.accounts_for(self.ledger, terms, policy.name)
+        try:
+            accounts = budgets.accounts_for(self.ledger, terms, policy.name)
+        except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers, which may be odd together
+            return Verdict.of([f"what it costs cannot be computed ({type(error).__name__})"])
         history = History(budgets.began(self.ledger), self._clock())
         return Verdict.of([*self._about_data(terms, data), *verdict(policy, terms, accounts, history).reasons])
 
