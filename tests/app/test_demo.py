@@ -1,103 +1,131 @@
-"""``likeset demo``: the table, the picture, the document for machines, and what it refuses."""
+"""``likeset demo``: the whole market on files, once for all tests here, and what it refuses."""
 
 import json
-import struct
-import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from likeset.app.cli import app, main
+import job_world
+from likeset.jobs.job import Job
+from likeset.jobs.plan import plan_job
+from likeset.ledger import Ledger
+from likeset.studies import showcase
+from likeset.studies.market import DIGIT_GROUPS
+from likeset.tables.schema import Schema
 
-METHODS = ["exact", "block", "feature-greedy", "uniform"]
-
-
-def invoke(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["demo", *arguments], catch_exceptions=False, env={"COLUMNS": "120"})
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(invoke("--json", "--out", str(tmp_path_factory.mktemp("demo"))))
-    return loaded
+OWNERS = [f"digits-{one}-{other}" for one, other in DIGIT_GROUPS]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that is not there yet."""
-    return tmp_path_factory.mktemp("demo") / "new" / "folder"
+    """A directory in a directory that is not there yet."""
+    return tmp_path_factory.mktemp("demo") / "new" / "demo"
 
 
 @pytest.fixture(scope="module")
 def printed(folder: Path) -> str:
-    return invoke("--out", str(folder))
+    """What stands on the screen."""
+    import contextlib
+    import io
+
+    shown = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(shown):
+        patched.setenv("COLUMNS", "140")
+        assert job_world.call("demo", {"out": folder}) == 0
+    return shown.getvalue()
 
 
-def test_it_prints_its_table_and_says_that_it_is_not_private(printed: str) -> None:
-    lines = [line.split("│")[1].strip() for line in printed.splitlines() if line.startswith("│")]
-    assert [line for line in lines if line in METHODS] == METHODS
-    assert "MMD² to target" in printed
-    assert "linear SVM" in printed
-    assert "Not private" in printed
-    assert "selected-digits.png" in printed
+@pytest.fixture(scope="module")
+def result(printed: str, folder: Path) -> dict[str, Any]:
+    assert printed
+    found: dict[str, Any] = json.loads((folder / "matched" / "result.json").read_text(encoding="utf-8"))
+    return found
 
 
-@pytest.mark.usefixtures("printed")
-def test_it_writes_a_picture_into_a_directory_that_it_creates(folder: Path) -> None:
-    assert [path.name for path in folder.iterdir()] == ["selected-digits.png"]
-    picture = (folder / "selected-digits.png").read_bytes()
-    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = struct.unpack(">II", picture[16:24])  # the header chunk comes first
-    assert 800 <= width <= 2400
-    assert 200 <= height <= 1200
-    assert 10_000 < len(picture) < 100_000
+def test_the_run_is_private_and_real(result: dict[str, Any], folder: Path) -> None:
+    assert (result["private"], result["noise"], result["protocol"]) == (True, "secret", "sealed")
+    assert [one["name"] for one in result["owners"]] == OWNERS
+    assert result["rows_selected"] == showcase.SIZE
+    about_target = next(one for one in result["guarantees"] if one["protects"] == "consumer" and one["epsilon"])
+    assert showcase.EPSILON * 0.999 < about_target["epsilon"] <= showcase.EPSILON
+    with Ledger(folder / "matched" / "ledger.sqlite", read_only=True) as ledger:
+        assert ledger.verify().ok
+        spent = {str(account.view): account for account in ledger.accounts()}
+    assert any(account.epsilon and account.epsilon <= showcase.EPSILON for account in spent.values())
+    assert sum(account.rows for account in spent.values()) >= result["rows_seen"]
 
 
-def test_the_document_is_json_and_says_that_it_is_not_private(document: dict[str, Any]) -> None:
-    assert document["private"] is False
-    assert [method["method"] for method in document["methods"]] == METHODS
-    assert Path(document["picture"]).exists()
-    for method in document["methods"]:
-        assert method["squared_mmd"] > 0
-        assert 0 <= method["accuracy"] <= 1
-        assert method["seconds"] >= 0
-
-
-def test_exact_matches_best_and_uniform_is_far_worse(document: dict[str, Any]) -> None:
+def test_it_is_far_better_than_chance_and_stands_beside_what_sees_more(result: dict[str, Any]) -> None:
     """Owners hold ten digits, the target two: four of five rows of a uniform sample are of a wrong kind."""
-    squared_mmd = {method["method"]: method["squared_mmd"] for method in document["methods"]}
-    accuracy = {method["method"]: method["accuracy"] for method in document["methods"]}
-    assert squared_mmd["exact"] == min(squared_mmd.values())
-    assert squared_mmd["block"] == pytest.approx(squared_mmd["exact"], rel=1e-3)  # a pool this small is searched whole
-    assert squared_mmd["feature-greedy"] < 4 * squared_mmd["exact"]
-    assert squared_mmd["uniform"] > 10 * squared_mmd["exact"]
-    assert accuracy["exact"] > accuracy["uniform"]
+    beside = {one["name"]: one for one in result["baselines"]}
+    assert {"uniform sampling", "the paper's protocol", "exact greedy, not private"} <= set(beside)
+    assert beside["uniform sampling"]["squared_mmd"] > 10 * result["squared_mmd"]
+    assert result["squared_mmd"] < 2 * beside["exact greedy, not private"]["squared_mmd"]
+    assert result["accuracy"] > beside["uniform sampling"]["accuracy"]
+    for one in (result, *beside.values()):
+        assert one["squared_mmd"] > 0
+        assert one.get("accuracy") is None or 0 <= one["accuracy"] <= 1
+    selected = {one["name"]: one["selected"] for one in result["owners"]}
+    assert selected["digits-3-4"] > 0.8 * showcase.SIZE
 
 
-def test_two_runs_select_the_same_rows(document: dict[str, Any], printed: str) -> None:
-    for method in document["methods"]:
-        line = next(line for line in printed.splitlines() if line.startswith(f"│ {method['method']} "))
-        cells = [cell.strip() for cell in line.strip("│").split("│")]
-        assert (cells[1], cells[3]) == (f"{method['squared_mmd']:.5f}", f"{100 * method['accuracy']:.1f}%")
+def test_the_screen_tells_the_story(printed: str, result: dict[str, Any], folder: Path) -> None:
+    assert "Five owners hold handwritten digits" in printed
+    for words in ("How alike?", "Who gave what?", "Who learned what", "uniform sampling", "linear SVM", *OWNERS):
+        assert words in printed
+    assert f"MMD² {result['squared_mmd']:.5f}" in printed
+    assert f"The curator saw {result['rows_seen']:,} rows" in printed
+    assert str(folder / "matched" / "report.html") in printed
+    assert "not private [" not in printed
+
+
+@pytest.mark.usefixtures("result")
+def test_the_files_stay_and_can_be_used(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the last line of the screen says: plan with these files."""
+    report = (folder / "matched" / "report.html").read_text(encoding="utf-8")
+    assert report.startswith("<!DOCTYPE html>")
+    assert "Rows as pictures" in report
+    schema = Schema.load(folder / "data" / "schema.yaml")
+    assert schema.width == 64
+    table = pq.read_table(folder / "matched" / "summary.parquet")
+    assert table.column_names == ["image", "digit", "owner", "weight"]
+    assert job_world.call("plan", {"epsilon": 1}, folder / "matched" / "job.yaml") == 0
+    assert "100 rows from 5 owners" in capsys.readouterr().out
+    assert plan_job(Job.load(folder / "matched" / "job.yaml")).outline.terms.size == showcase.SIZE
+
+
+def test_only_what_a_demo_made_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of the user's stays; one of an earlier demo is made anew."""
+    made = []
+
+    def showing(out: Path, **_: Any) -> Any:
+        made.append(out)
+        (out / "matched").mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("likeset.studies.showcase.run_showcase", showing)
+    out = tmp_path / "demo"
+    for _ in range(2):
+        assert job_world.call("demo", {"out": out}) == 130
+    assert made == [out, out]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "precious").write_text("kept", encoding="utf-8")
+    assert job_world.call("demo", {"out": mine}) == 2
+    assert (mine / "precious").read_text(encoding="utf-8") == "kept"
+    assert made == [out, out]
 
 
 def test_a_file_where_the_directory_should_be_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     occupied = tmp_path / "occupied"
     occupied.write_text("mine", encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["likeset", "demo", "--out", str(occupied)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert len(printed.err.splitlines()) == 1
-    assert printed.err.startswith("error: --out")
-    assert "Traceback" not in printed.err
+    for out in (occupied, occupied / "inside"):
+        assert job_world.call("demo", {"out": out}) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err.count("\n")) == ("", 1)
+        assert said.err.startswith("error: --out")
     assert occupied.read_text(encoding="utf-8") == "mine"
