@@ -37,6 +37,7 @@ __all__ = ["CONSUMER", "RUN", "NetworkDemo", "run_network_demo"]
 
 RUN, CONSUMER = "digits", "clinic"
 _APPROVER = "the demo's automatic approver"
+_REGISTERED = "Successfully registered client"  # as a site of NVFlare says it
 _SECONDS_PER_CALL = 25.0  # the first one loads the numerical libraries, in seven processes at once
 _SECONDS = 150.0  # that a job may take before the demo gives up
 
@@ -246,7 +247,8 @@ def _second_job(network: LoopbackNetwork, place: _Place, run: NetworkRun, *, tel
     """Resumes the run with the owner that came back; returns the seconds from the first call to the last."""
     engine = _engine(network)
     network.start(place.killed)
-    _wait_for(network, place.killed)
+    console = network.folder / f"{place.killed}.txt"  # the server still believes that it never left
+    _wait_until(lambda: console.read_text(encoding="utf-8", errors="replace").count(_REGISTERED) > 1)
     tell(place.killed, "is back")
     with _Approver(place, [place.killed], tell):
         _wait_until(lambda: _is_approved(place, place.killed))

@@ -19,23 +19,26 @@ _MARK = ".likeset-demo"
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
     *,
+    network: Annotated[
+        bool, typer.Option("--network", help="Seven processes with certificates; needs likeset\\[nvflare].")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
 
-    The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match.
+    The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match. With --network
+    owners, curator and consumer are processes of their own; one owner denies, one is killed and comes back.
 
     Example: [bold]likeset demo --out demo[/]
     """
+    if network:
+        _network(out, json=json)
+        return
     _clear(out)
     from likeset.app.report import render
     from likeset.studies.showcase import EPSILON, SIZE, run_showcase
 
-    try:
-        out.mkdir(parents=True)
-        (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidArgument("--out", out, f"cannot be used as a directory: {error.strerror}") from error
+    _make(out)
     with Waiting(quiet=json) as waiting:
         done = run_showcase(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
     if json:
@@ -54,6 +57,51 @@ def demo(
         f"Now with these files: [bold]likeset plan {escape(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
         soft_wrap=True,
     )
+
+
+def _network(out: Path, *, json: bool) -> None:
+    """The demo among processes; exit code 1 if a check fails afterwards."""
+    from importlib.util import find_spec
+
+    if find_spec("nvflare") is None:
+        raise InvalidArgument("--network", "nvflare", "is not installed; install it: pip install 'likeset[nvflare]'")
+    _clear(out)
+    from likeset.app.report import render
+    from likeset.studies.network_demo import run_network_demo
+
+    _make(out)
+
+    def tell(who: str, what: str) -> None:
+        if not json:
+            stdout.print(f"[bold]{escape(who)}[/] {escape(what)}", soft_wrap=True)
+
+    done = run_network_demo(out, render=render, tell=tell)
+    if json:
+        checks = dict(done.checks)
+        show_json(
+            {**done.result, "report": str(done.out / "report.html"), "run_seconds": done.seconds, "checks": checks}
+        )
+    else:
+        show_result(done.result)
+        for what, holds in done.checks:
+            stdout.print(f"{'[green]yes[/]' if holds else '[bold red]no[/] '}  {what}")
+        stdout.print(
+            f"\nThe run itself took {done.seconds:.1f} s. The whole story: "
+            f"[bold]{escape(str(done.out / 'report.html'))}[/]\nWhat each side keeps: [bold]{escape(str(out))}[/]: "
+            "owners, curator, clinic; for instance\n"
+            f"[bold]likeset owner outbox --node {escape(str(out / 'owners' / 'digits-3-4'))}[/]",
+            soft_wrap=True,
+        )
+    if not all(holds for _, holds in done.checks):
+        raise typer.Exit(1)
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True)
+        (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument("--out", out, f"cannot be used as a directory: {error.strerror}") from error
 
 
 def _clear(out: Path) -> None:

@@ -18,6 +18,7 @@ site = typer.Typer(
     rich_markup_mode="rich",
 )
 
+_SHARED_STORAGE = "/tmp/nvflare"  # noqa: S108 (NVFlare's default)
 KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's start-up kit.", show_default=False)]
 
 
@@ -78,6 +79,10 @@ def curator(
         made.add_schema(path)
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call}
     _settled(kit, "likeset.node.curating:curator", home, as_json=as_json, limits=limits)
+    # NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise.
+    resources = kit / "local" / "resources.json"
+    text = resources.read_text(encoding="utf-8")
+    resources.write_text(text.replace(_SHARED_STORAGE, str((home / "nvflare").resolve())), encoding="utf-8")
 
 
 def _check_kit(kit: Path) -> None:

@@ -1,0 +1,135 @@
+"""``likeset run`` and ``likeset site`` as a user types them; the network is in this process."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
+
+from carried_world import HereEngine, make_world, write_job
+
+from likeset.app.cli import app, run
+from likeset.engines.flare_report import News
+from likeset.errors import InvalidArgument
+from likeset.node.curating import CuratorHome
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
+
+
+class World:
+    """A consumer at a keyboard."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        make_world(folder)
+        self.engine = HereEngine(folder)
+        monkeypatch.setattr(run, "_engine", lambda _: self.engine)
+        monkeypatch.setenv("LIKESET_HOME", str(folder / "home"))
+
+    def say(self, *words: object, code: int = 0) -> Any:
+        result = CliRunner().invoke(app, ["run", *map(str, words), "--json"])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout)
+
+    def shown(self, *words: object) -> str:
+        result = CliRunner().invoke(app, ["run", *map(str, words)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def test_a_run_from_invitation_to_shares(world: World) -> None:
+    job = world.folder / "job.yaml"
+    assert world.say("plan", job)["rows_per_owner"] == 12
+    invited = world.say("invite", job, "--days", 3)
+    assert json.loads(Path(invited["terms"]).read_text())["expires"] == invited["expires"]
+    assert world.say("submit", job)["digest"] == invited["digest"]
+    assert world.say("watch", "run-1") == {"run": "run-1", "state": "done", "sites": {"a": "done", "b": "done"}}
+    assert world.say("report", "run-1")["rows_selected"] == 6
+    shares = world.say("shares", "run-1")["owners"]
+    assert sum(one["share"] for one in shares) == pytest.approx(1.0)
+    assert sum(one["selected"] for one in shares) == 6
+    (listed,) = world.say("list")["runs"]
+    assert (listed["jobs"], listed["result"]) == (1, True)
+
+
+def test_people_read_tables(world: World) -> None:
+    assert "terms until" not in world.shown("submit", world.folder / "job.yaml")
+    assert "a: done" in world.shown("watch", "run-1")
+    assert "unknown" in world.shown("report", "run-1")  # nobody told how many rows an owner has
+    assert "payment" in world.shown("shares", "run-1")
+    assert "run-1" in world.shown("list")
+
+
+def test_a_run_that_was_interrupted_goes_on(world: World) -> None:
+    world.engine.dies = True
+    world.say("submit", world.folder / "job.yaml")
+    assert world.say("watch", "run-1", code=1)["state"] == "interrupted"
+    with pytest.raises(InvalidArgument, match="was submitted already"):
+        world.say("submit", world.folder / "job.yaml")
+    world.engine.dies = False
+    assert world.say("resume", "run-1")["job"] == "job-1"
+    assert world.say("watch", "run-1")["state"] == "done"
+
+
+def test_what_waits_and_works_is_told_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.say("submit", world.folder / "job.yaml")
+    monkeypatch.setattr(world.engine, "state", lambda _: "RUNNING")
+    assert world.say("watch", "run-1", "--once")["state"] == "starting"
+    news = News("run-1", {"a": "ready", "b": "waiting"})
+    monkeypatch.setattr(world.engine, "news", lambda _: news)
+    found = world.say("watch", "run-1", "--once")
+    assert (found["state"], found["sites"]) == ("waiting for decisions", {"a": "working", "b": "waiting"})
+    with pytest.raises(InvalidArgument, match="there is nothing to resume"):
+        world.say("resume", "run-1")
+    assert world.say("cancel", "run-1")["cancelled"]
+    assert world.engine.cancelled == ["job-0"]
+
+
+@pytest.mark.parametrize("command", ["watch", "cancel", "resume", "report", "shares"])
+def test_a_run_that_nobody_knows_is_named(world: World, command: str) -> None:
+    with pytest.raises(InvalidArgument, match="is not known here"):
+        world.say(command, "other")
+
+
+def test_a_run_that_was_not_submitted_cannot_be_followed(world: World) -> None:
+    world.say("invite", write_job(world.folder))
+    for command in ("watch", "cancel"):
+        with pytest.raises(InvalidArgument, match="was not submitted yet"):
+            world.say(command, "run-1")
+    with pytest.raises(InvalidArgument, match="has no summary yet"):
+        world.say("report", "run-1")
+
+
+@pytest.mark.usefixtures("world")
+def test_a_kit_is_settled_for_each_party(tmp_path: Path) -> None:
+    kit = tmp_path / "kit"
+    for part in ("startup", "local"):
+        (kit / part).mkdir(parents=True)
+    (kit / "local" / "resources.json.default").write_text('{"components": []}')
+    words = {
+        "owner": ["--node", tmp_path / "node-a"],
+        "consumer": ["--home", tmp_path / "home"],
+        "curator": ["--home", tmp_path / "new-curator", "--schema", tmp_path / "schema.yaml", "--patience", 5],
+    }
+    for party, options in words.items():
+        result = CliRunner().invoke(app, ["site", party, str(kit), *map(str, options), "--json"])
+        assert result.exit_code == 0, result.output
+        settings = json.loads((kit / "local" / "likeset_site.json").read_text())
+        assert settings["folder"] == str(options[1])
+    assert settings["seconds_for_decisions"] == 5
+    assert len(list(CuratorHome(tmp_path / "new-curator").schemas.iterdir())) == 1
+    wrong = CliRunner().invoke(app, ["site", "owner", str(tmp_path), "--node", str(tmp_path / "node-a")])
+    assert isinstance(wrong.exception, InvalidArgument)
+    assert not (tmp_path / "local").exists()
