@@ -4,11 +4,14 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import job_world
@@ -20,6 +23,7 @@ from likeset.jobs.plan import plan_job
 from likeset.jobs.run import FinishedJob, _kept, run_job
 from likeset.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
+from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import Party
 
@@ -69,9 +73,11 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
 # The unit of privacy
 
 
-def with_ids(world: World, ids: list[Any], file: str = "target.csv") -> World:
-    world.replace(file, patient=ids)
-    return world
+def with_ids(world: World, ids: list[Any], file: str = "target.csv") -> None:
+    """A file with these ids in its first rows, and in all others ids of their own."""
+    path = world.folder / file
+    count = (pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)).num_rows
+    world.replace(file, patient=[*ids, *(f"other-{place}" for place in range(count - len(ids)))])
 
 
 def test_ids_that_differ_in_blanks_are_the_same_person(world: World) -> None:
@@ -85,20 +91,19 @@ def test_ids_that_differ_in_blanks_are_the_same_person(world: World) -> None:
 
 @pytest.mark.parametrize("file", ["target.csv", "west.parquet"])
 def test_rows_without_an_id_could_all_be_of_one_person(world: World, file: str) -> None:
-    count = 40 if file == "target.csv" else 70
-    with_ids(world, [None if row < 3 else f"p{row}" for row in range(count)], file)
+    with_ids(world, [None] * 3, file)
     with pytest.raises(BadTable, match="3 rows"):
         run(job_of(world))
 
 
 def test_every_word_for_missing_is_the_same_unknown_person(world: World) -> None:
-    with_ids(world, ["NA", "?", " null "] + [f"p{row}" for row in range(37)])
+    with_ids(world, ["NA", "?", " null "])
     with pytest.raises(BadTable, match="3 rows"):
         run(job_of(world))
 
 
 def test_as_many_rows_without_an_id_as_a_person_may_have_will_do(world: World) -> None:
-    with_ids(world, ["NA", "?"] + [f"p{row}" for row in range(38)])
+    with_ids(world, ["NA", "?"])
     assert plan_job(job_of(world)).outline.terms.rows_per_unit == 2
 
 
@@ -283,6 +288,21 @@ def test_a_ledger_that_took_an_unproven_auction_has_no_bound_for_those_owners(wo
     fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
     later = run(job_of(world, ledger=ledger, run="later", owners=fresh, offers="uniform", out=f"{world.out}-2"))
     assert "for the rows of north, south, west: it was charged for" in later.result["budget"]["in_words"]
+
+
+def test_prices_for_different_units_are_not_added_up_without_a_word(world: World) -> None:
+    ledger = world.folder / "ledger.sqlite"
+    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
+    first = run(job_of(world, ledger=str(ledger), run="ids")).result["budget"]["in_words"]
+    with Ledger(ledger) as book:
+        view = View.owners("consumer")
+        (account,) = [one for one in book.accounts() if one.view == view]
+        book.set_limit(view, replace(account.limit, epsilon=20.0))
+    text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
+    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
+    second = run(job_of(world, ledger=str(ledger), run="rows", owners=fresh, out=f"{world.out}-2")).result["budget"]
+    assert "a bound for" not in first
+    assert "units of 1, 2 rows: their sum is a bound for one row only" in second["in_words"]
 
 
 # What stays in the output directory
