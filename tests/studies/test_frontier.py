@@ -146,8 +146,39 @@ def test_the_advice_uses_the_formula_that_is_fitted() -> None:
     assert used.at(3.0) < used.at(10.0) < used.at(30.0)
 
 
+def recorded_gains() -> list[Gain]:
+    texts = RECORD.read_text(encoding="utf-8").splitlines()
+    return measured_gains(Line.from_json(text) for text in texts)
+
+
+def test_the_advice_agrees_with_the_recorded_frontier() -> None:
+    """On MNIST, noise a factor 1.5 or more away from the signal: 'pays' exactly where half of the gain was kept.
+
+    Only settings in which a release without noise gains a tenth or more say anything.
+    """
+    gains, used = recorded_gains(), fit_in_use()
+    settings: dict[tuple[float, ...], list[Gain]] = {}
+    for one in gains:
+        settings.setdefault(one.setting, []).append(one)
+    results = [agreement(mine, fit=used, margin=1.5) for mine in settings.values()]
+    telling = [(right, clear) for right, clear in results if clear >= 3]
+    assert len(telling) >= 6
+    assert sum(right for right, _ in telling) >= 0.95 * sum(clear for _, clear in telling)
+    words = {one.noise <= used.at(one.offer_factor) for one in gains if one.counts}
+    assert words == {True, False}  # both words were put to the test
+
+
+def test_the_formula_predicts_settings_that_it_was_not_fitted_to() -> None:
+    """Error of log MMD² below 0.1 on the other half, where gains go up to log 3 = 1.1; and the halves agree."""
+    first, second = halves(recorded_gains())
+    for fitted_to, others in ((first, second), (second, first)):
+        fitted = fit_signal(fitted_to)
+        assert unexplained(others, fitted) < 0.1
+        assert fitted.signal == pytest.approx(fit_in_use().signal, rel=0.25)
+
+
 def test_a_small_frontier_on_the_bundled_images(tmp_path: Path) -> None:
-    """Margins are far from what noise does: ratios over 5 seeds of these cells stay within a quarter of their means."""
+    """Over six seeds: sealed 1.00 to 1.05 of exact greedy, uniform sampling 3.1 to 5.4, published 3.3 to 5.3."""
     lines = run_study(_Base(), Options(seeds=1, epsilons=(8.0,)), out=tmp_path, workers=0)
     assert all(one.done for one in lines), [one.failure for one in lines]
     found = {one.method: one for one in points(lines) if one.epsilon != NO_NOISE}

@@ -19,7 +19,7 @@ LABELS = {
     "uniform-offers": "uniform offers (epsilon = 0)",
     "private-silent": "interactive, summary not released",
     "private-sound": "interactive, sound",
-    "private": "interactive, as published (owners' rows: no guarantee)",
+    "private": "interactive, published (owners: no guarantee)",
     "uniform": "uniform sampling (epsilon = 0)",
 }
 _COLOURS = {

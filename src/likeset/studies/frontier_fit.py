@@ -146,8 +146,11 @@ def _gain(setting: tuple[float, ...], epsilon: float, runs: Sequence[Mapping[flo
 
 
 def halves(gains: Sequence[Gain]) -> tuple[list[Gain], list[Gain]]:
-    """Every other setting; all budgets of a setting stay together."""
-    settings = sorted({gain.setting for gain in gains}, key=lambda setting: setting[::-1])
+    """Every other setting, unusual numbers of offers first, so that both halves have some; budgets stay together."""
+    offers = _FACTORS.index("offer_factor")
+    settings = sorted(
+        {gain.setting for gain in gains}, key=lambda one: (one[offers] == 10.0, one[offers], one[-1], one)
+    )
     first = set(settings[::2])
     return [gain for gain in gains if gain.setting in first], [gain for gain in gains if gain.setting not in first]
 
