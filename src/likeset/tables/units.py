@@ -54,6 +54,8 @@ def _plain(ids: Any, missing: Any) -> Any:
     """Text without blanks around it, and null where it says that there is none; anything else as it is."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
+    if pa.types.is_string_view(ids.type):
+        ids = ids.cast(pa.string())
     if not is_text(ids.type):
         return ids
     trimmed = pc.utf8_trim_whitespace(ids)
