@@ -72,6 +72,13 @@ def test_people_read_tables(world: World) -> None:
     assert "run-1" in world.shown("list")
 
 
+def test_absent_sites_are_named(world: World) -> None:
+    job = world.folder / "job.yaml"
+    assert world.say("sites", job) == {"connected": {"new-clinic": True, "a": True, "b": True}}
+    world.engine.absent = ("b",)
+    assert world.say("sites", job, code=1)["connected"]["b"] is False
+
+
 def test_a_run_that_was_interrupted_goes_on(world: World) -> None:
     world.engine.dies = True
     world.say("submit", world.folder / "job.yaml")

@@ -89,6 +89,9 @@ class HereEngine:
     def report(self, job: str) -> list[RunReport]:
         return self.ended[job]
 
+    def connected(self) -> list[str]:
+        return [name for name in ("new-clinic", *OWNERS) if name not in self.absent]
+
     def _held(self, terms: Terms) -> RunReport:
         seat, mine = (
             curator(terms, CURATOR, self.folder / "curator"),

@@ -71,6 +71,9 @@ class Engine(Protocol):
     def report(self, job: str) -> list[RunReport]:
         """How its runs ended."""
 
+    def connected(self) -> list[str]:
+        """Sites that are connected."""
+
 
 @dataclass(frozen=True)
 class NetworkRun:

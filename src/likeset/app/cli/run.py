@@ -70,6 +70,44 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
 
 
 @run.command()
+def sites(
+    job: JobPath,
+    *,
+    seconds: Annotated[float, typer.Option(min=0, help="How long to wait for those that are not there.")] = 0.0,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Are all sites of a job connected? Exit code 1 if one is not.
+
+    Example: [bold]likeset run sites job.yaml --seconds 60 --home clinic[/]
+    """
+    from likeset.errors import LikesetError
+    from likeset.jobs.job import Job
+
+    wanted, engine = Job.load(job), _engine(_home(home))
+    end, found = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
+    while True:
+        last = time.monotonic() >= end
+        try:
+            there = engine.connected()
+        except LikesetError:
+            if last:
+                raise
+        else:
+            found = {name: name in there for name in found}
+        if last or all(found.values()):
+            break
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    if as_json:
+        show_json({"connected": found})
+    else:
+        for name, is_there in found.items():
+            stdout.print(f"{'[green]connected[/]' if is_there else '[bold red]absent[/]'}  {escape(name)}")
+    if not all(found.values()):
+        raise typer.Exit(1)
+
+
+@run.command()
 def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Write the terms of a job, for owners to look at before it is submitted.
 

@@ -1,0 +1,83 @@
+"""``docs/deploying.md``, pasted word by word on one machine: two owners and a curator talk.
+
+Slow, so only where it is asked for: ``LIKESET_SLOW=1``.
+"""
+
+import importlib.util
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from documented_pages import ROOT, blocks
+
+PAGE = ROOT / "docs/deploying.md"
+BEFORE = ("pip ", "mkdir ", "cd ")  # what the test does itself
+PORT = "8102"
+SITES = ("localhost", "clinic", "st-mary", "north")
+
+
+def pasted() -> list[str]:
+    """The commands of the page, in their order."""
+    lines = [line for block in blocks(PAGE) if block.kind == "sh" for line in block.lines]
+    return [line for line in lines if not line.startswith(BEFORE)]
+
+
+def files() -> dict[str, str]:
+    """The files of the page: blocks whose first line is a comment with a file's name."""
+    found = {}
+    for block in blocks(PAGE):
+        name = re.fullmatch(r"# ([\w-]+\.yaml)", block.lines[0])
+        if block.kind == "yaml" and name:
+            found[name[1]] = "\n".join(block.lines) + "\n"
+    return found
+
+
+def test_the_page_names_its_files_and_commands() -> None:
+    assert set(files()) == {"project.yaml", "st-mary.yaml", "north.yaml", "job.yaml"}
+    assert sum(line.startswith("likeset ") for line in pasted()) > 20
+    assert sum(line.endswith("start.sh") for line in pasted()) == len(SITES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A place whose sites are stopped in any case."""
+    yield tmp_path
+    for site in SITES:
+        kit = tmp_path / "kits/trial/prod_00" / site
+        if kit.exists():
+            (kit / "shutdown.fl").touch()
+    time.sleep(5)
+    for pid in (path.read_text().strip() for path in tmp_path.glob("kits/trial/prod_00/*/*pid.fl")):
+        if pid.isdigit() and Path(f"/proc/{pid}").exists():
+            os.kill(int(pid), 9)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+@pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it")
+def test_two_owners_and_a_curator_talk_when_the_page_is_pasted(folder: Path) -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = str(one.getsockname()[1])  # the page's own may be taken here
+    for name, text in files().items():
+        (folder / name).write_text(text.replace(PORT, port))
+    environment = os.environ | {"COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
+    said = ""
+    for line in pasted():
+        with (folder / "console.txt").open("wb") as console:
+            done = subprocess.run(  # noqa: S603 - what a reader of our own page would paste
+                ["/bin/bash", "-c", line], cwd=folder, env=environment, stdout=console, stderr=console, check=False
+            )
+        told = (folder / "console.txt").read_text(encoding="utf-8", errors="replace")
+        assert done.returncode == 0, f"{line}\n{told}"
+        assert "Traceback" not in told or line.endswith("start.sh"), f"{line}\n{told}"
+        said += f"{line}\n{told}\n"
+    assert "20 rows of" in re.sub(r"\s+", " ", said)
+    assert said.count("agree") == 2
