@@ -53,13 +53,14 @@ def test_defaults_are_found_wherever_they_are_told() -> None:
     @small.command()
     def one(
         path: Annotated[str, typer.Argument(help="A | file.")],
+        place: Annotated[str, typer.Argument(help="Where.")] = "here",
         *,
         size: Annotated[int, typer.Option(help="How [bold]many[/].")] = 7,
         late: Annotated[str | None, typer.Option(help="Later.  [default: median]")] = None,
         said: Annotated[str | None, typer.Option(help="Said. Default: all.")] = None,
         shown: Annotated[int | None, typer.Option(help="Shown.", show_default="by study")] = None,
         needed: Annotated[str, typer.Option(help="Needed.")],
-        many: Annotated[list[str] | None, typer.Option(help="Many.")] = None,
+        many: Annotated[list[str] | None, typer.Option(help="Many\\[extra].")] = None,
         secret: Annotated[bool, typer.Option("--secret", help="Hidden.", hidden=True)] = False,
     ) -> None:
         """Do [bold]one[/] thing.
@@ -78,14 +79,14 @@ def test_defaults_are_found_wherever_they_are_told() -> None:
     lines = reference_page(small).splitlines()
     for line in (
         "Do `one` thing.",
-        "likeset one PATH [OPTIONS]",
+        "likeset one PATH [PLACE] [OPTIONS]",
         "| `PATH` | A \\| file. |",
         "| `--size SIZE` | How `many`. | 7 |",
         "| `--late LATE` | Later. | median |",
         "| `--said SAID` | Said. | all |",
         "| `--shown SHOWN` | Shown. | by study |",
         "| `--needed NEEDED` | Needed. | required |",
-        "| `--many MANY` | Many. Repeatable. |  |",
+        "| `--many MANY` | Many[extra]. Repeatable. |  |",
         "likeset one --size 8",
     ):
         assert line in lines, line

@@ -109,9 +109,8 @@ def _summary(command: Any) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """The help without its markup; emphasis is always on something to type."""
-    plain = re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", text.strip(), flags=re.DOTALL)
-    return plain.splitlines()
+    """The help without its markup."""
+    return _plain(text.strip()).splitlines()
 
 
 def _argument(parameter: Any) -> str:
@@ -135,7 +134,7 @@ def _words(parameter: Any) -> tuple[str, str]:
         default = parameter.show_default
     elif parameter.required:
         default = "required"
-    elif parameter.default is not None and not parameter.is_flag and parameter.show_default:
+    elif parameter.default is not None and not getattr(parameter, "is_flag", False) and parameter.show_default:
         default = str(parameter.default)
     if parameter.multiple and "repeatable" not in text and "once for each" not in text:
         text += " Repeatable."
@@ -147,4 +146,9 @@ def _hidden(parameter: Any) -> bool:
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", " ".join(text.split())).replace("|", "\\|")
+    return _plain(" ".join(text.split())).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    """Text without the markup of the terminal; emphasis is always on something to type."""
+    return re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", text, flags=re.DOTALL).replace("\\[", "[")
