@@ -1,6 +1,6 @@
 """Parquet: one file, or all files of a directory in the order of their paths, with the same columns.
 
-Only the asked columns are decoded, some rows at a time. A part is a file, or a run of row groups of a single one.
+Only the asked columns are decoded, some rows at a time. A part is a file, or a run of row groups of a large one.
 """
 
 import hashlib
@@ -200,7 +200,7 @@ def _source(files: list[_File], *, name: str) -> Source:
     parts: list[Part] = []
     first_row = 0
     for file in files:
-        for first, groups in _runs(file.group_rows, whole=len(files) > 1):
+        for first, groups in _runs(file.group_rows):
             rows = sum(file.group_rows[first : first + groups])
             parts.append(
                 _ParquetPart(name, file.path, schema, first_row, rows, file=file, first_group=first, groups=groups)
@@ -209,12 +209,12 @@ def _source(files: list[_File], *, name: str) -> Source:
     return Source(name, schema, parts=lambda: tuple(parts), fingerprint=lambda: _fingerprint(files, table=name))
 
 
-def _runs(group_rows: tuple[int, ...], *, whole: bool) -> Iterator[tuple[int, int]]:
+def _runs(group_rows: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """First row group and number of row groups of each part: at least so many rows each, whatever the machine."""
     first, rows = 0, 0
     for group, count in enumerate(group_rows):
         rows += count
-        if rows >= _PART_ROWS and not whole:
+        if rows >= _PART_ROWS:
             yield first, group + 1 - first
             first, rows = group + 1, 0
     if first < len(group_rows) or not group_rows:
