@@ -251,3 +251,10 @@ def test_a_party_refuses_before_anything_is_spent() -> None:
 def test_how_many_rows_leave_follows_from_public_numbers(change: dict[str, Any], most: int) -> None:
     """Sealed: ceil(factor * size / owners asked) = ceil(3 * 4 / 3), ceil(12.4 / 3), ceil(12 / 2), ceil(21 / 3)."""
     assert terms(**change).rows_per_owner == most
+
+
+@pytest.mark.parametrize(("columns", "dimension"), [(2, 10**9), (1 << 20, 1 << 16), (10**9, 2)])
+def test_a_kernel_that_nobody_can_mean_takes_no_memory(columns: int, dimension: int) -> None:
+    """Terms come from others; reading them must not exhaust whoever reads."""
+    with pytest.raises(InvalidArgument):
+        Kernel(columns=columns, dimension=dimension, gamma=1.0, seed=1)

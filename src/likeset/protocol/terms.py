@@ -32,6 +32,8 @@ RELEASE_SCALE = 1.0 / 3.0
 SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
 
+# Terms come from others: what nobody can mean must not take all memory of whoever reads them.
+_MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
 _COMMITMENT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -69,11 +71,13 @@ class Kernel:
         arguments.one_of("kind", self.kind, ("paired", "paper"))
         _keep(
             self,
-            columns=arguments.count("columns", self.columns),
-            dimension=arguments.count("dimension", self.dimension),
+            columns=arguments.count("columns", self.columns, most=_MOST_COLUMNS),
+            dimension=arguments.count("dimension", self.dimension, most=_MOST_COORDINATES),
             gamma=arguments.positive("gamma", self.gamma),
             seed=arguments.count("seed", self.seed, least=0),
         )
+        if self.columns * self.dimension > _MOST_FREQUENCIES:
+            raise InvalidArgument("dimension", self.dimension, f"is too long for {self.columns} columns")
 
     def features(self) -> FourierFeatures:
         """The map itself."""
