@@ -1,6 +1,7 @@
 """How many rows an id has at most: the same in memory and on disk, for ids of every type."""
 
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from likeset.tables import units
 from likeset.tables.sources import open_source
 
 IDS = ["a", "b", "a", " a ", None, "NA", "", "c", "c"]
-KINDS = {
+KINDS: dict[str, tuple[list[Any], pa.DataType, int]] = {
     "text": (IDS, pa.string(), 3),
     "large text": (IDS, pa.large_string(), 3),
     "views of text": (IDS, pa.string_view(), 3),
