@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.engines.pump import Pump
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger import Ledger, Limit
 from likeset.node import receipts
 from likeset.node.curating import CuratorHome, curator, make_curator_home
@@ -180,6 +180,21 @@ def test_an_answer_that_got_lost_is_noted_and_no_contradiction(tmp_path: Path) -
     ]
 
 
+def test_owners_of_a_run_without_a_quorum_get_receipts_too(tmp_path: Path) -> None:
+    class Half(Wire):
+        def ask(self, owner: str, data: bytes) -> Any:
+            if owner == "b":
+                raise IllegalMessage("no answer")
+            return super().ask(owner, data)
+
+    with pytest.raises(QuorumMissed):
+        held(tmp_path, replace(RUN, quorum=2), wire=Half)
+    missed = Ended(tmp_path, CuratorHome(tmp_path / "curator"))
+    assert receipts.read_receipt(missed.receipt("a")).transcript.rows == RUN.rows_per_owner
+    assert receipts.read_receipt(missed.receipt("b")).transcript.rows == 0
+    assert verify(missed.node("a"), missed.receipt("a"))[0] == 0
+
+
 def test_what_only_one_side_may_know_is_told_apart() -> None:
     """Said and not heard, or sent and not received: lost. Heard and not said, received and not sent: a lie."""
 
@@ -243,6 +258,8 @@ def test_a_key_that_others_can_read_signs_nothing(ended: Ended) -> None:
     ended.home.key.chmod(0o644)
     with pytest.raises(BadDocument, match="other users can read it"):
         ended.home.write_receipts(RUN.run)
+    with pytest.raises(BadDocument, match="other users can read it"):
+        curator(RUN, CURATOR, ended.home.folder)
 
 
 def test_a_curator_that_does_not_know_the_schema_does_not_curate(ended: Ended) -> None:

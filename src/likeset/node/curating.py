@@ -5,11 +5,12 @@ directory. Every message is in the transcript before it is answered or leaves; w
 lies in ``receipts``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from likeset.engines.seats import Seat
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.node import receipts
 from likeset.node.transcripts import CuratorTranscripts
@@ -135,13 +136,18 @@ class _Recorded(Curator):
         """As any curator; the message is kept first, used or not, and the replies before they leave."""
         if message.sender in self.terms.owners and message.terms == self.terms.digest:
             self.home.transcripts.keep(message.sender, [message])
-        return self._kept(super().receive(message))
+        return self._kept(lambda: super(_Recorded, self).receive(message))
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
         """As any curator."""
-        return self._kept(super().give_up(owner))
+        return self._kept(lambda: super(_Recorded, self).give_up(owner))
 
-    def _kept(self, replies: tuple[Message, ...]) -> tuple[Message, ...]:
+    def _kept(self, answer: Callable[[], tuple[Message, ...]]) -> tuple[Message, ...]:
+        try:
+            replies = answer()
+        except QuorumMissed:
+            self.home.write_receipts(self.terms.run)  # rows came in all the same
+            raise
         for reply in replies:
             if reply.receiver in self.terms.owners:
                 self.home.transcripts.keep(reply.receiver, [reply])
@@ -173,6 +179,7 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
         raise IllegalMessage("this is the curator's directory")
     home = CuratorHome(folder)
     home.check()
+    receipts.public_key(home.key)  # without it no receipt could be signed when rows are here
     if terms.seed_rows:
         raise IllegalMessage("public seed rows do not come with the terms; this curator has none")
     kind = _RecordedSealed if terms.protocol == "sealed" else _RecordedInteractive
