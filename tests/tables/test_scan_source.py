@@ -1,6 +1,10 @@
 """The streamed pass: the same draw as in memory, whatever the blocks, files, threads and interruptions."""
 
+import os
+import signal
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -117,6 +121,37 @@ def test_an_interrupted_pass_goes_on_and_redoes_at_most_one_file(tmp_path: Path)
     assert [one.resumed for one in seen] == [9_000]
     forget(kept)
     assert not kept.exists()
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from scan_world import SCHEMA, drawings
+from likeset.tables.scan_source import SourceScan
+from likeset.tables.sources import open_source
+
+def die(passed):
+    if passed.rows > 5_000:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+place, kept = (Path(given) for given in sys.argv[1:])
+options = {"checkpoints": kept, "unit_rows": 1, "block_rows": 500, "workers": 2}
+SourceScan(open_source(place), SCHEMA, progress=die, **options).draw(*drawings(300))
+"""
+
+
+def test_a_process_that_was_killed_leaves_what_another_goes_on_with(tmp_path: Path) -> None:
+    place, kept = write(tmp_path / "rows", _ROWS, [1_500] * 6), tmp_path / "kept"
+    killed = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", _KILLED, str(place), str(kept)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    seen: list[Passed] = []
+    scan = _scan(place, checkpoints=kept, unit_rows=1, block_rows=500, progress=seen.append)
+    assert_same(scan.draw(*drawings(300)), _EXPECTED)
+    assert seen[0].resumed == 4_500
 
 
 def test_a_checkpoint_holds_for_its_own_pass_only(tmp_path: Path) -> None:
