@@ -1,0 +1,299 @@
+"""What an owner's pass costs in time and memory as rows, columns, features and offers grow; and the curator's part.
+
+Every number comes from a process of its own (``scale_measures.py``) and is appended to a file, from which the page and
+the figure are made; what is in the file is not measured again.
+
+    python benchmarks/scale.py --work DIRECTORY            1, 10 and 30 million rows; generated there
+    python benchmarks/scale.py --work DIRECTORY --quick    100,000 rows: does everything work?
+    python benchmarks/scale.py --page                      the page again, from what was measured
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent
+_MILLION = 1_000_000
+_DECISIVE = 10 * _MILLION
+
+Result = dict[str, Any]
+
+
+def main() -> None:
+    """Read the options, measure what is missing, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, help="folder for the generated tables; about 0.1 GB a million rows")
+    parser.add_argument("--rows", type=float, nargs="+", default=[1, 10, 30], help="sizes, in millions of rows")
+    parser.add_argument("--again", default="", help="measure these lines anew: a word in their names, such as 10M")
+    parser.add_argument("--only", default="", help="measure only lines with this word in their names")
+    parser.add_argument("--quick", action="store_true", help="small tables: does everything work?")
+    parser.add_argument("--page", action="store_true", help="measure nothing")
+    parser.add_argument("--out", type=Path, default=_HERE / "results", help="folder of the results")
+    options = parser.parse_args()
+    sizes = [100_000] if options.quick else [int(size * _MILLION) for size in options.rows]
+    name = "scale-quick" if options.quick else "scale"
+    options.out.mkdir(parents=True, exist_ok=True)
+    record = options.out / f"{name}.jsonl"
+    if not options.page:
+        _measure_all(options, sizes, record)
+    results = _known(record)
+    (options.out / f"{name}.md").write_text("\n".join(_page(results)) + "\n", encoding="utf-8")
+    _figure(results, options.out / f"{name}.svg")
+
+
+def _lines(sizes: list[int], *, quick: bool) -> Iterator[tuple[str, int, list[str]]]:
+    """Name, rows and arguments of every measurement."""
+    for rows in sizes:
+        for measure in ("read", "hash", "sample", "pass", "owner"):
+            yield measure, rows, [measure, "--workers", "2"]
+    for rows in [size for size in sizes if size <= _DECISIVE]:
+        for measure in ("read", "hash", "pass"):
+            yield f"{measure}, one core", rows, [measure, "--workers", "1"]
+        yield "pass, ray", rows, ["pass", "--workers", "2", "--scan", "ray"]
+        yield "memory", rows, ["memory", "--workers", "2"]
+        yield "by hand", rows, ["by-hand", "--workers", "2"]
+    few = sizes[0]
+    for dimension in (70, 280, 560):
+        yield f"pass, d = {dimension}", few, ["pass", "--workers", "1", "--dimension", str(dimension)]
+    for share in (25, 50):
+        yield f"pass, {share} % of the columns", few, ["pass", "--workers", "1", "--share", str(share)]
+    for offered in (50, 500, 5000):
+        yield f"pass, {offered} offered", few, ["pass", "--workers", "1", "--offered", str(offered)]
+    for candidates, size in ((10_000, 500), (100_000, 500), (100_000, 1500), (100_000, 5000)):
+        wanted = ["--candidates", str(candidates // (10 if quick else 1)), "--size", str(size // (10 if quick else 1))]
+        yield f"select {size:,} of {candidates:,}", 0, ["select", "--workers", "2", *wanted]
+    for owners in (100, 1000):
+        yield f"offers of {owners:,} owners", 0, ["offers", "--workers", "1", "--owners", str(owners)]
+
+
+def _label(name: str, rows: int) -> str:
+    return f"{name} {rows / _MILLION:g}M" if rows else name
+
+
+def _measure_all(options: argparse.Namespace, sizes: list[int], record: Path) -> None:
+    if options.work is None:
+        raise SystemExit("say where the generated tables may lie: --work DIRECTORY")
+    known = _known(record)
+    import scale_data
+
+    for name, rows, arguments in _lines(sizes, quick=options.quick):
+        label = _label(name, rows)
+        skip = label in known and not (options.again and options.again in label)
+        if skip or options.only not in label:
+            continue
+        place = [str(_rows(scale_data, options.work, rows))] if rows else []
+        command = [sys.executable, str(_HERE / "scale_measures.py"), arguments[0], *place, *arguments[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(arguments))
+        if done.returncode:
+            found: Result = {"failed": done.stderr.strip().splitlines()[-1][:200] if done.stderr else "killed"}
+        else:
+            found = json.loads(done.stdout.splitlines()[-1])
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+        line = {"label": label, "name": name, "rows": rows, "at": now, **found}
+        with record.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(line, flush=True)
+
+
+def _environment(arguments: list[str]) -> dict[str, str]:
+    """Threads are the measure's own business, except where a library's are all there is."""
+    threads = "2" if arguments[0] in ("by-hand", "select") else "1"
+    # Ray would let everybody else on the machine go first.
+    return {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "RAY_worker_niceness": "0"}
+
+
+def _rows(scale_data: Any, work: Path, rows: int) -> Path:
+    """More rows than a third of a hundred million are the files of ten million under many names."""
+    if rows > 30 * _MILLION and rows % _DECISIVE == 0:
+        whole = scale_data.write_rows(work, _DECISIVE)
+        return Path(scale_data.link_rows(work, whole, rows // _DECISIVE))
+    return Path(scale_data.write_rows(work, rows))
+
+
+def _known(record: Path) -> dict[str, Result]:
+    """The last result of every line."""
+    if not record.exists():
+        return {}
+    lines = (json.loads(line) for line in record.read_text(encoding="utf-8").splitlines())
+    return {line["label"]: line for line in lines}
+
+
+def _sizes(results: dict[str, Result]) -> list[int]:
+    return sorted({one["rows"] for one in results.values() if one["rows"]})
+
+
+def _page(results: dict[str, Result]) -> Iterator[str]:
+    loads = sorted(one["load"] for one in results.values() if "load" in one)
+    days = sorted({one["at"][:10] for one in results.values()})
+    yield "# What a pass over an owner's rows costs\n"
+    yield (
+        f"Written by `benchmarks/scale.py`, measured on {' and '.join(days)} on a virtual machine with "
+        f"{os.cpu_count()} cores ({platform.machine()})\nthat had other work to do: between {loads[0]:.0f} and "
+        f"{loads[-1]:.0f} processes wanted its cores at a time. So times on the clock are\nlonger than on a quiet "
+        "machine, and ratios of CPU seconds count: they hold for all cores together. Every line is a\nprocess of its "
+        "own. Rows have 30 columns (18 numbers in 32 or 64 bits, 6 whole numbers, 2 truth values, 4 words of\n6 "
+        "values) that map to 50 features, and a label; Parquet with Snappy, files of 2^20 rows; d = 140; 1,000 rows\n"
+        "offered, so 6,000 drawn.\n"
+    )
+    yield "## The passes\n"
+    yield "| what | rows | s | CPU s | rows/s | rows per CPU s | peak MB | CPU over reading | CPU over hashing |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    words = {
+        "read": "decode the columns, nothing else",
+        "hash": "hash the rows, nothing else",
+        "sample": "first pass: read, check every cell, draw the sample",
+        "pass": "second pass: read, map, check, score, keep the best",
+        "owner": "all that an owner does: both passes, fit, thinning, ledger, message",
+        "pass, one core": "second pass, one core",
+        "read, one core": "decode the columns, one core",
+        "hash, one core": "hash the rows, one core",
+        "pass, ray": "second pass, two Ray workers",
+        "memory": "map all rows, hold them, then draw",
+        "by hand": "pandas, ColumnTransformer, RBFSampler, numpy's top n",
+    }
+    for rows in _sizes(results):
+        for name, text in words.items():
+            found = results.get(_label(name, rows))
+            if found is not None:
+                yield _row(text, found, results)
+    yield from _decisive(results)
+    yield from _growth(results)
+    yield from _curator(results)
+
+
+def _row(text: str, found: Result, results: dict[str, Result]) -> str:
+    rows = found["rows"]
+    if found.get("failed"):
+        return f"| {text} | {rows:,} | {found['failed']} | | | | | | |"
+    ratios = []
+    for base in ("read", "hash"):
+        other = results.get(_label(base, rows), {})
+        ratios.append(f"{found['cpu'] / other['cpu']:.2f}" if other.get("cpu") else "")
+    return (
+        f"| {text} | {rows:,} | {found['seconds']:.1f} | {found['cpu']:.1f} | {rows / found['seconds']:,.0f} | "
+        f"{rows / found['cpu']:,.0f} | {found['peak_mb']:,.0f} | {' | '.join(ratios)} |"
+    )
+
+
+def _decisive(results: dict[str, Result]) -> Iterator[str]:
+    found = {name: results.get(_label(name, _DECISIVE)) for name in ("read", "hash", "sample", "pass", "owner")}
+    read, hashed, sample, second = (found[name] for name in ("read", "hash", "sample", "pass"))
+    if not (read and hashed and sample and second):
+        return
+    yield "\n## What must hold at 10 million rows on two cores\n"
+    yield "| must hold | measured |\n|---|---|"
+    peaks = max(one["peak_mb"] for one in found.values() if one)
+    slower = max(read["cpu"], hashed["cpu"])
+    clock = max(read["seconds"], hashed["seconds"])
+    yield f"| peak memory below 1,500 MB | {peaks:,.0f} MB |"
+    yield (
+        f"| the pass at most 2 times the slower of reading and hashing | {second['cpu'] / slower:.2f} by CPU, "
+        f"{second['seconds'] / clock:.2f} by the clock |"
+    )
+    both = sample["cpu"] + second["cpu"], sample["seconds"] + second["seconds"]
+    yield f"| (both passes together) | {both[0] / slower:.2f} by CPU, {both[1] / clock:.2f} by the clock |"
+    yield f"| at least 5 times faster than by hand | {_against_hand(results)} |"
+    points = [(one["rows"], one["cpu"]) for one in _of(results, "pass")]
+    yield f"| linear in rows: exponent 0.95 to 1.05 | {_exponent(points):.3f} (from {len(points)} sizes) |"
+
+
+def _against_hand(results: dict[str, Result]) -> str:
+    words = []
+    for rows in _sizes(results):
+        by_hand, ours = results.get(_label("by hand", rows)), results.get(_label("pass", rows))
+        if by_hand is None or ours is None:
+            continue
+        if by_hand.get("failed"):
+            words.append(f"at {rows / _MILLION:g}M rows it runs out of memory at a limit of 12 GB")
+        else:
+            cpu, clock = by_hand["cpu"] / ours["cpu"], by_hand["seconds"] / ours["seconds"]
+            words.append(f"{cpu:.1f} by CPU and {clock:.1f} by the clock at {rows / _MILLION:g}M rows")
+    return "; ".join(words) or "not measured"
+
+
+def _of(results: dict[str, Result], name: str) -> list[Result]:
+    return sorted(
+        (one for one in results.values() if one["name"] == name and "cpu" in one), key=lambda one: one["rows"]
+    )
+
+
+def _exponent(points: list[tuple[float, float]]) -> float:
+    """Slope of a straight line through the logarithms."""
+    if len(points) < 2:
+        return float("nan")
+    xs, ys = ([math.log(point[axis]) for point in points] for axis in (0, 1))
+    middle_x, middle_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    over = sum((x - middle_x) * (y - middle_y) for x, y in zip(xs, ys, strict=True))
+    return over / sum((x - middle_x) ** 2 for x in xs)
+
+
+def _growth(results: dict[str, Result]) -> Iterator[str]:
+    few = min(_sizes(results), default=0)
+    base = results.get(_label("pass, one core", few))
+    if base is None:
+        return
+    kinds = {
+        "features d": [("pass, d = 70", 70), ("pass, one core", 140), ("pass, d = 280", 280), ("pass, d = 560", 560)],
+        "columns after mapping": [
+            ("pass, 25 % of the columns", 12),
+            ("pass, 50 % of the columns", 25),
+            ("pass, one core", 50),
+        ],
+        "rows offered": [("pass, 50 offered", 50), ("pass, 500 offered", 500), ("pass, 5000 offered", 5000)],
+    }
+    yield f"\n## How the second pass grows, at {few:,} rows on one core\n"
+    yield "| with | CPU s | exponent |\n|---|---|---|"
+    for kind, lines in kinds.items():
+        found = [(at, results[_label(name, few)]["cpu"]) for name, at in lines if _label(name, few) in results]
+        shown = ", ".join(f"{at:,}: {cpu:.2f}" for at, cpu in found)
+        yield f"| {kind} | {shown} | {_exponent([*found]):.2f} |"
+
+
+def _curator(results: dict[str, Result]) -> Iterator[str]:
+    lines = [one for one in results.values() if one["name"].startswith(("select", "offers")) and "cpu" in one]
+    if not lines:
+        return
+    yield "\n## The curator\n"
+    yield (
+        "Exact greedy selection, two rounds of swaps and the judging of every pick, 50 columns, 2,000 target rows; and "
+        "the accounts of\nall owners in the ledger with their offers (100,000 rows in all) encoded and decoded.\n"
+    )
+    yield "| what | s | CPU s | peak MB |\n|---|---|---|---|"
+    for one in lines:
+        yield f"| {one['name']} | {one['seconds']:.1f} | {one['cpu']:.1f} | {one['peak_mb']:,.0f} |"
+
+
+def _figure(results: dict[str, Result], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "scale"
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    names = {"read": "read", "hash": "hash", "sample": "first pass", "pass": "second pass", "owner": "all of an owner"}
+    names |= {"memory": "in memory", "pass, ray": "two Ray workers", "by hand": "by hand"}
+    for name, text in names.items():
+        found = _of(results, name)
+        if found:
+            rows = [one["rows"] for one in found]
+            left.plot(rows, [one["cpu"] for one in found], marker="o", label=text)
+            right.plot(rows, [one["peak_mb"] for one in found], marker="o", label=text)
+    right.axhline(1500, color="grey", linestyle=":")
+    for axes, title in ((left, "CPU seconds"), (right, "peak memory, MB")):
+        axes.set(xscale="log", yscale="log", xlabel="rows", title=title)
+        axes.grid(visible=True, alpha=0.3)
+    left.legend(fontsize=7)
+    figure.savefig(path, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""What ``benchmarks/scale.py`` measures, each in a process of its own: seconds, CPU seconds, peak memory.
+
+python benchmarks/scale_measures.py pass DIRECTORY --workers 2
+"""
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+import likeset
+import scale_data
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.projection import Projection
+from likeset.geometry.tilt import Drawing
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.messages import Message, Offer, TargetRelease, decode, encode
+from likeset.protocol.offers import RowScore
+from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.tables.scan import MemoryScan
+from likeset.tables.scans import scan_factory
+from likeset.tables.schema import Schema
+from likeset.tables.sources import open_source
+
+__all__ = ["MEASURES"]
+
+_GAMMA = 0.3
+_MEMORY_LIMIT = 12 << 30
+_HASHED_AT_ONCE = 1 << 18
+_TARGET = 2000
+
+Given = argparse.Namespace
+
+
+def _schema(given: Given) -> Schema:
+    return Schema.from_text(scale_data.schema_text(share=given.share))
+
+
+def _features(given: Given, schema: Schema) -> FourierFeatures:
+    return FourierFeatures(schema.width, given.dimension, _GAMMA, 1)
+
+
+def _files(given: Given) -> list[Path]:
+    return sorted(given.place.glob("*.parquet"))
+
+
+def _rows(given: Given) -> int:
+    return sum(pq.ParquetFile(file).metadata.num_rows for file in _files(given))
+
+
+def read(given: Given) -> Callable[[], object]:
+    """Decode the columns and do nothing with them: Arrow's own threads, file by file, some rows at a time."""
+    columns = list(_schema(given).record_columns)
+
+    def work() -> None:
+        for file in _files(given):
+            opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+            for _ in opened.iter_batches(batch_size=65536, columns=columns, use_threads=given.workers > 1):
+                pass
+
+    return work
+
+
+def hash_rows(given: Given) -> Callable[[], object]:
+    """Features of as many mapped rows as there are, which lie in memory; one thread for each worker."""
+    schema = _schema(given)
+    features, rows = _features(given, schema), _rows(given)
+    block = np.random.default_rng(0).random((_HASHED_AT_ONCE, schema.width), dtype=np.float32)
+
+    def share(first: int) -> None:
+        for _ in features.blocks(block[: min(_HASHED_AT_ONCE, rows - first)]):
+            pass
+
+    def work() -> None:
+        with ThreadPoolExecutor(given.workers) as pool:
+            list(pool.map(share, range(0, rows, _HASHED_AT_ONCE)))
+
+    return work
+
+
+def _drawings(given: Given, schema: Schema) -> tuple[Drawing, Drawing]:
+    direction = np.random.default_rng(2).normal(0.0, 3.0, given.dimension)
+    score = RowScore(Projection(_features(given, schema), direction), None)
+    return Drawing(4 * given.offered, 1, score), Drawing(2 * given.offered, 2)
+
+
+def one_pass(given: Given) -> Callable[[], object]:
+    """The scoring pass: read, map, check, score, keep the best of two draws."""
+    schema = _schema(given)
+    scan = scan_factory(given.scan, workers=given.workers)(open_source(given.place), schema)
+    if given.scan != "local":
+        scan.draw(Drawing(1, 1))  # the cluster is there before the clock starts
+    return lambda: scan.draw(*_drawings(given, schema))
+
+
+def sample(given: Given) -> Callable[[], object]:
+    """The first pass: read and check everything, keep a sample for the fit."""
+    scan = scan_factory("local", workers=given.workers)(open_source(given.place), _schema(given))
+    return lambda: scan.draw(Drawing(4000, 3))
+
+
+def owner(given: Given) -> Callable[[], object]:
+    """All that an owner does in ``sealed``: sample, fit, scoring pass, thinning, ledger, encoding."""
+    schema = _schema(given)
+    terms = _terms(schema, given)
+    folder = Path(tempfile.mkdtemp())
+    ledger = _ledger(folder, terms)
+    scan = scan_factory("local", workers=given.workers)(open_source(given.place), schema)
+    party = SealedOwner(terms, terms.owners[0], scan=scan, key=7, ledger=ledger)
+    # Rows that differ from the owner's in columns, not in classes: so that the weights need the features.
+    apart = (pa.compute.field("number_0") > 1.0) & (pa.compute.field("number_5") > 1.0)
+    few = scale_data.table_of(1 << 40, 64 * _TARGET).filter(apart).slice(0, _TARGET)
+    target = schema.map(few, table="target", locate=str).rows
+    release = terms.kernel.features().mean(target) + np.random.default_rng(3).normal(0.0, 0.002, given.dimension)
+    message = Message(terms.run, terms.digest, CURATOR, party.name, 1, TargetRelease(release=release))
+    return lambda: party.receive(message)
+
+
+def in_memory(given: Given) -> Callable[[], object]:
+    """All rows mapped and held, then the same draws: what fits into memory only."""
+    schema = _schema(given)
+
+    def work() -> None:
+        blocks = list(scan_factory("local")(open_source(given.place), schema).blocks())
+        rows = np.concatenate([block.rows for _, block in blocks])
+        labels = np.concatenate([block.labels for _, block in blocks])
+        MemoryScan(rows, labels, pa.concat_tables([block.table for _, block in blocks])).draw(*_drawings(given, schema))
+
+    return work
+
+
+def by_hand(given: Given) -> Callable[[], object]:
+    """What a user would do instead: pandas, scikit-learn's transformers and RBFSampler, numpy's top n."""
+    import pandas as pd
+    from sklearn.compose import ColumnTransformer
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+
+    schema = _schema(given)
+    words = [name for name in schema.columns if name.startswith("word")]
+    numbers = [name for name in schema.columns if name not in words]
+    # The machine has other users: without a limit, it would be their work that runs out of memory.
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
+
+    def work() -> None:
+        frame = pd.read_parquet(given.place, columns=list(schema.columns))
+        columns = ColumnTransformer(
+            [("numbers", MinMaxScaler(), numbers), ("words", OneHotEncoder(sparse_output=False), words)]
+        )
+        hashed = make_pipeline(columns, RBFSampler(gamma=_GAMMA, n_components=given.dimension, random_state=0))
+        coins = np.random.default_rng(0)
+        direction = coins.normal(0.0, 3.0, given.dimension)
+        scores = hashed.fit_transform(frame) @ direction + coins.gumbel(size=len(frame))
+        best = np.argpartition(-scores, 4 * given.offered)[: 4 * given.offered]
+        frame.iloc[best[np.argsort(-scores[best])]].to_dict("list")
+
+    return work
+
+
+def select(given: Given) -> Callable[[], object]:
+    """The curator: exact selection of ``size`` from the candidates that ``owners`` sent, and what it was worth."""
+    pool, target = _clusters(given.candidates, 1), _clusters(2000, 2)
+    return lambda: Selection(swaps=given.swaps).select(pool, target, given.size)
+
+
+def offers(given: Given) -> Callable[[], object]:
+    """Encode and decode the offers of all owners, and charge each in one ledger that has all their accounts."""
+    names = tuple(f"owner-{place}" for place in range(given.owners))
+    each = given.candidates // given.owners
+    rows = _clusters(each, 1)
+    folder = Path(tempfile.mkdtemp())
+    ledger = Ledger(folder / "ledger.sqlite")
+    large = Limit(1e6, 0.1, Relation.REPLACE_ONE)
+
+    def work() -> None:
+        ledger.set_limits({View.owners(name): large for name in names})
+        ledger.set_limits({View.curator(name): Limit.rows_only(each) for name in names})
+        offer = Offer(rows=rows, labels=np.zeros(each, dtype=np.int64), handles=np.arange(each, dtype=np.uint64))
+        for name in names:
+            decode(encode(Message("run", "terms", name, CURATOR, 1, offer)))
+
+    return work
+
+
+def _clusters(rows: int, seed: int) -> NDArray[np.float32]:
+    """Rows of 50 numbers in five clusters."""
+    coins = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).random((5, 50))
+    found = centres[coins.integers(0, 5, rows)] + coins.normal(0.0, 0.15, (rows, 50))
+    return found.astype(np.float32)
+
+
+def _terms(schema: Schema, given: Given) -> Terms:
+    return Terms(
+        run="benchmark",
+        consumer="consumer",
+        purpose="benchmark",
+        expires="",
+        owners=("big", "other"),
+        quorum=1,
+        schema_digest=schema.digest,
+        columns=(),
+        kernel=Kernel(schema.width, given.dimension, _GAMMA, 1),
+        hashing=None,
+        protocol="sealed",
+        size=given.offered,
+        target_size=_TARGET,
+        offer_factor=2.0,
+        offers="tilted",
+        label_strata=False,
+        thinning=True,
+        target_budget=Budget(4.0, 1e-5),
+        owner_budget=Budget(0.0, 1e-5),
+        relation=Relation.REPLACE_ONE,
+        rows_per_unit=1,
+        auction="everyone",
+        auction_epsilon=0.0,
+        auction_offset=0,
+        summary_release="none",
+        seed_rows=0,
+        schedule="",
+        price_per_row=0.0,
+        accept_unproven=(),
+        version=likeset.__version__,
+    )
+
+
+def _ledger(folder: Path, terms: Terms) -> Ledger:
+    ledger = Ledger(folder / "ledger.sqlite")
+    large = Limit(1e6, 0.1, terms.relation, accept_unproven=("simulated", "unbounded"))
+    ledger.set_limits({View.owners(name): large for name in (terms.consumer, *terms.owners)})
+    ledger.set_limits({View.curator(name): Limit.rows_only(terms.rows_per_owner) for name in terms.owners})
+    return ledger
+
+
+MEASURES = {
+    "read": read,
+    "hash": hash_rows,
+    "sample": sample,
+    "pass": one_pass,
+    "owner": owner,
+    "memory": in_memory,
+    "by-hand": by_hand,
+    "select": select,
+    "offers": offers,
+}
+
+
+def _of_family(root: int) -> tuple[int, float]:
+    """Bytes in memory and CPU seconds of a process and all that it started, as they are now."""
+    parents, sizes, spent = {}, {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        number = int(stat.parent.name)
+        parents[number], sizes[number] = int(fields[1]), int(fields[21]) * resource.getpagesize()
+        spent[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    found = {root}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sum(sizes.get(number, 0) for number in found), sum(spent.get(number, 0.0) for number in found)
+
+
+def main() -> None:
+    """Measure one thing and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measure", choices=sorted(MEASURES))
+    parser.add_argument("place", type=Path, nargs="?", default=Path())
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--scan", default="local")
+    for name, default in (("dimension", 140), ("offered", 1000), ("share", 100), ("swaps", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    for name, default in (("owners", 1000), ("candidates", 100_000), ("size", 5000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.workers])
+    pa.set_cpu_count(given.workers)
+    work = MEASURES[given.measure](given)
+    over, family = threading.Event(), [0]
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            family[0] = max(family[0], _of_family(os.getpid())[0])
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    if given.scan != "local":
+        watcher.start()  # workers are other processes, whose peak only a look now and then can tell
+    started, spent = time.perf_counter(), _of_family(os.getpid())[1]
+    try:
+        work()
+        failed = ""
+    except MemoryError:
+        failed = "out of memory"
+    seconds, cpu = time.perf_counter() - started, _of_family(os.getpid())[1] - spent
+    over.set()
+    peak = max(family[0], 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    sys.stdout.write(
+        json.dumps(
+            {"seconds": seconds, "cpu": cpu, "peak_mb": peak / 1e6, "failed": failed, "load": os.getloadavg()[0]}
+        )
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
