@@ -146,13 +146,37 @@ def test_purge_removes_messages_and_keeps_charges(path: Path) -> None:
     assert document("show", path)["accounts"] == before
 
 
-@pytest.mark.parametrize("command", ["show", "verify", "purge"])
+def test_a_limit_can_be_raised_and_what_was_spent_stays_spent(path: Path) -> None:
+    spent = {account["view"]["observer"]: account for account in document("show", path)["accounts"]}
+    name = CURATOR.protected
+    (changed,) = document("limit", path, "--of", name, "--rows", 60)["accounts"]
+    assert (changed["spent"]["rows"], changed["limit"]["rows"]) == (40, 60)
+    assert spent["curator"]["limit"]["rows"] == 40
+    with Ledger(path) as ledger:
+        ledger.reserve(CURATOR, Unbounded("rows"), request=Request("third", 0, "rows"), rows=20)
+    assert "does not hold" not in run("verify", path).stdout
+
+
+def test_a_limit_of_nobody_or_of_nothing_is_refused_and_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = document("show", path)
+    for arguments, said in ((["--of", "nobody", "--rows", "3"], "has no account"), (["--of", "x"], "or --rows")):
+        monkeypatch.setattr(sys, "argv", ["likeset", "ledger", "limit", str(path), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2
+        assert said in capfd.readouterr().err
+    assert document("show", path) == before
+
+
+@pytest.mark.parametrize("command", ["show", "limit", "verify", "purge"])
 def test_bad_input_is_one_line_and_exit_code_2(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "table.csv"
     text.write_text("a,b\n")
-    options = ["--run", "x"] if command == "purge" else []
+    options = {"purge": ["--run", "x"], "limit": ["--of", "north", "--rows", "3"]}.get(command, [])
     for path, said in ((tmp_path / "missing.sqlite", "no such ledger"), (text, "not a SQLite file")):
         monkeypatch.setattr(sys, "argv", ["likeset", "ledger", command, str(path), *options])
         with pytest.raises(SystemExit) as ended:
@@ -175,6 +199,6 @@ def test_a_head_that_is_none_and_a_purge_of_nothing_are_bad_input(
         assert said in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["show", "verify", "purge"])
+@pytest.mark.parametrize("command", ["show", "limit", "verify", "purge"])
 def test_every_command_has_an_example(command: str) -> None:
     assert f"Example: likeset ledger {command}" in " ".join(run(command, "--help").stdout.split())

@@ -1,5 +1,8 @@
 """The options that ``likeset match`` and ``likeset plan`` share."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,33 +13,7 @@ from likeset.errors import InvalidArgument
 if TYPE_CHECKING:
     from likeset.jobs.job import Job
 
-__all__ = [
-    "AcceptUnproven",
-    "Auction",
-    "DeclaredSize",
-    "Delta",
-    "Epsilon",
-    "Gamma",
-    "HashDimension",
-    "JobFile",
-    "LedgerFile",
-    "Noise",
-    "OfferFactor",
-    "Offers",
-    "Out",
-    "Owners",
-    "Protocol",
-    "PublicRows",
-    "Quorum",
-    "Relation",
-    "Run",
-    "SchemaFile",
-    "Seed",
-    "Size",
-    "TargetFile",
-    "Weights",
-    "job_from",
-]
+__all__ = ["job_from", "takes_a_job"]
 
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; options given beside it count instead.")
@@ -80,6 +57,52 @@ Run = Annotated[str | None, typer.Option(help="Name of the run in the ledger.", 
 Noise = Annotated[str | None, typer.Option(help="secret, or simulated: repeatable and NOT private.  [default: secret]")]
 Seed = Annotated[int | None, typer.Option(help="Of public coins and, with simulated noise, of everything.")]
 Out = Annotated[str | None, typer.Option(help="Output directory; must not exist.  [default: matched]")]
+
+
+_OPTIONS: dict[str, Any] = {
+    "schema": SchemaFile,
+    "target": TargetFile,
+    "owner": Owners,
+    "size": Size,
+    "epsilon": Epsilon,
+    "delta": Delta,
+    "protocol": Protocol,
+    "offers": Offers,
+    "offer_factor": OfferFactor,
+    "auction": Auction,
+    "gamma": Gamma,
+    "weights": Weights,
+    "hash_dimension": HashDimension,
+    "public_rows": PublicRows,
+    "relation": Relation,
+    "declared_size": DeclaredSize,
+    "accept_unproven": AcceptUnproven,
+    "quorum": Quorum,
+    "ledger": LedgerFile,
+    "run": Run,
+    "noise": Noise,
+    "seed": Seed,
+    "out": Out,
+}
+
+
+def takes_a_job(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a job; it gets the job that they describe as its first argument."""
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        rest = {parameter.name: given.pop(parameter.name) for parameter in own}
+        owners = given.pop("owner")
+        command(job_from(given.pop("job"), owners=owners, **given), **rest)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in _OPTIONS.items()]
+    file = inspect.Parameter("job", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=JobFile)
+    parameters = [file, *shared, *(parameter.replace(kind=keyword) for parameter in own)]
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_options
 
 
 def job_from(path: Path | None, **options: Any) -> "Job":

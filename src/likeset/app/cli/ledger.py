@@ -1,6 +1,7 @@
 """``likeset ledger``: what each view may learn, what it has learned, and whether the record still holds."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from likeset.app.cli.screen import JsonFlag, complain, show_json, stdout
+from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from likeset.ledger import Account, Entry
@@ -65,6 +67,53 @@ def show(
     stdout.print(_accounts_table(accounts))
     shown = history[-last:] if last else history
     stdout.print(_history_table(shown, hidden=len(history) - len(shown)))
+
+
+@ledger.command()
+def limit(
+    path: LedgerPath,
+    *,
+    rows_of: Annotated[
+        str, typer.Option("--of", metavar="NAME", help="Whose rows are protected: an owner, or the consumer.")
+    ],
+    epsilon: Annotated[
+        float | None, typer.Option(help="What owners may learn about these rows, over all runs.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="How many of these rows the curator may see, over all runs.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Change what may be learned about somebody's rows in all; what was spent stays spent, and the change is recorded.
+
+    The first job on a ledger opens its accounts with what that job needs; later ones need more.
+
+    Example: [bold]likeset ledger limit budgets.sqlite --of north --rows 1000[/]
+    """
+    from likeset.ledger import Ledger
+    from likeset.privacy.view import View
+
+    wanted: dict[View, dict[str, Any]] = {
+        View.owners(rows_of): {} if epsilon is None else {"epsilon": epsilon},
+        View.curator(rows_of): {} if rows is None else {"rows": rows},
+    }
+    if not any(wanted.values()):
+        raise InvalidArgument("--epsilon", "missing", "give it, or --rows, or both")
+    if not path.is_file():
+        raise InvalidArgument("PATH", path, "there is no such ledger")
+    with Ledger(path) as opened:
+        known = {account.view: account for account in opened.accounts()}
+        changes = {}
+        for view, change in wanted.items():
+            if change and view not in known:
+                names = ", ".join(sorted({other.protected for other in known})) or "nobody"
+                raise InvalidArgument("--of", rows_of, f"has no account {view!s}; there are accounts of {names}")
+            if change:
+                changes[view] = replace(known[view].limit, **change)
+        opened.set_limits(changes)
+        accounts = tuple(account for account in opened.accounts() if account.view in changes)
+    if as_json:
+        show_json({"path": str(path), "accounts": [_account_document(account) for account in accounts]})
+        return
+    stdout.print(_accounts_table(accounts))
 
 
 @ledger.command()

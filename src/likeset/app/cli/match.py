@@ -5,42 +5,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from likeset.app.cli import job_options as options
+from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
 from likeset.app.cli.screen import JsonFlag, Waiting, show_json, show_table, stdout
 
 if TYPE_CHECKING:
+    from likeset.jobs.job import Job
     from likeset.jobs.plan import Plan
 
 __all__ = ["match", "plan"]
 
 
+@takes_a_job
 def match(
-    job: options.JobFile = None,
+    job: "Job",
     *,
-    schema: options.SchemaFile = None,
-    target: options.TargetFile = None,
-    owner: options.Owners = None,
-    size: options.Size = None,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    protocol: options.Protocol = None,
-    offers: options.Offers = None,
-    offer_factor: options.OfferFactor = None,
-    auction: options.Auction = None,
-    gamma: options.Gamma = None,
-    weights: options.Weights = None,
-    hash_dimension: options.HashDimension = None,
-    public_rows: options.PublicRows = None,
-    relation: options.Relation = None,
-    declared_size: options.DeclaredSize = None,
-    accept_unproven: options.AcceptUnproven = None,
-    quorum: options.Quorum = None,
-    ledger: options.LedgerFile = None,
-    run: options.Run = None,
-    noise: options.Noise = None,
-    seed: options.Seed = None,
-    out: options.Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     scan: Annotated[
         str, typer.Option(help="How owners pass over their rows: local, ray, or ray:ADDRESS of a cluster.")
@@ -58,39 +37,13 @@ def match(
     Example: [bold]likeset match --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1 --out matched[/]
     """
-    wanted = options.job_from(
-        job,
-        schema=schema,
-        target=target,
-        owners=owner,
-        size=size,
-        epsilon=epsilon,
-        delta=delta,
-        protocol=protocol,
-        offers=offers,
-        offer_factor=offer_factor,
-        auction=auction,
-        gamma=gamma,
-        weights=weights,
-        hash_dimension=hash_dimension,
-        public_rows=public_rows,
-        relation=relation,
-        declared_size=declared_size,
-        accept_unproven=accept_unproven,
-        quorum=quorum,
-        ledger=ledger,
-        run=run,
-        noise=noise,
-        seed=seed,
-        out=out,
-    )
     from likeset.app.report import render
     from likeset.jobs.run import run_job
     from likeset.tables.scans import scan_factory
 
     with Waiting(quiet=json) as waiting:
         done = run_job(
-            wanted,
+            job,
             render=render,
             resume=resume,
             progress=waiting.step,
@@ -107,32 +60,10 @@ def match(
     )
 
 
+@takes_a_job
 def plan(
-    job: options.JobFile = None,
+    job: "Job",
     *,
-    schema: options.SchemaFile = None,
-    target: options.TargetFile = None,
-    owner: options.Owners = None,
-    size: options.Size = None,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    protocol: options.Protocol = None,
-    offers: options.Offers = None,
-    offer_factor: options.OfferFactor = None,
-    auction: options.Auction = None,
-    gamma: options.Gamma = None,
-    weights: options.Weights = None,
-    hash_dimension: options.HashDimension = None,
-    public_rows: options.PublicRows = None,
-    relation: options.Relation = None,
-    declared_size: options.DeclaredSize = None,
-    accept_unproven: options.AcceptUnproven = None,
-    quorum: options.Quorum = None,
-    ledger: options.LedgerFile = None,
-    run: options.Run = None,
-    noise: options.Noise = None,
-    seed: options.Seed = None,
-    out: options.Out = None,
     json: JsonFlag = False,
 ) -> None:
     """Say what a job would do and cost, before any owner's row is read or anything is spent.
@@ -142,35 +73,9 @@ def plan(
     Example: [bold]likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1[/]
     """
-    wanted = options.job_from(
-        job,
-        schema=schema,
-        target=target,
-        owners=owner,
-        size=size,
-        epsilon=epsilon,
-        delta=delta,
-        protocol=protocol,
-        offers=offers,
-        offer_factor=offer_factor,
-        auction=auction,
-        gamma=gamma,
-        weights=weights,
-        hash_dimension=hash_dimension,
-        public_rows=public_rows,
-        relation=relation,
-        declared_size=declared_size,
-        accept_unproven=accept_unproven,
-        quorum=quorum,
-        ledger=ledger,
-        run=run,
-        noise=noise,
-        seed=seed,
-        out=out,
-    )
     from likeset.jobs.plan import plan_job
 
-    planned = plan_job(wanted)
+    planned = plan_job(job)
     if json:
         show_json(planned.document())
         return

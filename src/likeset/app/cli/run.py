@@ -64,9 +64,27 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
 
     Example: [bold]likeset run plan job.yaml[/]
     """
-    from likeset.app.cli.match import plan as planned
+    from likeset.app.cli.result_screen import show_guarantees
+    from likeset.jobs.job import Job
+    from likeset.jobs.plan import plan_job
 
-    planned(job, json=as_json)
+    planned = plan_job(Job.load(job))
+    document = planned.document()
+    if as_json:
+        show_json(document)
+        return
+    terms = planned.outline.terms
+    facts = [
+        ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
+        ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+        ("messages between curator and owners, at most", f"{planned.messages:,}"),
+        ("numbers released about the target", f"{document['released_coordinates']:,}"),
+    ]
+    show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
+    show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
+    stdout.print(f"\n{escape(planned.advice.text)}\n", soft_wrap=True)
+    for warning in planned.warnings:
+        stdout.print(f"[yellow]note:[/] {escape(warning)}", soft_wrap=True)
 
 
 @run.command()

@@ -149,6 +149,22 @@ def _question(result: Mapping[str, Any]) -> str:
     return section("What was asked", definitions(facts), anchor="question")
 
 
+def _course(history: Sequence[Mapping[str, Any]]) -> str:
+    """What the curve shows: whether more rows helped to the end."""
+    values = [one.get("squared_mmd") for one in history]
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    dashed = "Dashed: what else could be had."
+    if len(numbers) < 2:
+        return dashed
+    best = min(range(len(numbers)), key=numbers.__getitem__)
+    if numbers[-1] <= 1.1 * numbers[best]:
+        return f"Rows that are picked later bring the summary closer, or keep it close. {dashed}"
+    return (
+        f"It is closest at {best + 1} rows, and less close at {len(numbers)}: good rows ran out. Ask for fewer, or "
+        f"for weights, if closeness matters most. {dashed}"
+    )
+
+
 def _match(result: Mapping[str, Any]) -> str:
     baselines = list(result.get("baselines") or ())
     own = result.get("squared_mmd")
@@ -156,7 +172,7 @@ def _match(result: Mapping[str, Any]) -> str:
     return section(
         "How close the summary is",
         '<div class="columns">',
-        figure(picture, caption="Each row that is picked brings the summary closer. Dashed: what else could be had."),
+        figure(picture, caption=_course(result.get("history") or ())),
         f"<div>{_baseline_table(result, baselines)}</div>",
         "</div>",
         lead="MMD² measures how unlike the summary and your target are, all columns together. Smaller is better.",
