@@ -99,7 +99,8 @@ def test_points_are_ratios_to_exact_greedy_of_the_same_market() -> None:
         line("sealed", 1.0, 0.5, seed=2),  # no exact greedy beside it
     ]
     found = next(one for one in points(lines) if one.method == "sealed")
-    assert (found.ratio, found.seeds) == (pytest.approx(3.0), 2)  # of 2 and 4
+    assert found.ratio == pytest.approx(3.0)  # of 2 and 4
+    assert found.seeds == 2
     assert found.spread == pytest.approx(math.sqrt(2.0))
 
 
@@ -169,12 +170,14 @@ def test_the_advice_agrees_with_the_recorded_frontier() -> None:
 
 
 def test_the_formula_predicts_settings_that_it_was_not_fitted_to() -> None:
-    """Error of log MMD² below 0.1 on the other half, where gains go up to log 3 = 1.1; and the halves agree."""
+    """Error of log MMD² on the other half: below 0.15, where gains go up to 1.3 and ignoring noise misses by 0.3."""
     first, second = halves(recorded_gains())
     for fitted_to, others in ((first, second), (second, first)):
         fitted = fit_signal(fitted_to)
-        assert unexplained(others, fitted) < 0.1
+        assert unexplained(others, fitted) < 0.15
+        assert unexplained(others, Fit(1e9, 0.0)) > 0.25
         assert fitted.signal == pytest.approx(fit_in_use().signal, rel=0.25)
+    assert unexplained([*first, *second], fit_in_use()) < 0.1
 
 
 def test_a_small_frontier_on_the_bundled_images(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class Fit:
 
     def at(self, offer_factor: float) -> float:
         """The signal at a number of offers per row wanted."""
-        return self.signal * (offer_factor / 10.0) ** self.power
+        return self.signal * math.pow(offer_factor / 10.0, self.power)
 
     def share(self, noise: float, offer_factor: float = 10.0) -> float:
         """What a release keeps of the gain."""
