@@ -70,12 +70,13 @@ def test_two_owners_and_a_curator_talk_when_the_page_is_pasted(folder: Path) -> 
     environment = os.environ | {"COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
     said = ""
-    for line in pasted():
-        with (folder / "console.txt").open("wb") as console:
+    for number, line in enumerate(pasted()):
+        written = folder / f"console-{number}.txt"  # sites go on writing into theirs
+        with written.open("wb") as console:
             done = subprocess.run(  # noqa: S603 - what a reader of our own page would paste
                 ["/bin/bash", "-c", line], cwd=folder, env=environment, stdout=console, stderr=console, check=False
             )
-        told = (folder / "console.txt").read_text(encoding="utf-8", errors="replace")
+        told = written.read_text(encoding="utf-8", errors="replace")
         assert done.returncode == 0, f"{line}\n{told}"
         assert "Traceback" not in told or line.endswith("start.sh"), f"{line}\n{told}"
         said += f"{line}\n{told}\n"

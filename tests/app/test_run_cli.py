@@ -65,7 +65,8 @@ def test_a_run_from_invitation_to_shares(world: World) -> None:
 
 
 def test_people_read_tables(world: World) -> None:
-    assert "terms until" not in world.shown("submit", world.folder / "job.yaml")
+    assert "What will travel" in world.shown("plan", world.folder / "job.yaml")
+    assert "submitted" in world.shown("submit", world.folder / "job.yaml")
     assert "a: done" in world.shown("watch", "run-1")
     assert "unknown" in world.shown("report", "run-1")  # nobody told how many rows an owner has
     assert "payment" in world.shown("shares", "run-1")

@@ -30,7 +30,7 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
 _DONE = "done"
-_OPEN = ("starting", "running", "waiting for decisions")
+_OPEN = ("starting", "running", "waiting for decisions", "ending")
 _SECONDS_BETWEEN_LOOKS = 1.5
 
 
@@ -202,9 +202,12 @@ def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> 
     last: tuple[str, dict[str, str]] | None = None
     while True:
         found = made.look(engine)
+        if found[0] == "starting" and last is not None and last[0] != "starting":
+            found = ("ending", last[1])  # the curator is gone, and NVFlare has not said so yet
         if found != last and not quiet:
             state, sites = found
-            stdout.print(f"[bold]{state}[/]  " + "  ".join(f"{escape(site)}: {said}" for site, said in sites.items()))
+            words = "  ".join(f"{escape(site)}: {said}" for site, said in sites.items())
+            stdout.print(f"[bold]{state}[/]  {words}", soft_wrap=True)
         last = found
         if once or found[0] not in _OPEN:
             return found
