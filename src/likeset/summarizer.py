@@ -50,8 +50,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             privately within the budget.
         dimension: length of the released vector, or ``auto``.
         offer_factor: about how many rows the curator sees for each row of the summary.
-        offers: ``tilted`` toward the release, ``uniform`` (no release at all), or ``auto``: tilted where the release
-            can be expected to pay, by the target's size and the budget alone.
+        offers: ``tilted`` or ``auto``: toward the release, but uniform (with a word in ``warnings_``) where a release
+            would be mostly noise, by the target's size and the budget alone; ``uniform``: no release at all.
         label_strata: whether owners may use their own labels to find the classes that the target consists of.
         thinning: whether owners thin more candidates than they offer to an offer that represents them.
         auction: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``.
