@@ -29,7 +29,7 @@ LAYERS: list[set[str]] = [
     {"app"},
 ]
 """From the ground up. The parts of one layer do not know each other. ``arguments``, the checks of arguments, lies
-between the exceptions that it raises and the mathematics that calls it; ``documents`` reads the files that people write."""
+between the exceptions that it raises and the mathematics that calls it; ``documents`` reads what people write."""
 
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
