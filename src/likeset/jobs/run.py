@@ -47,7 +47,7 @@ from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import without_secrets
 
-__all__ = ["FinishedJob", "read_result", "run_job"]
+__all__ = ["FinishedJob", "passes_folder", "read_result", "run_job"]
 
 LEDGER, TERMS, JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
 RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.parquet", "report.html"
@@ -123,6 +123,12 @@ def run_job(
     return FinishedJob(out, result)
 
 
+def passes_folder(job: Job) -> Path:
+    """Where owners' passes over many rows may leave what they have while the job runs, for one that is resumed."""
+    out = Path(job.out)
+    return out.with_name(out.name + ".partial") / "passes"
+
+
 def read_result(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """``result.json`` and ``pictures.json`` of a finished job."""
     found = []
@@ -183,6 +189,7 @@ def _working_in(partial: Path, job: Job, *, out: Path, resume: bool) -> Iterator
         with SteadyLedger(ledger_path) as ledger:
             opened = True
             yield ledger
+        shutil.rmtree(passes_folder(job), ignore_errors=True)
         partial.rename(out)
         _forget_messages(job, out)
     except BaseException as error:

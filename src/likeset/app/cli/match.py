@@ -38,7 +38,7 @@ def match(
     south=south.parquet --size 100 --epsilon 1 --out matched[/]
     """
     from likeset.app.report import render
-    from likeset.jobs.run import run_job
+    from likeset.jobs.run import passes_folder, run_job
     from likeset.tables.scans import scan_factory
 
     with Waiting(quiet=json) as waiting:
@@ -47,7 +47,7 @@ def match(
             render=render,
             resume=resume,
             progress=waiting.step,
-            scan=scan_factory(scan, workers=workers, progress=waiting.rows, checkpoints=None),
+            scan=scan_factory(scan, workers=workers, progress=waiting.rows, checkpoints=passes_folder(job)),
         )
     if json:
         show_json(done.result)
