@@ -60,6 +60,8 @@ def _lines(sizes: list[int], *, quick: bool) -> Iterator[tuple[str, int, list[st
         yield "pass, ray", rows, ["pass", "--workers", "2", "--scan", "ray"]
         yield "memory", rows, ["memory", "--workers", "2"]
         yield "by hand", rows, ["by-hand", "--workers", "2"]
+        for offered in (50, 5000):
+            yield f"pass, {offered} offered, two cores", rows, ["pass", "--workers", "2", "--offered", str(offered)]
     few = sizes[0]
     for dimension in (70, 280, 560):
         yield f"pass, d = {dimension}", few, ["pass", "--workers", "1", "--dimension", str(dimension)]
@@ -69,7 +71,7 @@ def _lines(sizes: list[int], *, quick: bool) -> Iterator[tuple[str, int, list[st
         yield f"pass, {offered} offered", few, ["pass", "--workers", "1", "--offered", str(offered)]
     for candidates, size in ((10_000, 500), (100_000, 500), (100_000, 1500), (100_000, 5000)):
         wanted = ["--candidates", str(candidates // (10 if quick else 1)), "--size", str(size // (10 if quick else 1))]
-        yield f"select {size:,} of {candidates:,}", 0, ["select", "--workers", "2", *wanted]
+        yield f"select {size:,} of {candidates:,}", 0, ["select", "--workers", "1", *wanted]
     for owners in (100, 1000):
         yield f"offers of {owners:,} owners", 0, ["offers", "--workers", "1", "--owners", str(owners)]
 
@@ -105,7 +107,7 @@ def _measure_all(options: argparse.Namespace, sizes: list[int], record: Path) ->
 
 def _environment(arguments: list[str]) -> dict[str, str]:
     """Threads are the measure's own business, except where a library's are all there is."""
-    threads = "2" if arguments[0] in ("by-hand", "select") else "1"
+    threads = "2" if arguments[0] == "by-hand" else "1"
     # Ray would let everybody else on the machine go first.
     return {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "RAY_worker_niceness": "0"}
 
@@ -202,6 +204,9 @@ def _decisive(results: dict[str, Result]) -> Iterator[str]:
     yield f"| (both passes together) | {both[0] / slower:.2f} by CPU, {both[1] / clock:.2f} by the clock |"
     yield f"| at least 5 times faster than by hand | {_against_hand(results)} |"
     points = [(one["rows"], one["cpu"]) for one in _of(results, "pass")]
+    few, many = (results.get(_label(f"pass, {offered} offered, two cores", _DECISIVE)) for offered in (50, 5000))
+    if few and many:
+        yield f"| independent of the rows offered, up to 5,000 | {many['cpu'] / few['cpu']:.2f} times the CPU of 50 |"
     yield f"| linear in rows: exponent 0.95 to 1.05 | {_exponent(points):.3f} (from {len(points)} sizes) |"
 
 
