@@ -268,9 +268,10 @@ def _curator(results: dict[str, Result]) -> Iterator[str]:
         return
     yield "\n## The curator\n"
     yield (
-        "One core: two threads of the library of matrix products wait for one another on a busy machine (500 of 100,000\n"
-        "took 19.8 CPU s with two). Exact greedy selection, two rounds of swaps and the judging of every pick, 50 columns,\n"
-        "2,000 target rows; and the accounts of all owners in the ledger with their offers (100,000 rows in all) encoded and decoded.\n"
+        "One core: two threads of the library of matrix products wait for one another on a busy machine (500 of\n"
+        "100,000 took 19.8 CPU s with two). Exact greedy selection, two rounds of swaps and the judging of every pick,\n"
+        "50 columns, 2,000 target rows; and the accounts of all owners in the ledger with their offers (100,000 rows\n"
+        "in all) encoded and decoded.\n"
     )
     yield "| what | s | CPU s | peak MB |\n|---|---|---|---|"
     for one in lines:
