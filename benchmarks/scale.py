@@ -269,7 +269,7 @@ def _curator(results: dict[str, Result]) -> Iterator[str]:
     yield "\n## The curator\n"
     yield (
         "One core: two threads of the library of matrix products wait for one another on a busy machine (500 of\n"
-        "100,000 took 19.8 CPU s with two). Exact greedy selection, two rounds of swaps and the judging of every pick,\n"
+        "100,000 took 19.8 CPU s with two). Exact greedy selection, two rounds of swaps and the judging of all picks,\n"
         "50 columns, 2,000 target rows; and the accounts of all owners in the ledger with their offers (100,000 rows\n"
         "in all) encoded and decoded.\n"
     )
