@@ -51,9 +51,9 @@ def run(world: World, out: Path, lie: Lie) -> FinishedJob:
 
 
 def nudged(fetched: FetchedRows) -> FetchedRows:
-    """The least change of one number in one row."""
+    """The least change of one number in each row: whichever rows are offered, one is wrong."""
     rows = fetched.rows.copy()
-    rows[0, 0] = np.nextafter(rows[0, 0], np.float32(2.0))
+    rows[:, 0] = np.nextafter(rows[:, 0], np.float32(2.0))
     return dataclasses.replace(fetched, rows=rows)
 
 
