@@ -136,7 +136,7 @@ def _question(result: Mapping[str, Any]) -> str:
         ("how many", text(count(result.get("size"), "row"))),
         (
             "among",
-            text(f"{count(sum(one.get('rows') or 0 for one in owners), 'row')} of {count(len(owners), 'owner')}"),
+            text(_held_by(owners)),
         ),
         ("protocol", text(result.get("protocol", DASH))),
         ("noise", "simulated, not private" if is_simulated(result) else "secret"),
@@ -147,6 +147,12 @@ def _question(result: Mapping[str, Any]) -> str:
         ),
     ]
     return section("What was asked", definitions(facts), anchor="question")
+
+
+def _held_by(owners: Sequence[Mapping[str, Any]]) -> str:
+    """How many rows owners hold; a consumer of a run between organisations is not told."""
+    held, who = sum(one.get("rows") or 0 for one in owners), count(len(owners), "owner")
+    return f"{count(held, 'row')} of {who}" if held else f"the rows of {who}"
 
 
 def _course(history: Sequence[Mapping[str, Any]]) -> str:
@@ -311,7 +317,9 @@ def _premises(result: Mapping[str, Any]) -> str:
         problem = f"<small>{text(one['problem'])}</small>" if one.get("problem") else ""
         cells = [
             f"{text(one.get('name', ''))}{where}",
-            bar(left / held if held else 0.0, colour="pool") + _together(f"{number(left)} of {number(held)}") + problem,
+            bar(left / held if held else 0.0, colour="pool")
+            + _together(f"{number(left)} of {number(held)}" if held else number(left))
+            + problem,
             text(bytes_in_words(one.get("sent_bytes"))),
             text(bytes_in_words(one.get("heard_bytes"))),
             text(number(one.get("messages"))),
