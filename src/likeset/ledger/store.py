@@ -224,6 +224,9 @@ class Store:
             yield
         except sqlite3.DatabaseError as error:
             raise self._in_plain_words(error) from error
+        except UnicodeDecodeError as error:
+            # What SQLite says about a damaged name quotes it.
+            raise LedgerUnreadable(f"{self._name()}: the file is damaged") from error
 
     def _in_plain_words(self, error: sqlite3.DatabaseError) -> LedgerError:
         code = _code(error)
