@@ -12,41 +12,19 @@ from typing import Any
 from likeset.errors import ChargeRefused, LedgerTampered, LedgerUnreadable
 from likeset.ledger.books import FORMAT, Books
 from likeset.ledger.chain import START, Entry, Head, Problem, canonical, check, link
-from likeset.ledger.store import Layout, Store
+from likeset.ledger.entry_table import SELECT, chain_layout, file_problems, insert
+from likeset.ledger.store import Store
 
 __all__ = ["Append", "Log", "Verification"]
 
 Append = Callable[[str, str, dict[str, Any]], Entry]
 """Appends an entry: kind, key, body."""
 
-_SELECT = "SELECT number, kind, key, body, previous, hash FROM entries"
-_INSERT = "INSERT INTO entries (number, kind, key, body, previous, hash) VALUES (?, ?, ?, ?, ?, ?)"
-_LAYOUT = Layout(
-    what="ledger",
-    application_id=0x4C_53_4C_31,  # "LSL1"
-    version=1,
-    statements=(
-        """CREATE TABLE entries (
-            number INTEGER PRIMARY KEY,
-            kind TEXT NOT NULL,
-            key TEXT NOT NULL,
-            body TEXT NOT NULL,
-            previous BLOB NOT NULL,
-            hash BLOB NOT NULL
-        )""",
-        "CREATE UNIQUE INDEX one_answer_per_request ON entries (key) WHERE kind = 'commit'",
-        # The chain finds what was changed; these keep honest code from changing it by mistake.
-        """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
-            WHEN NEW.number <> (SELECT coalesce(max(number), 0) + 1 FROM entries)
-                OR NEW.number > 1 AND NEW.previous <> (SELECT hash FROM entries ORDER BY number DESC LIMIT 1)
-            BEGIN SELECT raise(ABORT, 'an entry must follow the last one'); END""",
-        """CREATE TRIGGER entries_stay BEFORE DELETE ON entries
-            BEGIN SELECT raise(ABORT, 'entries are never removed'); END""",
-        """CREATE TRIGGER entries_keep BEFORE UPDATE ON entries
-            BEGIN SELECT raise(ABORT, 'entries are never changed'); END""",
-    ),
+_LAYOUT = chain_layout(
+    "ledger",
+    0x4C_53_4C_31,  # "LSL1"
+    indices=("CREATE UNIQUE INDEX one_answer_per_request ON entries (key) WHERE kind = 'commit'",),
 )
-_TRIGGERS = {"entries_follow", "entries_stay", "entries_keep"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +90,7 @@ class Log:
                         if problem is not None:
                             self._books = Books()
                             raise ChargeRefused(f"ledger {self.path}: {problem}")
-                        _insert(connection, entry)
+                        insert(connection, entry)
                         return entry
 
                     yield self._books, append
@@ -125,7 +103,7 @@ class Log:
         """Every entry, oldest first."""
         with self._lock, self._store.reading() as connection:
             self._catch_up(connection)
-            return tuple(Entry(*row) for row in connection.execute(f"{_SELECT} ORDER BY number"))
+            return tuple(Entry(*row) for row in connection.execute(f"{SELECT} ORDER BY number"))
 
     def verify(self, head: Head | None) -> Verification:
         """Check the file, every entry, every link and every sum, and that a head kept elsewhere is in it."""
@@ -134,7 +112,7 @@ class Log:
         books = Books()
         try:
             with self._store.reading() as connection:
-                problems += _check_file(connection)
+                problems += file_problems(connection)
                 books, found = self._walk(connection, Books(), seen)
                 if not books.surely_within_limits():
                     books, found = self._walk(connection, Books(checking=True), seen)
@@ -158,7 +136,7 @@ class Log:
     ) -> tuple[Books, list[Problem]]:
         """Fold all entries into books; notes the hash of each, and what does not hold."""
         problems = []
-        for item in check(connection.execute(f"{_SELECT} ORDER BY number")):
+        for item in check(connection.execute(f"{SELECT} ORDER BY number")):
             problem = item if isinstance(item, Problem) else books.apply(item)
             if problem is not None:
                 problems.append(problem)
@@ -170,7 +148,7 @@ class Log:
         """Fold in what other processes wrote since the last look, checking every link on the way."""
         books = self._books
         # From the last known entry on: a file that was put back under a running process shows here.
-        rows = connection.execute(f"{_SELECT} WHERE number >= ? ORDER BY number", (books.head.number,)).fetchall()
+        rows = connection.execute(f"{SELECT} WHERE number >= ? ORDER BY number", (books.head.number,)).fetchall()
         if books.head != START:
             if not rows or rows[0][5] != books.head.hash:
                 raise LedgerTampered(f"ledger {self.path}: entry {books.head.number} is not what it was")
@@ -184,20 +162,4 @@ class Log:
     def _write_first_entry(self, connection: sqlite3.Connection) -> None:
         # A random identity: no two ledgers share a head, and a journal knows whose it is.
         body = canonical({"format": FORMAT, "identity": secrets.token_hex(16), "at": self._now()})
-        _insert(connection, link(START, kind="open", key="", body=body))
-
-
-def _insert(connection: sqlite3.Connection, entry: Entry) -> None:
-    columns = (entry.number, entry.kind, entry.key, entry.body, entry.previous, entry.hash)
-    connection.execute(_INSERT, columns)
-
-
-def _check_file(connection: sqlite3.Connection) -> list[Problem]:
-    """What is wrong with the file itself."""
-    problems = []
-    if [row[0] for row in connection.execute("PRAGMA integrity_check(3)")] != ["ok"]:
-        problems.append(Problem(0, "the file is damaged (SQLite's own check)"))
-    triggers = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
-    if triggers != _TRIGGERS:
-        problems.append(Problem(0, "the triggers that keep entries from being changed are not all there"))
-    return problems
+        insert(connection, link(START, kind="open", key="", body=body))

@@ -14,32 +14,12 @@ from typing import Any, Self
 
 from likeset.errors import LedgerTampered
 from likeset.ledger.chain import START, Entry, Head, Problem, canonical, check, link
-from likeset.ledger.store import Layout, Store
+from likeset.ledger.entry_table import SELECT, chain_layout, file_problems, insert
+from likeset.ledger.store import Store
 
 __all__ = ["Logbook"]
 
-_SELECT = "SELECT number, kind, key, body, previous, hash FROM entries"
-_INSERT = "INSERT INTO entries (number, kind, key, body, previous, hash) VALUES (?, ?, ?, ?, ?, ?)"
-_TRIGGERS = {"entries_stay", "entries_keep"}
-_LAYOUT = Layout(
-    what="audit log",
-    application_id=0x4C_53_41_31,  # "LSA1"
-    version=1,
-    statements=(
-        """CREATE TABLE entries (
-            number INTEGER PRIMARY KEY,
-            kind TEXT NOT NULL,
-            key TEXT NOT NULL,
-            body TEXT NOT NULL,
-            previous BLOB NOT NULL,
-            hash BLOB NOT NULL
-        )""",
-        """CREATE TRIGGER entries_stay BEFORE DELETE ON entries
-            BEGIN SELECT raise(ABORT, 'entries are never removed'); END""",
-        """CREATE TRIGGER entries_keep BEFORE UPDATE ON entries
-            BEGIN SELECT raise(ABORT, 'entries are never changed'); END""",
-    ),
-)
+_LAYOUT = chain_layout("audit log", 0x4C_53_41_31)  # "LSA1"
 
 
 class Logbook:
@@ -79,7 +59,7 @@ class Logbook:
             with self._store.writing() as connection:
                 self._catch_up(connection)
                 entry = link(self._head, kind=kind, key=key, body=self._body(document))
-                _insert(connection, entry)
+                insert(connection, entry)
             self._take(entry)
         return entry
 
@@ -91,16 +71,14 @@ class Logbook:
     def entries(self) -> tuple[Entry, ...]:
         """Every entry, oldest first, unchecked."""
         with self._lock, self._store.reading() as connection:
-            return tuple(Entry(*row) for row in connection.execute(f"{_SELECT} ORDER BY number"))
+            return tuple(Entry(*row) for row in connection.execute(f"{SELECT} ORDER BY number"))
 
     def verify(self, *, head: Head | None = None) -> tuple[Head, tuple[Problem, ...]]:
         """Check every entry and link, and that a head that was kept elsewhere is still in the history."""
-        seen, last, problems = {START.number: START.hash}, START, []
+        seen, last = {START.number: START.hash}, START
         with self._lock, self._store.reading() as connection:
-            names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
-            if names != _TRIGGERS:
-                problems.append(Problem(0, "the triggers that keep entries from being changed are not all there"))
-            for item in check(connection.execute(f"{_SELECT} ORDER BY number")):
+            problems = file_problems(connection)
+            for item in check(connection.execute(f"{SELECT} ORDER BY number")):
                 if isinstance(item, Problem):
                     problems.append(item)
                 else:
@@ -126,7 +104,7 @@ class Logbook:
         return canonical({**document, "at": self._clock().astimezone(UTC).isoformat(timespec="microseconds")})
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
-        rows = connection.execute(f"{_SELECT} WHERE number >= ? ORDER BY number", (self._head.number,)).fetchall()
+        rows = connection.execute(f"{SELECT} WHERE number >= ? ORDER BY number", (self._head.number,)).fetchall()
         if self._head != START:
             if not rows or rows[0][5] != self._head.hash:
                 raise LedgerTampered(f"audit log {self.path}: entry {self._head.number} is not what it was")
@@ -144,9 +122,4 @@ class Logbook:
     def _write_first_entry(self, connection: sqlite3.Connection) -> None:
         # A random identity: no two logs share a head.
         body = self._body({"format": 1, "identity": secrets.token_hex(16)})
-        _insert(connection, link(START, kind="open", key="", body=body))
-
-
-def _insert(connection: sqlite3.Connection, entry: Entry) -> None:
-    columns = (entry.number, entry.kind, entry.key, entry.body, entry.previous, entry.hash)
-    connection.execute(_INSERT, columns)
+        insert(connection, link(START, kind="open", key="", body=body))
