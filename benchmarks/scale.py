@@ -138,8 +138,8 @@ def _page(results: dict[str, Result]) -> Iterator[str]:
     yield "# What a pass over an owner's rows costs\n"
     yield (
         f"Written by `benchmarks/scale.py`, measured on {' and '.join(days)} on a virtual machine with "
-        f"{os.cpu_count()} cores ({platform.machine()})\nthat had other work to do: between {loads[0]:.0f} and "
-        f"{loads[-1]:.0f} processes wanted its cores at a time. So times on the clock are\nlonger than on a quiet "
+        f"{os.cpu_count()} cores ({platform.machine()})\nthat had other work to do (load average {loads[0]:.0f} to "
+        f"{loads[-1]:.0f}). So times on the clock are\nlonger than on a quiet "
         "machine, and ratios of CPU seconds count: they hold for all cores together. Every line is a\nprocess of its "
         "own. Rows have 30 columns (18 numbers in 32 or 64 bits, 6 whole numbers, 2 truth values, 4 words of\n6 "
         "values) that map to 50 features, and a label; Parquet with Snappy, files of 2^20 rows; d = 140; 1,000 rows\n"

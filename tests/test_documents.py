@@ -12,6 +12,7 @@ from pydantic import Field
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadDocument
+from likeset.tables.schema import Schema
 
 
 class Circle(Document):
@@ -69,7 +70,7 @@ def complaint(text: str) -> str:
         ("likeset: drawing\nversion: 2\n", "line 2: version: this likeset reads version 1, not 2"),
         (
             f"{HEAD}shapes:\n  a:\n    kind: circle\n    radios: 2\n",
-            "drawing.yaml, line 4: shapes.a.radius: is missing; add it (1 more problem in this file)",
+            "drawing.yaml, line 6: shapes.a.radios: is no field here; did you mean radius?",
         ),
         (
             f"{HEAD}shapes:\n  a:\n    kind: circle\n    radius: 2\n    radios: 2\n",
@@ -191,3 +192,10 @@ def test_a_near_miss_is_near() -> None:
     assert documents.near_miss("Age", ["age", "sex"]) == "; did you mean age?"
     assert documents.near_miss("bonds", ["bounds", "kind"]) == "; did you mean bounds?"
     assert documents.near_miss("x", ["age", "sex"]) == ""
+
+
+def test_a_required_field_that_is_misspelt_is_told_by_its_near_miss() -> None:
+    """That ``bounds`` is missing would be true, and would not help."""
+    text = "likeset: schema\nversion: 1\ncolumns:\n  age:\n    kind: numeric\n    bonds: [0, 1]\n"
+    with pytest.raises(BadDocument, match=r"line 6: columns\.age\.bonds: .*did you mean bounds\?"):
+        Schema.from_text(text, name="schema.yaml")

@@ -220,8 +220,13 @@ def _line(node: Any) -> int:
 
 def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, name: str) -> BadDocument:
     """The problem that stands first in the file, in words; says how many others there are."""
+    told = error.errors(include_url=False)
+    # A field under another name is missing too: its near miss says what to do, that it is missing does not.
+    renamed = {found["loc"][:-1] for found in told if found["type"] == "extra_forbidden"}
     problems = []
-    for found in error.errors(include_url=False):
+    for found in told:
+        if found["type"] == "missing" and found["loc"][:-1] in renamed:
+            continue
         path = _completed(found)
         line, fields = _locate(root, path, found)
         problems.append((line, ".".join(fields), _reason(found, model, path)))

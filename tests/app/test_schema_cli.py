@@ -103,7 +103,7 @@ def test_mistakes_end_in_one_line_and_code_2(
     lacking = file(tmp_path, GOOD.replace("age", "agee"), "lacking.csv")
     for arguments, words in (
         (("show", tmp_path / "none.yaml"), "there is no such file"),
-        (("show", wrong), "line 4: columns.age.bounds: is missing"),
+        (("show", wrong), "line 4: columns.age.bonds: is no field here; did you mean bounds?"),
         (("check", "--schema", schema, tmp_path / "none.csv"), "there is no such file"),
         (("check", "--schema", schema, lacking), "column 'age': is missing; did you mean agee?"),
         (("draft", rows, "--out", schema), "is there already"),

@@ -13,8 +13,9 @@ STUDY = Comparison(
         "are the owners'; of the others, 60% of the right digits are the target. It is small: a release of it carries "
         "much noise, and `sealed` as a user gets it may fall back to uniform offers (`release_expected_to_pay` in the "
         "lines). Here it is made to release. Each owner offers 50 rows: with 80 rows wanted, the offers of the one "
-        "owner who has the right digits run out, and summaries get worse. Methods beside the main ones run with three "
-        "seeds.",
+        "owner who has the right digits run out, and summaries get worse. This split and the 50 offers were settled "
+        "after a first look at results: with 30 held-out rows accuracies said nothing, and larger offers covered "
+        "nearly the whole pool and flattered `sealed`. Methods beside the main ones run with three seeds.",
     ),
     data="digits",
     variants=("groups",),
