@@ -21,7 +21,7 @@ from likeset.jobs.job import Job
 from likeset.jobs.opened import OpenedJob, Target, job_warnings, open_target, stalls_without_owners
 from likeset.jobs.pictures import pictures_document
 from likeset.jobs.result import result_document, selected_rows, summary_table
-from likeset.jobs.run import PICTURES, REPORT, RESULT, SUMMARY, FinishedJob, Render
+from likeset.jobs.run import PICTURES, REPORT, RESULT, SUMMARY, Amend, FinishedJob, Render
 from likeset.ledger import Ledger
 from likeset.market.order import Stalls
 from likeset.market.run import Market, Outcome
@@ -92,7 +92,15 @@ def draft(job: Job, ledger: Ledger, *, expires: str) -> tuple[Terms, Target]:
 
 
 def finish(
-    job: Job, terms: Terms, summary: Summary, *, ended: Ended, ledger: Ledger, out: Path, render: Render
+    job: Job,
+    terms: Terms,
+    summary: Summary,
+    *,
+    ended: Ended,
+    ledger: Ledger,
+    out: Path,
+    render: Render,
+    amend: Amend | None = None,
 ) -> FinishedJob:
     """Write the result of a run into a directory, whole or not at all.
 
@@ -104,6 +112,7 @@ def finish(
         ledger: the consumer's own.
         out: the directory; one that is there is replaced.
         render: makes the report.
+        amend: adds to the result before it is written.
     """
     schema = Schema.load(job.schema_file)
     target = open_target(job, schema)
@@ -138,6 +147,8 @@ def finish(
     result["owners"] = [{**one, **unknown} for one in result["owners"]]
     result["budget"] = budget_document(job, ledger)
     pictures = pictures_document(schema, target=(target.rows, target.table), summary=(rows, records), offered=None)
+    if amend is not None:
+        amend(result, pictures, opened, outcome)
     table = summary_table(opened, outcome, records)
     _write(out, result, pictures, render=render, also=lambda place: pq.write_table(table, place / SUMMARY))
     return FinishedJob(out, result)

@@ -22,7 +22,7 @@ from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.jobs.carried import Ended, draft, finish
 from likeset.jobs.job import Job
-from likeset.jobs.run import FinishedJob, Render
+from likeset.jobs.run import Amend, FinishedJob, Render
 from likeset.jobs.steady import SteadyLedger
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
@@ -162,8 +162,12 @@ class NetworkRun:
                 return report
         return None
 
-    def collect(self, *, render: Render) -> FinishedJob:
+    def collect(self, *, render: Render, amend: Amend | None = None) -> FinishedJob:
         """Make the result of what the site received.
+
+        Args:
+            render: makes the report.
+            amend: adds to the result before it is written.
 
         Raises:
             InvalidArgument: nothing was received yet.
@@ -178,7 +182,16 @@ class NetworkRun:
         told = Ended(known.get("unanswered", {}), known.get("seconds", 0.0))
         job = self.job.model_copy(update={"ledger": str(self.ledger_path)})
         with Ledger(self.ledger_path) as ledger:
-            return finish(job, self.terms, message.body, ended=told, ledger=ledger, out=self.result, render=render)
+            return finish(
+                job,
+                self.terms,
+                message.body,
+                ended=told,
+                ledger=ledger,
+                out=self.result,
+                render=render,
+                amend=amend,
+            )
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from likeset.engines.local import Progress
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.jobs.job import Job
 from likeset.jobs.opened import OpenedJob
-from likeset.jobs.run import FinishedJob, Render, run_job
+from likeset.jobs.run import Amend, FinishedJob, Render, run_job
 from likeset.market.run import Outcome
 from likeset.studies.market import DIGIT_GROUPS, Market, digits_market, svm_accuracy
 from likeset.studies.methods import METHODS
 from likeset.studies.tasks import Task
 
-__all__ = ["EPSILON", "SEED", "SIZE", "run_showcase", "write_market"]
+__all__ = ["EPSILON", "SEED", "SIZE", "beside", "run_showcase", "write_market"]
 
 SEED, SIZE, EPSILON = 2019, 100, 4.0
 _SHOWN = 20
@@ -71,7 +71,6 @@ def run_showcase(
         progress: called as answers of owners come in.
         tell: called with what is being done.
     """
-    say = tell or (lambda _: None)
     market = digits_market(coins=np.random.default_rng(SEED))
     job = Job.of(
         **write_market(out / "data", market),
@@ -80,6 +79,18 @@ def run_showcase(
         purpose="to recognise handwritten 3s and 4s",
         out=str(out / "matched"),
     )
+
+    return run_job(job, render=render, progress=progress, amend=beside(market, tell=tell))
+
+
+def beside(market: Market, *, tell: Callable[[str], None] | None = None) -> Amend:
+    """Puts into a result what else could be had in its place, and pictures of rows.
+
+    Args:
+        market: that the result came from; the baselines see all of it.
+        tell: called with what is being done.
+    """
+    say = tell or (lambda _: None)
 
     def amend(result: dict[str, Any], pictures: dict[str, Any], opened: OpenedJob, outcome: Outcome) -> None:
         unit = float(opened.target.rows.max() / market.target.max())  # of the schema, in units of the market's rows
@@ -106,7 +117,7 @@ def run_showcase(
             "summary": rows[:: len(rows) // _SHOWN][:_SHOWN].tolist(),
         }
 
-    return run_job(job, render=render, progress=progress, amend=amend)
+    return amend
 
 
 def _write(path: Path, rows: Rows, labels: Any = None) -> None:
