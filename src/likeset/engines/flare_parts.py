@@ -3,6 +3,8 @@
 Needs the extra ``likeset[nvflare]``; nothing else in likeset imports this module.
 """
 
+import contextlib
+import importlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +30,14 @@ __all__ = ["Controller", "Curation", "Site"]
 _SERVER = "server"  # NVFlare's word for the place where the curator works
 _MOST_REPLIES = 8
 _SECONDS_BETWEEN_LOOKS = 1.0
+_LIBRARIES = ("dp_accounting.pld", "dp_accounting.rdp", "pandas", "pyarrow.parquet")
+
+
+def _load_libraries() -> None:
+    """What the first answer would load; every job has processes of its own, and their start is the time for it."""
+    for name in _LIBRARIES:
+        with contextlib.suppress(ImportError):  # pandas is there or not
+            importlib.import_module(name)
 
 
 class Site:
@@ -51,19 +61,29 @@ class Site:
         """The replies to a message."""
         return self._answered(context, lambda table: table.hear(data))
 
+    @collab.init  # type: ignore[untyped-decorator]
+    def load(self, context: Any = None) -> None:
+        """Everything that takes long before the first call; what fails here fails again there, in one word."""
+        with contextlib.suppress(Exception):
+            self._opened(context)
+            _load_libraries()
+
     def _answered(self, context: Any, work: Callable[[Table], object]) -> object:
         # What is raised here would travel to the caller, with a traceback.
         try:
             if context is None or context.caller != _SERVER:
                 return ABSTAINS
-            if self._table is None:
-                site, workspace = str(context.app.name), context.workspace
-                settings = load_settings(Path(workspace.get_site_config_dir()), site)
-                terms = load_terms(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
-                self._table = Table(site, terms, settings)
-            return work(self._table)
+            return work(self._opened(context))
         except Exception:
             return ABSTAINS
+
+    def _opened(self, context: Any) -> Table:
+        if self._table is None:
+            site, workspace = str(context.app.name), context.workspace
+            settings = load_settings(Path(workspace.get_site_config_dir()), site)
+            terms = load_terms(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
+            self._table = Table(site, terms, settings)
+        return self._table
 
 
 class Curation:
@@ -78,6 +98,7 @@ class Curation:
         context, engine = collab.context, collab.fl_ctx.get_engine()
         engine.register_app_command(NEWS_TOPIC, lambda *_: asdict(self._news))
         workspace, job = context.workspace, collab.fl_ctx.get_job_id()
+        _load_libraries()
         reports = []
         for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda one: one.run):
             self._news = News(terms.run)
