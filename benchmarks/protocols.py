@@ -42,7 +42,6 @@ from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, Targ
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.tables.scan import MemoryScan
 
@@ -208,9 +207,7 @@ def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[loc
             )
             for place, name in enumerate(_NAMES)
         }
-        curator = InteractiveCurator(
-            terms, selection=Selection(), ledger=ledger, noise=noise, seed_rows=_table(terms.seed_rows)
-        )
+        curator = InteractiveCurator(terms, ledger=ledger, noise=noise, seed_rows=_table(terms.seed_rows))
         consumer = Consumer(terms, target=_table(_TARGET, shift=0.5), ledger=ledger, noise=noise)
         with profile or nullcontext():
             result = local.LocalEngine().run(curator, owners, consumer)

@@ -203,11 +203,10 @@ def held(
             ledger.set_limit(View.owners(name), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
         target = np.random.default_rng(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
-        consumer = Consumer(run, target=target, ledger=ledger, noise=noise)
+        consumer = Consumer(run, target=target, ledger=ledger, noise=noise, selection=Selection(gamma=1.0))
         made = InteractiveCurator if run.protocol == "interactive" else SealedCurator
         curator = made(
             run,
-            selection=Selection(gamma=1.0),
             ledger=ledger,
             noise=noise,
             declared=DeclaredRecords(SCHEMA_OF_ALL),

@@ -184,15 +184,20 @@ class World:
         return hash_map(self.terms, self.secret) if self.terms.hashing else None
 
     def consumer(self) -> Consumer:
-        return Consumer(self.terms, target=self.target, ledger=self.ledger, noise=self.noise, hashes=self._hashes())
+        return Consumer(
+            self.terms,
+            target=self.target,
+            ledger=self.ledger,
+            noise=self.noise,
+            hashes=self._hashes(),
+            selection=self.selection,
+        )
 
     def curator(self) -> Curator:
         if self.terms.protocol == "sealed":
-            return SealedCurator(self.terms, selection=self.selection, ledger=self.ledger, noise=self.noise)
+            return SealedCurator(self.terms, ledger=self.ledger, noise=self.noise)
         seeds = rows(99, self.terms.seed_rows) if self.terms.seed_rows else None
-        return InteractiveCurator(
-            self.terms, selection=self.selection, ledger=self.ledger, noise=self.noise, seed_rows=seeds
-        )
+        return InteractiveCurator(self.terms, ledger=self.ledger, noise=self.noise, seed_rows=seeds)
 
     def owner(self, name: str) -> Owner:
         kind = SealedOwner if self.terms.protocol == "sealed" else InteractiveOwner

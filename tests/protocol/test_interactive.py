@@ -43,7 +43,6 @@ from likeset.protocol.messages import (
     decode,
 )
 from likeset.protocol.plans import planned_views, target_plan
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
@@ -391,7 +390,6 @@ def test_seed_rows_must_be_those_of_the_terms(seeds: Any) -> None:
     with pytest.raises(InvalidArgument):
         InteractiveCurator(
             terms(**INTERACTIVE, seed_rows=3),
-            selection=Selection(),
             ledger=QuickLedger(),
             noise=CountingNoise(),
             seed_rows=seeds,

@@ -88,7 +88,7 @@ class ScriptedWorld(World):
     keeps_pool: bool = True
 
     def curator(self) -> Curator:
-        curator = ScriptedCurator(self.terms, selection=self.selection, ledger=self.ledger, noise=self.noise)
+        curator = ScriptedCurator(self.terms, ledger=self.ledger, noise=self.noise)
         curator.script, curator.keeps_pool = self.script, self.keeps_pool
         return curator
 

@@ -16,13 +16,12 @@ from likeset.protocol.curator import Declared
 from likeset.protocol.drafting import Wishes
 from likeset.protocol.hashing import commitment
 from likeset.protocol.owner import Scan
-from likeset.protocol.selection import Selection
+from likeset.protocol.selection import Selection, is_usable_width
 from likeset.protocol.terms import RELEASE_SCALE, Hashing
 
 __all__ = ["Order", "Stalls", "check_width"]
 
 _LONGEST_HASH = 1 << 16
-_LARGEST_EXPONENT = 1e37
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,7 +99,7 @@ class Order:
         if self.release_gamma is not None:
             gamma = arguments.positive("release_gamma", self.release_gamma)
         elif stalls.public_rows is not None:
-            gamma = _median_gamma("public_rows", stalls.public_rows, scale=self.gamma_scale * RELEASE_SCALE)
+            gamma = _median_gamma("public_rows", stalls.public_rows, scale=RELEASE_SCALE)
         elif released:
             return None
         elif self.hash_dimension is None or self.gamma != "median":
@@ -117,8 +116,10 @@ class Order:
         dimension = arguments.count("hash_dimension", self.hash_dimension, least=2, most=_LONGEST_HASH)
         if dimension % 2:
             raise InvalidArgument("hash_dimension", dimension, "must be even")
-        # Owners use this kernel too, so it must not be read off the target: it follows from the release's.
-        gamma = release_gamma / RELEASE_SCALE if self.gamma == "median" else arguments.positive("gamma", self.gamma)
+        # Owners use this kernel too, so it must not be read off the target: it follows from the release's, or from what
+        # the user gave, which then stands in the terms.
+        by_release = self.gamma_scale * release_gamma / RELEASE_SCALE
+        gamma = by_release if self.gamma == "median" else arguments.positive("gamma", self.gamma)
         return Hashing(dimension, gamma, commitment(hash_seed))
 
     def public_size(self, stalls: Stalls) -> int:
@@ -148,7 +149,7 @@ class Order:
 
 def check_width(argument: str, gamma: float, stalls: Stalls) -> None:
     """Exponents of the kernel must be numbers in single precision."""
-    if 4.0 * gamma * stalls.largest_squared_norm > _LARGEST_EXPONENT:
+    if not is_usable_width(gamma, stalls.largest_squared_norm):
         raise InvalidArgument(argument, f"{gamma:g}", "is too large for these rows: a kernel of them is not a number")
 
 

@@ -187,7 +187,14 @@ class Market:
         result = LocalEngine(progress=self.progress, cancelled=self.cancelled).run(
             curator,
             parties,
-            Consumer(terms, target=self.stalls.target, ledger=ledger, noise=noises[2], hashes=hashes),
+            Consumer(
+                terms,
+                target=self.stalls.target,
+                ledger=ledger,
+                noise=noises[2],
+                hashes=hashes,
+                selection=self._selection,
+            ),
         )
         found = result.summary
         return Outcome(
@@ -243,8 +250,7 @@ class Market:
         consumer = self.stalls.consumer
         request = Request(self.order.wishes.run, 0, f"{consumer}/width")
         data = ledger.answer(View.owners(consumer), event, run, request=request)
-        scale = self.order.gamma_scale * RELEASE_SCALE
-        return _Width(scale / float(np.frombuffer(data, dtype=np.float64)[0]), budget_left, plan.event)
+        return _Width(RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0]), budget_left, plan.event)
 
     def _owners(
         self, terms: Terms, *, ledger: Ledger, drawn: RunSecrets, hashes: FourierFeatures | None
@@ -257,7 +263,6 @@ class Market:
 
     def _curator(self, terms: Terms, ledger: Ledger, noise: Noise) -> Curator:
         common: dict[str, Any] = {
-            "selection": self._selection,
             "ledger": ledger,
             "noise": noise,
             "declared": self.stalls.declared,

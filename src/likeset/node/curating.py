@@ -21,7 +21,6 @@ from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Message
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedCurator
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.declared import DeclaredRecords
 from likeset.tables.schema import Schema
@@ -185,7 +184,6 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
     kind = _RecordedSealed if terms.protocol == "sealed" else _RecordedInteractive
     made = kind(
         terms,
-        selection=Selection(),
         ledger=home.ledger(terms),
         noise=SecretNoise(),
         declared=DeclaredRecords(home.schema(terms.schema_digest)),

@@ -17,6 +17,7 @@ from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Summary, Target, Vector
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
+from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 __all__ = ["Consumer"]
@@ -31,6 +32,7 @@ class Consumer(Party):
         ledger: where what owners may learn about the target is budgeted.
         noise: where the noise of the release comes from.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
+        selection: how the curator is to select; it may depend on the target, and owners hear nothing of it.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Consumer(Party):
         ledger: Ledger,
         noise: Noise,
         hashes: FourierFeatures | None = None,
+        selection: Selection | None = None,
     ) -> None:
         super().__init__(terms, terms.consumer)
         rows = arguments.matrix("target", target)
@@ -55,12 +58,16 @@ class Consumer(Party):
         self._ledger = ledger
         self._noise = noise
         self._hashes = hashes
+        wished = selection or Selection()
+        self._weighted = wished.weighted
+        self._gamma = terms.hashing.gamma if terms.hashing else wished.kernel_width(self._rows)
         self.summary: Summary | None = None
 
     def start(self) -> tuple[Message, ...]:
         """The target and its release, for the curator; asked again, the same bytes and no second draw."""
         rows = self._rows if self._hashes is None else self._hashes(self._rows)
-        return (self._message(CURATOR, 0, Target(rows=rows, release=self._release())),)
+        body = Target(rows=rows, release=self._release(), gamma=self._gamma, weighted=self._weighted)
+        return (self._message(CURATOR, 0, body),)
 
     def _release(self) -> Vector:
         plan = target_plan(self.terms)

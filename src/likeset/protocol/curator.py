@@ -19,7 +19,7 @@ from likeset.privacy.relation import Relation
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
-from likeset.protocol.selection import Selected, Selection
+from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.terms import Terms
 from likeset.tables import records
 
@@ -60,7 +60,6 @@ class Curator(Party):
 
     Args:
         terms: of the run.
-        selection: how to select; never leaves the curator.
         ledger: where auctions and summary releases are charged.
         noise: where their noise comes from.
         declared: what records must look like, where owners send any: rows that are not what the schema makes of their
@@ -73,12 +72,10 @@ class Curator(Party):
         late: messages that came after their step and were discarded.
     """
 
-    def __init__(
-        self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise, declared: Declared | None = None
-    ) -> None:
+    def __init__(self, terms: Terms, *, ledger: Ledger, noise: Noise, declared: Declared | None = None) -> None:
         super().__init__(terms, CURATOR)
         self._declared = declared if terms.hashing is None else None
-        self._selection = selection
+        self._selection = Selection()  # as the consumer wishes, once its target is there
         self._ledger = ledger
         self._noise = noise
         self._target: Rows | None = None
@@ -153,8 +150,19 @@ class Curator(Party):
             raise IllegalMessage(f"{self._named(message)}: the target does not have the shape of the terms")
         if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
             raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
+        self._selection = self._wished(message, target)
         self._target = target.rows
         return self._begin(target)
+
+    def _wished(self, message: Message, target: Target) -> Selection:
+        """How the consumer wants the rows selected; nothing that owners hear depends on it."""
+        hashing, rows = self.terms.hashing, target.rows.astype(np.float64)
+        usable = is_usable_width(target.gamma, float(np.einsum("ij,ij->i", rows, rows).max()))
+        if not (target.gamma == hashing.gamma if hashing else usable):
+            raise IllegalMessage(f"{self._named(message)}: rows cannot be compared by a kernel of that width")
+        if target.weighted and (hashing or self.terms.protocol == "interactive"):
+            raise IllegalMessage(f"{self._named(message)}: weights go with sealed offers of rows")
+        return Selection(gamma=target.gamma, weighted=target.weighted)
 
     def _flag(self, owner: str, reason: str) -> None:
         if all(flag.owner != owner for flag in self.flags):

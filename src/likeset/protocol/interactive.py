@@ -43,7 +43,6 @@ from likeset.protocol.messages import (
     TargetRelease,
 )
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
@@ -63,11 +62,10 @@ class _Row:
 
 
 class InteractiveCurator(Curator):
-    """Runs the rounds.
+    """Runs the rounds. The selection follows the released direction, as in the paper; its kernel judges the summary.
 
     Args:
         terms: of the run.
-        selection: judges the summary; selection itself follows the released direction, as in the paper.
         ledger: where auctions and summary releases are charged and kept.
         noise: where their noise comes from.
         declared: what records must look like, where owners send any.
@@ -78,13 +76,12 @@ class InteractiveCurator(Curator):
         self,
         terms: Terms,
         *,
-        selection: Selection,
         ledger: Ledger,
         noise: Noise,
         declared: Declared | None = None,
         seed_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(terms, selection=selection, ledger=ledger, noise=noise, declared=declared)
+        super().__init__(terms, ledger=ledger, noise=noise, declared=declared)
         seeds = np.empty((0, terms.kernel.columns)) if seed_rows is None else seed_rows
         rows = arguments.matrix("seed_rows", seeds, allow_empty=True)
         if rows.shape != (terms.seed_rows, terms.kernel.columns):

@@ -41,7 +41,7 @@ MOST_BYTES = 1 << 30
 """No message is larger, whatever the terms say."""
 
 _MAGIC = b"LKST"
-_VERSION = 2  # version 1 had no digest
+_VERSION = 3  # version 1 had no digest, version 2 no wishes beside the target
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
@@ -62,16 +62,20 @@ def _nothing() -> Blob:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Consumer to curator: the target and the one release of its mean.
+    """Consumer to curator: the target, the one release of its mean, and how to select. No owner hears of the last.
 
     Attributes:
         rows: the target's rows or, where the curator may see hashes only, their hashes.
         release: the released mean of the target's features; empty where offers are uniform.
+        gamma: width of the selection's kernel; where the curator may see hashes only, that of the terms.
+        weighted: whether to weigh the selected rows.
     """
 
     kind: ClassVar[str] = "target"
     rows: Matrix
     release: Vector
+    gamma: float
+    weighted: bool
 
 
 @dataclass(frozen=True, eq=False)

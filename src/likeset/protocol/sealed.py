@@ -24,7 +24,6 @@ from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, weigh
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, target_plan
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 __all__ = ["SealedCurator", "SealedOwner"]
@@ -104,10 +103,8 @@ class SealedOwner(Owner):
 class SealedCurator(Curator):
     """Passes the release on, takes one offer from each owner asked, and selects exactly."""
 
-    def __init__(
-        self, terms: Terms, *, selection: Selection, ledger: Ledger, noise: Noise, declared: Declared | None = None
-    ) -> None:
-        super().__init__(terms, selection=selection, ledger=ledger, noise=noise, declared=declared)
+    def __init__(self, terms: Terms, *, ledger: Ledger, noise: Noise, declared: Declared | None = None) -> None:
+        super().__init__(terms, ledger=ledger, noise=noise, declared=declared)
         self._misfits: dict[str, float] = {}
         self._held: dict[str, Offer] = {}
         self._asking = terms.auction != "everyone"

@@ -1,5 +1,6 @@
-"""How the curator selects: exactly, on what it was sent, with a kernel that never leaves it."""
+"""How the curator selects: exactly, on what it was sent, by the consumer's wishes, of which no owner hears."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,8 +13,9 @@ from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
 
-__all__ = ["Selected", "Selection"]
+__all__ = ["Selected", "Selection", "is_usable_width"]
 
+_LARGEST_EXPONENT = 1e37
 _JUDGED_ROWS = 512  # picks that are judged at a time
 
 
@@ -34,13 +36,11 @@ class Selection:
     Attributes:
         gamma: the kernel's width; by the median of the target's squared distances if not given. It may depend on the
             target because no owner ever hears it.
-        scale: gamma times that median, where gamma is not given.
         weighted: whether to weigh the selected rows so that they match better still.
         swaps: how many times to go through the selected rows and replace those for which there is a better one.
     """
 
     gamma: float | None = None
-    scale: float = 1.0
     weighted: bool = False
     swaps: int = 2
 
@@ -48,7 +48,7 @@ class Selection:
         """The gamma used for this target."""
         if self.gamma is not None:
             return self.gamma
-        return median_gamma(target, scale=self.scale, coins=np.random.default_rng(0))
+        return median_gamma(target, scale=1.0, coins=np.random.default_rng(0))
 
     def select(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
@@ -84,6 +84,11 @@ class Selection:
             gains=found.gains,
             squared_mmds=np.maximum(0.0, float(mean @ mean) - found.objectives),
         )
+
+
+def is_usable_width(gamma: float, largest_squared_norm: float) -> bool:
+    """Whether exponents of a kernel of rows of that size are numbers in single precision."""
+    return 0.0 < gamma < math.inf and 4.0 * gamma * largest_squared_norm <= _LARGEST_EXPONENT
 
 
 def _sums_before(picks: int, kernel: Callable[[slice], Rows]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

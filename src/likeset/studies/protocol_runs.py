@@ -59,11 +59,13 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
             for safe, name in names.items()
         }
         if terms.protocol == "sealed":
-            curator: Any = SealedCurator(terms, selection=selection, ledger=ledger, noise=noise)
+            curator: Any = SealedCurator(terms, ledger=ledger, noise=noise)
         else:
             seeds = task.market.public if terms.seed_rows else None
-            curator = InteractiveCurator(terms, selection=selection, ledger=ledger, noise=noise, seed_rows=seeds)
-        consumer = Consumer(terms, target=task.market.target, ledger=ledger, noise=noise, hashes=hashes)
+            curator = InteractiveCurator(terms, ledger=ledger, noise=noise, seed_rows=seeds)
+        consumer = Consumer(
+            terms, target=task.market.target, ledger=ledger, noise=noise, hashes=hashes, selection=selection
+        )
         result = LocalEngine(workers=1).run(curator, owners, consumer)
     starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
     summary = result.summary
