@@ -5,6 +5,7 @@ fork, so that a life costs milliseconds and hundreds of them can end, one at eve
 """
 
 import ctypes
+import hashlib
 import json
 import os
 import platform
@@ -61,16 +62,19 @@ def draw() -> tuple[bytes, Release[Any] | None]:
 
 
 def one_release(world: World, ledger: Ledger, place: int) -> None:
-    """Reserve, run, commit, send: a private release to the owners, then rows to the curator."""
-    mean = ledger.answer(TARGET, gaussian(), draw, request=Request("run", place, "mean"), retry=True)
+    """Reserve, run, commit, send: a private release to the owners, then rows to the curator.
+
+    The release is drawn with fresh coins, and charged as often as it is drawn; the rows follow from a key.
+    """
+    mean = ledger.answer(TARGET, gaussian(), draw, request=Request("run", place, "mean"), unfinished="charge")
     world.send(f"mean-{place}", mean)
     rows = ledger.answer(
         CURATOR,
         ROWS,
-        lambda: (os.urandom(24), None),
+        lambda: (hashlib.sha256(b"key %d" % place).digest(), None),
         request=Request("run", place, "rows"),
         rows=7,
-        retry=True,
+        unfinished="resume",
     )
     world.send(f"rows-{place}", rows)
 
@@ -90,6 +94,9 @@ def faults(world: World) -> list[str]:
             found.append(f"{means} means were sent, {accounts[TARGET].charges} charged")
         if accounts and accounts[CURATOR].rows < rows:
             found.append(f"{rows} rows were sent, {accounts[CURATOR].rows} charged")
+        asked = [entry.key for entry in ledger.entries() if entry.kind == "reserve" and '"rows"' in entry.key]
+        if len(set(asked)) < len(asked):
+            found.append("rows that follow from a key were charged twice")
         found += [f"{name} was sent with two contents" for name, messages in sent.items() if len(messages) > 1]
         for name, messages in sent.items():
             kind, place = name.split("-")
@@ -187,7 +194,7 @@ def creation(directory: Path, stride: int = 7) -> dict[str, Any]:
 
         def life(world: World = world) -> None:
             with opened(Ledger(world.ledger)) as ledger:
-                ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "rows"), rows=1, retry=True)
+                ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "rows"), rows=1, unfinished="resume")
 
         if not killed_at(deaths * stride + 1, life):
             return {"deaths": deaths, "faults": found}

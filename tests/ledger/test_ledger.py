@@ -5,14 +5,14 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
 
 from likeset import errors
-from likeset.ledger import Ledger, Limit, Request, journal_path
+from likeset.ledger import Ledger, Limit, Request, Unfinished, journal_path
 from likeset.privacy import accounting, events
 from likeset.privacy.events import Composition, Observer, Release, Simulated, ThresholdAuction
 from likeset.privacy.guarantee import Basis
@@ -266,43 +266,9 @@ class TestAnswers:
         ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask(content=b"one"))
         for event, content in ((gaussian(), b"two"), (gaussian(sigma=41.0), b"one")):
             with pytest.raises(errors.DifferentRequest):
-                ledger.reserve(TARGET, event, request=ask(content=content), retry=True)
+                ledger.reserve(TARGET, event, request=ask(content=content), unfinished="resume")
         with pytest.raises(errors.DifferentRequest):
             ledger.reserve(CURATOR, ROWS, request=ask(content=b"one"), rows=1)
-
-    def test_an_interrupted_request_is_charged_again_only_on_demand(self, ledger: Ledger) -> None:
-        ledger.reserve(TARGET, laplace(0.25), request=ask())
-        with pytest.raises(errors.UnfinishedRequest):
-            ledger.reserve(TARGET, laplace(0.25), request=ask())
-        second = ledger.reserve(TARGET, laplace(0.25), request=ask(), retry=True)
-        assert second.attempt == 2
-        assert ledger.accounts()[0].epsilon == 0.5
-
-    def test_a_mechanism_that_fails_leaves_the_charge(self, ledger: Ledger) -> None:
-        def fail() -> tuple[bytes, None]:
-            raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            ledger.answer(TARGET, laplace(0.25), fail, request=ask())
-        assert ledger.accounts()[0].charges == 1
-        with pytest.raises(errors.UnfinishedRequest):
-            ledger.answer(TARGET, laplace(0.25), fail, request=ask())
-
-    def test_two_attempts_that_both_finish_send_the_same_bytes(self, ledger: Ledger) -> None:
-        slow = ledger.reserve(TARGET, laplace(0.25), request=ask())
-        fast = ledger.reserve(TARGET, laplace(0.25), request=ask(), retry=True)
-        assert ledger.commit(fast, b"fast") == b"fast"
-        assert ledger.commit(slow, b"slow") == b"fast"
-        assert ledger.reserve(TARGET, laplace(0.25), request=ask()).answer == b"fast"
-
-    def test_what_was_stored_but_not_recorded_is_finished_not_drawn_again(self, ledger: Ledger) -> None:
-        """A death between the two writes of a commit: the journal has the message, the ledger has no entry."""
-        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
-        ledger._messages().keep(reservation.number, run="run", at="t", message=b"drawn", release="[1.5]")
-        again = ledger.reserve(TARGET, gaussian(), request=ask())
-        assert again.answer == b"drawn"
-        assert ledger.entries()[-1].document()["release"] == [1.5]
-        assert ledger.accounts()[0].charges == 1
 
     def test_a_second_answer_to_a_reservation_is_refused(self, ledger: Ledger) -> None:
         reservation = ledger.reserve(TARGET, gaussian(), request=ask())
@@ -344,9 +310,9 @@ class TestAnswers:
     def test_a_purged_answer_is_refused_and_never_drawn_again(self, ledger: Ledger) -> None:
         ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())
         assert ledger.purge(run="run") == 1
-        for retry in (False, True):
+        for unfinished in get_args(Unfinished):
             with pytest.raises(errors.MessagePurged):
-                ledger.reserve(TARGET, gaussian(), request=ask(), retry=retry)
+                ledger.reserve(TARGET, gaussian(), request=ask(), unfinished=unfinished)
         assert ledger.verify().ok
         assert ledger.entries()[-1].kind == "purge"
 
@@ -355,7 +321,7 @@ class TestAnswers:
         ledger.close()
         journal_path(tmp_path / "ledger.sqlite").unlink()
         with Ledger(tmp_path / "ledger.sqlite") as again, pytest.raises(errors.DifferentRequest):
-            again.reserve(TARGET, gaussian(), request=ask(), retry=True)
+            again.reserve(TARGET, gaussian(), request=ask(), unfinished="charge")
 
     def test_a_message_that_was_changed_is_not_sent(self, ledger: Ledger) -> None:
         ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())

@@ -1,6 +1,5 @@
 """Any sequence of charges, answers, repetitions, restarts and purges keeps the ledger's promises."""
 
-import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ledger_world import CURATOR, ROWS, TARGET, laplace, limit
 
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
-from likeset.ledger import Head, Ledger, Limit, Request, Reservation
+from likeset.ledger import Head, Ledger, Limit, Request, Reservation, Unfinished
 from likeset.privacy.view import View
 
 OWNER = View.owners("target", among=["a"])
@@ -21,6 +20,7 @@ ROW_LIMIT = 40
 places = st.integers(0, 5)
 prices = st.sampled_from([0.05, 0.1, 0.3])
 counts = st.sampled_from([1, 7, 20])
+ways = st.sampled_from(["refuse", "charge", "resume"])
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -41,11 +41,11 @@ class LedgerMachine(RuleBasedStateMachine):
         self.rows = 0
         self.heads: list[Head] = []
 
-    def _reserve(self, what: tuple[Any, ...], *, retry: bool) -> None:
+    def _reserve(self, what: tuple[Any, ...], unfinished: Unfinished) -> None:
         view, event, request, rows = what
         before = self.ledger.head()
         try:
-            reservation = self.ledger.reserve(view, event, request=request, rows=rows, retry=retry)
+            reservation = self.ledger.reserve(view, event, request=request, rows=rows, unfinished=unfinished)
         except BudgetExceeded as refused:
             assert refused.spent <= refused.limit * (1 + 1e-9)  # noqa: PT017 - others succeed
             assert request.key not in self.answers
@@ -56,7 +56,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.ledger.head() == before
             return
         except UnfinishedRequest:
-            assert not retry
+            assert unfinished == "refuse"
             assert request.key in self.asked
             assert request.key not in self.answers
             return
@@ -70,21 +70,24 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         assert request.key not in self.answers
         self.open.append(reservation)
+        if self.ledger.head() == before:
+            assert unfinished == "resume"
+            return
         self.rows += rows
         if view != CURATOR:
             for account in self.pure:
                 if account.hears(view):
                     self.pure[account] += 2.0 / event.scale
 
-    @rule(place=places, price=prices, view=st.sampled_from([TARGET, OWNER]), retry=st.booleans())
-    def charge_a_release(self, place: int, price: float, view: View, *, retry: bool) -> None:
+    @rule(place=places, price=prices, view=st.sampled_from([TARGET, OWNER]), unfinished=ways)
+    def charge_a_release(self, place: int, price: float, view: View, unfinished: Unfinished) -> None:
         """Ask for a release."""
-        self._reserve((view, laplace(price), Request("run", place, "mean"), 0), retry=retry)
+        self._reserve((view, laplace(price), Request("run", place, "mean"), 0), unfinished)
 
-    @rule(place=places, rows=counts, content=st.sampled_from([b"", b"x"]), retry=st.booleans())
-    def charge_rows(self, place: int, rows: int, content: bytes, *, retry: bool) -> None:
+    @rule(place=places, rows=counts, content=st.sampled_from([b"", b"x"]), unfinished=ways)
+    def charge_rows(self, place: int, rows: int, content: bytes, unfinished: Unfinished) -> None:
         """Ask for rows."""
-        self._reserve((CURATOR, ROWS, Request("run", place, "rows", content), rows), retry=retry)
+        self._reserve((CURATOR, ROWS, Request("run", place, "rows", content), rows), unfinished)
 
     @rule(which=st.integers(0, 100))
     def answer(self, which: int) -> None:
@@ -92,7 +95,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if self.open:
             reservation = self.open.pop(which % len(self.open))
             key = reservation.request.key
-            message = secrets.token_bytes(8)
+            message = b"draw %d" % reservation.number  # one that is taken up again is the same again
             try:
                 sent = self.ledger.commit(reservation, message)
             except MessagePurged:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import LikesetError, UnfinishedRequest
 from likeset.geometry.features import FourierFeatures
-from likeset.ledger import Ledger, Limit, Request
+from likeset.ledger import Ledger, Limit, Request, Unfinished
 from likeset.privacy.events import Event, Release
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -137,14 +137,17 @@ class QuickLedger(Ledger):
         request: Request,
         rows: int = 0,
         also: Iterable[tuple[View, Event]] = (),
-        retry: bool = False,
+        unfinished: Unfinished = "refuse",
     ) -> bytes:
-        del view, event, rows, also, retry
+        del view, event, rows, also
         if request.key not in self.answers:
             self.answers[request.key] = (request.content, None)
             self.answers[request.key] = (request.content, run()[0])
         content, data = self.answers[request.key]
         assert content == request.content
+        if data is None and unfinished == "resume":
+            data = run()[0]
+            self.answers[request.key] = (content, data)
         if data is None:
             raise UnfinishedRequest(str(request))
         return data

@@ -6,7 +6,7 @@ from likeset.ledger.charges import Limit
 from likeset.ledger.journal import Message, journal_path
 from likeset.ledger.ledger import Ledger
 from likeset.ledger.log import Verification
-from likeset.ledger.requests import Request, Reservation
+from likeset.ledger.requests import Request, Reservation, Unfinished
 
 __all__ = [
     "Account",
@@ -18,6 +18,7 @@ __all__ = [
     "Problem",
     "Request",
     "Reservation",
+    "Unfinished",
     "Verification",
     "journal_path",
 ]

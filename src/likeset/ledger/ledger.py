@@ -1,6 +1,6 @@
 """The ledger: reserve, run, commit.
 
-A charge is durable before a coin is tossed, and an answer is durable before it is sent. So a crash loses
+A charge is durable before a coin is tossed, and an answer is durable before it is sent. So a crash may lose
 budget, never privacy; and a request that comes again gets the bytes that were sent before, never a second
 draw. Why this suffices, and what it assumes of the disk, is in docs/proofs/ledger.md.
 """
@@ -26,7 +26,7 @@ from likeset.ledger.chain import Entry, Head, Problem, canonical
 from likeset.ledger.charges import Charge, Limit
 from likeset.ledger.journal import Journal, Message, journal_path
 from likeset.ledger.log import Append, Log, Verification
-from likeset.ledger.requests import Request, Reservation, recorded_release
+from likeset.ledger.requests import Request, Reservation, Unfinished, recorded_release
 from likeset.privacy.events import Event, Release
 from likeset.privacy.view import View, checked_name
 
@@ -104,7 +104,7 @@ class Ledger:
         request: Request,
         rows: int = 0,
         also: Iterable[tuple[View, Event]] = (),
-        retry: bool = False,
+        unfinished: Unfinished = "refuse",
     ) -> Reservation:
         """Charge for a request before anything is run for it; durable when this returns.
 
@@ -115,15 +115,15 @@ class Ledger:
             request: what it is for.
             rows: how many rows the answer discloses, at most.
             also: further views that the same draw concerns, each with the event as that view sees it.
-            retry: charge once more if an earlier charge for this request was interrupted before its answer
-                was stored.
+            unfinished: what to do if this request was charged before, and interrupted before its answer was
+                stored; see ``Unfinished``.
 
         Raises:
             BudgetExceeded: an account cannot pay; nothing was charged.
             ChargeRefused: no account answers for a view.
             UnprovenPart: the event has no proof and an account does not accept it by name.
             DifferentRequest: the same run, round and kind were asked for with another request.
-            UnfinishedRequest: charged before, and interrupted; without ``retry``.
+            UnfinishedRequest: charged before, and interrupted, and that is to be refused.
             MessagePurged: answered before, but the bytes are gone.
         """
         charge = Charge(((view, event), *also), rows)
@@ -135,20 +135,22 @@ class Ledger:
             if known is not None:
                 if known.fingerprint != fingerprint:
                     raise DifferentRequest(f"{request}: was asked for before with another request; refused")
-                attempt = len(known.reservations)
+                attempt, last = len(known.reservations), known.reservations[-1]
                 answered = self._answered(request, known, append)
                 if answered is not None:
                     return Reservation(answered.number, request, event, attempt, answered.message)
-                if not retry:
+                if unfinished == "resume":
+                    return Reservation(last, request, event, attempt, repeatable=True)
+                if unfinished == "refuse":
                     raise UnfinishedRequest(
-                        f"{request}: was charged (entry {known.reservations[-1]}) and no answer was stored; "
-                        "the charge stays spent, and trying again (retry) is a new one"
+                        f"{request}: was charged (entry {last}) and no answer was stored; the charge stays spent, "
+                        "and another draw would be a new one"
                     )
                 attempt += 1
             books.check(charge)
             body = {"charge": charge.to_json(), "fingerprint": fingerprint, "attempt": attempt}
             entry = append("reserve", request.key, body)
-        return Reservation(entry.number, request, event, attempt)
+        return Reservation(entry.number, request, event, attempt, repeatable=unfinished == "resume")
 
     def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
         """Store the answer to a request; returns the bytes to send: the first that were ever stored for it.
@@ -160,7 +162,8 @@ class Ledger:
                 answer discloses no rows. It must be of the event that was reserved.
 
         Raises:
-            ChargeRefused: the reservation is not in this ledger, or another event was run than was reserved.
+            ChargeRefused: the reservation is not in this ledger, another event was run than was reserved, or
+                something was released under one that may be taken up again.
             DifferentRequest: this reservation already has another answer.
         """
         request = reservation.request
@@ -168,6 +171,8 @@ class Ledger:
             known = books.requests.get(request.key)
         if known is None or reservation.number not in known.reservations:
             raise ChargeRefused(f"{request}: entry {reservation.number} is no reservation for it here")
+        if reservation.repeatable and release is not None:
+            raise ChargeRefused(f"{request}: a release has noise, which is not the same again; it cannot be resumed")
         if known.answer is None:
             # The bytes first: an answer that is on record can always be sent again.
             stored = self._messages().keep(
@@ -197,10 +202,10 @@ class Ledger:
         request: Request,
         rows: int = 0,
         also: Iterable[tuple[View, Event]] = (),
-        retry: bool = False,
+        unfinished: Unfinished = "refuse",
     ) -> bytes:
         """Reserve, run, commit: the bytes to send; ``run`` is not called for a request answered before."""
-        reservation = self.reserve(view, event, request=request, rows=rows, also=also, retry=retry)
+        reservation = self.reserve(view, event, request=request, rows=rows, also=also, unfinished=unfinished)
         if reservation.answer is not None:
             return reservation.answer
         message, release = run()

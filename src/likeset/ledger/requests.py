@@ -1,7 +1,7 @@
 """What is asked for, what is reserved for it, and what of the answer the ledger may record."""
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, Literal
 
 from likeset.arguments import count
 from likeset.errors import ChargeRefused, InvalidArgument
@@ -10,7 +10,13 @@ from likeset.ledger.charges import Charge, unproven_parts
 from likeset.privacy.events import Event, Release
 from likeset.privacy.view import checked_name
 
-__all__ = ["Request", "Reservation", "recorded_release"]
+__all__ = ["Request", "Reservation", "Unfinished", "recorded_release"]
+
+Unfinished = Literal["refuse", "charge", "resume"]
+"""What to do about a request that was charged, and interrupted before its answer was stored: refuse it; charge once
+more for another draw; or take the charge up again. The last is free, and sound only for an answer that follows from
+the request and from what is kept (a key, pinned data), so that it is the same again: with fresh coins the draw that is
+finally sent would be one that was let live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ class Reservation:
         event: what may be run.
         attempt: 1, or more if earlier charges for the same request were interrupted; those stay spent.
         answer: the bytes to send if the request was answered before (then nothing may be drawn); else None.
+        repeatable: whether it may be taken up again after a crash, for no new charge: then no noise may be drawn.
     """
 
     number: int
@@ -62,6 +69,7 @@ class Reservation:
     event: Event
     attempt: int
     answer: bytes | None = field(default=None, repr=False)
+    repeatable: bool = False
 
 
 def recorded_release(charge: Charge, release: Release[Any] | None) -> str | None:

@@ -1,46 +1,23 @@
 """Both budgets of an owner over all runs: what is spent, what a run would cost, what it did cost."""
 
 import json
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from likeset.ledger import Account, Ledger, Request
+from likeset.ledger import Account, Ledger
 from likeset.node.policy import Accounts, Policy
 from likeset.privacy import events
-from likeset.privacy.events import Event, NoRelease, Release
+from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.plans import PlannedView, planned_views
 from likeset.protocol.terms import Terms
 
-__all__ = ["BEGIN", "OwnLedger", "Spent", "accounts_for", "began", "costs_of", "set_limits", "spent_by_run"]
+__all__ = ["BEGIN", "Spent", "accounts_for", "began", "costs_of", "set_limits", "spent_by_run"]
 
 BEGIN = "node/begin"
 """The kind of the charge that opens a run at this owner."""
-
-
-class OwnLedger(Ledger):
-    """An owner's ledger, which tries again by itself.
-
-    What an owner draws follows from its key: after a crash between a charge and its answer the same rows are drawn
-    again, and only the charge is a second one. So a run goes on, and a crash costs budget, never privacy.
-    """
-
-    def answer(
-        self,
-        view: View,
-        event: Event,
-        run: Callable[[], tuple[bytes, Release[Any] | None]],
-        *,
-        request: Request,
-        rows: int = 0,
-        also: Iterable[tuple[View, Event]] = (),
-        retry: bool = True,
-    ) -> bytes:
-        """As in ``Ledger``, but for the default of ``retry``."""
-        return super().answer(view, event, run, request=request, rows=rows, also=also, retry=retry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class Desk:
             others.event,
             lambda: (fingerprint.encode(), None),
             request=Request(terms.run, 0, budgets.BEGIN, content=terms.digest.encode()),
+            unfinished="resume",  # nothing is drawn here: the charge is for what the curator will draw
         )
         if first != fingerprint.encode():
             raise IllegalMessage(f"run {terms.run}: data set {data} is not what it was when the run began")

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 from likeset.engines.pump import check_not_expired, utc_now
 from likeset.engines.seats import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
+from likeset.ledger import Ledger
 from likeset.node import budgets
 from likeset.node.datasets import DataSet, Registry
 from likeset.node.desk import Desk
@@ -87,7 +88,7 @@ class OwnerNode:
         self._open.callback(self.log.close)
         self.log.refresh()
         try:
-            self.ledger = budgets.OwnLedger(self.home.ledger, clock=clock)
+            self.ledger = Ledger(self.home.ledger, clock=clock)
             self._open.callback(self.ledger.close)
             self.name = self.policy.name
             self._desk = Desk(self.home, self.name, ledger=self.ledger, log=self.log)

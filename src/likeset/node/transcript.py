@@ -48,13 +48,13 @@ def record(ledger: Ledger, owner: str, message: Message, replies: tuple[Message,
     Costs nothing: what leaves was charged when it was drawn.
 
     Raises:
-        DifferentRequest: another message came in its place before.
+        DifferentRequest: another message came in its place before, or another process found other replies to it.
         MessagePurged: it was answered, and the answer was removed.
     """
     heard = encode(message)
     request = Request(message.run, message.round, _PREFIX + message.body.kind, content=heard)
     view = View.curator(owner)
-    kept = ledger.reserve(view, NoRelease(), request=request, retry=True)
+    kept = ledger.reserve(view, NoRelease(), request=request, unfinished="resume")
     if kept.answer is None:
         ledger.commit(kept, _packed([heard, *map(encode, replies)]))
         kept = ledger.reserve(view, NoRelease(), request=request)  # another process may have been faster

@@ -70,6 +70,7 @@ class InteractiveOwner(Owner):
             lambda: (b"open", None),
             request=Request(self.terms.run, 0, f"{self.name}/rows", content=encode(message)),
             rows=self.terms.rows_per_owner,
+            unfinished="resume",
         )
         direction = direction_on_lattice(release)
         features = self.terms.kernel.features()
@@ -132,7 +133,8 @@ class InteractiveOwner(Owner):
         # One row a round, ever: who starts anew and hears another story would otherwise send other rows for the same
         # charge.
         request = Request(self.terms.run, message.round, f"{self.name}/delivery", content=story)
-        reply = decode(self._ledger.answer(View.curator(self.name), NoRelease(), run, request=request))
+        view = View.curator(self.name)
+        reply = decode(self._ledger.answer(view, NoRelease(), run, request=request, unfinished="resume"))
         self._bid_row = None
         self._attraction[row] = -np.inf  # never offered again
         self.rows_disclosed += 1

@@ -77,8 +77,8 @@ class SealedOwner(Owner):
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Message:
         """The offer, charged before it leaves and kept so that it can be sent again.
 
-        The rows are drawn before the charge: the draw follows from the owner's key, so nothing is lost by drawing it
-        again, and rows that turn out to be unusable cost nothing.
+        The draw follows from the owner's key. So the rows are drawn before the charge, and rows that turn out to be
+        unusable cost nothing; and after a crash the same draw is made again for the same charge.
         """
         drawn = draw_offer(self.terms, self._scan, weighing, keys=self._keys)
 
@@ -91,6 +91,7 @@ class SealedOwner(Owner):
             run,
             request=Request(self.terms.run, message.round, f"{self.name}/offer", content=encode(message)),
             rows=self.terms.rows_per_owner,
+            unfinished="resume",
         )
         reply = decode(data)
         if isinstance(reply.body, Offer) and not self._rows_by_handle and len(reply.body.handles):

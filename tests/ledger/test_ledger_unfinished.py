@@ -1,0 +1,144 @@
+"""A request that was charged and interrupted: refused, charged once more, or taken up again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ledger_world import CURATOR, ROWS, TARGET, gaussian, laplace, opened
+
+from likeset import errors
+from likeset.ledger import Ledger, Request, Unfinished
+from likeset.privacy.events import Release
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        yield ledger
+
+
+def ask(kind: str = "mean") -> Request:
+    return Request("run", 0, kind)
+
+
+def test_an_interrupted_request_is_charged_again_only_on_demand(ledger: Ledger) -> None:
+    ledger.reserve(TARGET, laplace(0.25), request=ask())
+    with pytest.raises(errors.UnfinishedRequest):
+        ledger.reserve(TARGET, laplace(0.25), request=ask())
+    second = ledger.reserve(TARGET, laplace(0.25), request=ask(), unfinished="charge")
+    assert second.attempt == 2
+    assert ledger.accounts()[0].epsilon == 0.5
+
+
+def test_a_mechanism_that_fails_leaves_the_charge(ledger: Ledger) -> None:
+    def fail() -> tuple[bytes, None]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ledger.answer(TARGET, laplace(0.25), fail, request=ask())
+    assert ledger.accounts()[0].charges == 1
+    with pytest.raises(errors.UnfinishedRequest):
+        ledger.answer(TARGET, laplace(0.25), fail, request=ask())
+
+
+def test_two_attempts_that_both_finish_send_the_same_bytes(ledger: Ledger) -> None:
+    slow = ledger.reserve(TARGET, laplace(0.25), request=ask())
+    fast = ledger.reserve(TARGET, laplace(0.25), request=ask(), unfinished="charge")
+    assert ledger.commit(fast, b"fast") == b"fast"
+    assert ledger.commit(slow, b"slow") == b"fast"
+    assert ledger.reserve(TARGET, laplace(0.25), request=ask()).answer == b"fast"
+
+
+def test_an_interrupted_request_that_is_resumed_is_charged_once(ledger: Ledger) -> None:
+    first = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    before = ledger.head()
+    second = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    assert (second.number, second.attempt, second.answer) == (first.number, 1, None)
+    assert ledger.head() == before
+    assert ledger.commit(second, b"rows") == b"rows"
+    assert ledger.accounts()[1].rows == 7
+
+
+def test_an_empty_budget_does_not_stop_what_was_charged_before(ledger: Ledger) -> None:
+    ledger.reserve(CURATOR, ROWS, request=ask(), rows=1000, unfinished="resume")
+    with pytest.raises(errors.BudgetExceeded):
+        ledger.reserve(CURATOR, ROWS, request=ask(), rows=1000, unfinished="charge")
+    ledger.answer(CURATOR, ROWS, lambda: (b"rows", None), request=ask(), rows=1000, unfinished="resume")
+
+
+@pytest.mark.parametrize("late", [b"rows", b"other rows"])
+def test_two_processes_that_resume_send_the_same_bytes_or_one_of_them_nothing(
+    ledger: Ledger, tmp_path: Path, late: bytes
+) -> None:
+    """Both took the charge up before either had an answer; the other one may be at any step of its own."""
+    first = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    with Ledger(tmp_path / "ledger.sqlite") as other:
+        second = other.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+        assert ledger.commit(first, b"rows") == b"rows"
+        if late == b"rows":
+            assert other.commit(second, late) == b"rows"
+        else:
+            with pytest.raises(errors.DifferentRequest):
+                other.commit(second, late)
+        assert other.reserve(CURATOR, ROWS, request=ask(), rows=7).answer == b"rows"
+    assert (ledger.accounts()[1].rows, ledger.verify(messages=True).ok) == (7, True)
+
+
+def test_what_another_process_stored_but_did_not_record_is_not_stored_over(ledger: Ledger) -> None:
+    first = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    ledger._messages().keep(first.number, run="run", at="t", message=b"rows", release=None)
+    with pytest.raises(errors.DifferentRequest):
+        ledger.commit(first, b"other rows")
+    assert ledger.commit(first, b"rows") == b"rows"
+
+
+def test_a_release_cannot_be_made_under_a_charge_that_may_be_taken_up_again(ledger: Ledger) -> None:
+    """Also not at the first attempt: it would come out only after a crash."""
+    for _ in range(2):
+        with pytest.raises(errors.ChargeRefused, match="cannot be resumed"):
+            ledger.answer(
+                TARGET,
+                gaussian(),
+                lambda: (b"m", Release(0.5, gaussian())),
+                request=ask(),
+                unfinished="resume",
+            )
+    assert ledger.messages() == ()
+
+
+def test_fresh_coins_that_are_resumed_tell_everything_and_a_charge_for_each_draw_stops_it(ledger: Ledger) -> None:
+    """Why a draw with noise must not be taken up again.
+
+    Somebody who sees draws before they are stored, and pulls the plug each time: 400 draws of a noisy 3, whose
+    scale is 20 (epsilon 0.1 for a change by 2), have a mean within 6 of it (20 * sqrt(2 / 400) = 1.4) for the
+    price of one. Charged for each, an account of epsilon 1 sees 10 of them.
+    """
+    coins = np.random.default_rng(5)
+
+    def seen(unfinished: Unfinished) -> list[float]:
+        found: list[float] = []
+
+        def dies() -> tuple[bytes, None]:
+            found.append(3.0 + coins.laplace(scale=20.0))
+            raise KeyboardInterrupt
+
+        for _ in range(400):
+            with pytest.raises((KeyboardInterrupt, errors.BudgetExceeded)):
+                ledger.answer(TARGET, laplace(0.1), dies, request=ask(kind=unfinished), unfinished=unfinished)
+        return found
+
+    free = seen("resume")
+    assert (len(free), ledger.accounts()[0].charges) == (400, 1)
+    assert abs(float(np.mean(free)) - 3.0) < 6.0
+    assert len(seen("charge")) == 9, "one is spent already"
+
+
+def test_what_was_stored_but_not_recorded_is_finished_not_drawn_again(ledger: Ledger) -> None:
+    """A death between the two writes of a commit: the journal has the message, the ledger has no entry."""
+    reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+    ledger._messages().keep(reservation.number, run="run", at="t", message=b"drawn", release="[1.5]")
+    again = ledger.reserve(TARGET, gaussian(), request=ask())
+    assert again.answer == b"drawn"
+    assert ledger.entries()[-1].document()["release"] == [1.5]
+    assert ledger.accounts()[0].charges == 1
