@@ -35,6 +35,7 @@ class NetworkWorld:
         schema: of all tables.
         columns: that may leave an owner.
         most_rows: that may leave an owner, in a run and in total.
+        epsilon: what the others may learn about an owner's rows, in a run and in total.
         manual_approval: whether somebody decides about each run at each owner.
     """
 
@@ -43,6 +44,7 @@ class NetworkWorld:
     schema: Path
     columns: tuple[str, ...]
     most_rows: int = 500
+    epsilon: float = 0.0
     manual_approval: bool = True
     network: LoopbackNetwork = field(init=False)
 
@@ -103,7 +105,7 @@ class NetworkWorld:
         """An owner's node; its policy names the consumer and bounds what may leave."""
         self.node(name).parent.mkdir(exist_ok=True)
         home = make_home(self.node(name), name=name)
-        limits = {"epsilon": 0.0, "delta": 1e-5, "rows": self.most_rows}
+        limits = {"epsilon": self.epsilon, "delta": 1e-5, "rows": self.most_rows}
         policy: dict[str, Any] = {
             "likeset": "owner",
             "version": 1,
@@ -112,7 +114,7 @@ class NetworkWorld:
             "purposes": ["to recognise *"],
             "columns": list(self.columns),
             "smallest_group": 1,
-            "per_run": limits,
+            "per_run": dict(limits),
             "total": limits,
             "manual_approval": self.manual_approval,
         }

@@ -1,0 +1,171 @@
+"""How long runs between organisations take, and where the time goes.
+
+Five owner nodes, a curator and a consumer, each a process with a certificate, on loopback; and the same parties with
+the same terms in one process, without NVFlare. Writes ``benchmarks/results/network.md``.
+
+    python benchmarks/network.py            a sealed run, and an interactive one of 200 rounds (minutes)
+    python benchmarks/network.py --quick    an interactive one of 10 rounds: does everything work?
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likeset.engines.flare_report import RunReport
+from likeset.engines.local import LocalEngine
+from likeset.jobs import consumer_home
+from likeset.jobs.job import Job
+from likeset.ledger import Ledger, Limit
+from likeset.node import curating, site
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.studies.market import digits_market
+from likeset.studies.network_world import CONSUMER, NetworkWorld
+from likeset.studies.showcase import EPSILON, SEED, SIZE, write_market
+
+PAGE = Path(__file__).parent / "results" / "network.md"
+_ENDED = "FINISHED"
+_TARGET_EPSILON = {"sealed": EPSILON, "interactive": 2000.0}  # 200 rounds of noise; the time does not depend on it
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run, over the network and in one process."""
+
+    terms: Terms
+    report: RunReport
+    before: float
+    one_process: float
+
+    @property
+    def rounds(self) -> int:
+        """How often the curator spoke to all owners."""
+        return self.terms.size if self.terms.protocol == "interactive" else 1
+
+
+def main() -> None:
+    """Measure, print and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few rounds; the page is printed, not written")
+    quick = parser.parse_args().quick
+    with tempfile.TemporaryDirectory() as folder:
+        found = measured(Path(folder), rounds=10 if quick else 200)
+    text = "\n".join(_page(found)) + "\n"
+    if not quick:
+        PAGE.write_text(text, encoding="utf-8")
+    sys.stdout.write(text)
+
+
+def measured(folder: Path, *, rounds: int) -> list[Measured]:
+    """Both protocols, one after the other, in the same network."""
+    files = write_market(folder / "data", digits_market(coins=np.random.default_rng(SEED)))
+    schema = Path(files["schema"])
+    found = []
+    columns = ("image", "digit")
+    with NetworkWorld(
+        folder, files["owners"], schema, columns, most_rows=5000, epsilon=100.0, manual_approval=False
+    ) as world:
+        world.set_up()
+        world.start()
+        with Ledger(world.consumer.ledger) as ledger:
+            ledger.set_limit(
+                View.owners(CONSUMER), Limit(10 * _TARGET_EPSILON["interactive"], 1e-5, Relation.REPLACE_ONE)
+            )
+        for protocol, size in (("sealed", SIZE), ("interactive", rounds)):
+            run = world.consumer.invite(
+                _job(world, files["target"], protocol=protocol, size=size), expires=consumer_home.expiry(1)
+            )
+            copy = folder / f"copy-{protocol}"
+            for place in ("owners", "curator", CONSUMER):
+                shutil.copytree(folder / place, copy / place)
+            report, before = _over_network(world, run)
+            found.append(Measured(run.terms, report, before, _in_one_process(copy, run.terms)))
+    return found
+
+
+def _job(world: NetworkWorld, target: str, *, protocol: str, size: int) -> Job:
+    asked: dict[str, Any] = {"protocol": protocol, "size": size, "epsilon": _TARGET_EPSILON[protocol]}
+    return Job.of(
+        schema=str(world.schema),
+        target=target,
+        owners={name: f"network:{name}" for name in world.owners},
+        consumer=CONSUMER,
+        purpose="to recognise handwritten digits",
+        run=f"measured-{protocol}",
+        **asked,
+    )
+
+
+def _over_network(world: NetworkWorld, run: consumer_home.NetworkRun) -> tuple[RunReport, float]:
+    """How the run ended, and the seconds that were not the run's: NVFlare's start and end of the job."""
+    engine, began = world.engine(), time.monotonic()
+    job = run.submit(engine)
+    while not engine.state(job).startswith(_ENDED):
+        time.sleep(0.5)
+    took = time.monotonic() - began
+    report = run.ended(engine)
+    if report is None or not report.done or report.unanswered:
+        raise SystemExit(f"the run ended otherwise than it should: {report}")
+    return report, took - report.seconds
+
+
+def _in_one_process(folder: Path, terms: Terms) -> float:
+    """The same parties, from copies of their directories, with nothing between them."""
+    curator = curating.curator(terms, CURATOR, folder / "curator").party
+    consumer = consumer_home.consumer(terms, CONSUMER, folder / CONSUMER).party
+    owners: dict[str, Any] = {}
+    for name in terms.owners:
+        seat = site.owner(terms, name, folder / "owners" / name)
+        assert seat is not None  # noqa: S101 - the policy decides
+        owners[name] = seat.party
+    parties: Mapping[str, Any] = owners
+    began = time.monotonic()
+    LocalEngine(workers=len(owners)).run(curator, parties, consumer)  # type: ignore[arg-type]
+    return time.monotonic() - began
+
+
+def _page(found: list[Measured]) -> Iterator[str]:
+    yield "# What a run between organisations takes\n"
+    yield (
+        f"Written by `benchmarks/network.py` on {datetime.now(UTC).date()}, on a virtual machine with "
+        f"{os.cpu_count()} cores ({platform.machine()}; load average {os.getloadavg()[0]:.1f}\nat the end). Five owner "
+        "nodes with their ledgers and audit logs on disk, a curator and a consumer: seven processes with\ncertificates "
+        "that talk over mutual TLS on loopback, NVFlare's own processes beside them. Beside it: the same parties with "
+        "the same\nterms in one process. Seconds on the clock.\n"
+    )
+    heads = ("run", "rounds", "run s", "per round ms", "in one process s", "per round ms", "calls", "mean call ms")
+    yield f"| {' | '.join(heads)} | start and end s |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for one in found:
+        report, rounds = one.report, one.rounds
+        yield (
+            f"| {one.terms.protocol}, {one.terms.size} rows, {len(one.terms.owners)} owners | {rounds} "
+            f"| {report.seconds:.1f} | {1000 * report.seconds / rounds:.0f} "
+            f"| {one.one_process:.1f} | {1000 * one.one_process / rounds:.0f} "
+            f"| {report.calls} | {1000 * report.seconds_in_calls / report.calls:.0f} | {one.before:.1f} |"
+        )
+    yield ""
+    yield (
+        "*run*: from the curator's first call to its last, as its report says; processes have loaded their libraries "
+        "before. *start and end*:\nwhat NVFlare takes to start a job's processes at every site, and to end them. Calls "
+        "to different owners go out at the same time, so their\nmean times the number of calls is more than the run. "
+        "What a round takes in one process is the parties' own work (durable writes\nto five ledgers and audit logs "
+        "included); the rest of a round is NVFlare, TLS and the switching between processes."
+    )
+
+
+if __name__ == "__main__":
+    main()
