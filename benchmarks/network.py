@@ -39,6 +39,7 @@ from likeset.studies.showcase import EPSILON, SEED, SIZE, write_market
 PAGE = Path(__file__).parent / "results" / "network.md"
 _ENDED = "FINISHED"
 _TARGET_EPSILON = {"sealed": EPSILON, "interactive": 2000.0}  # 200 rounds of noise; the time does not depend on it
+_LIMIT = 10_000.0
 
 
 @dataclass(frozen=True)

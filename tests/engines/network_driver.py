@@ -6,17 +6,16 @@ ours; the tests look at the result only.
 
 import json
 import os
-import shutil
 import socket
 import ssl
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine_scenarios import PYTHONPATH, SCENARIOS, give_orders, run_locally, settle_sites, traces
-from protocol_world import CONSUMER, KERNEL, terms
+from engine_scenarios import PYTHONPATH, SCENARIOS
+from protocol_world import CONSUMER, terms
 
 from likeset.engines.flare_job import write_job
 from likeset.engines.flare_network import LoopbackNetwork
@@ -27,9 +26,6 @@ CLIENTS = ("a", "b", "c", CONSUMER)
 DYING = terms(run="dying", protocol="interactive", size=6)
 GATED = terms(run="gated")
 VANISHING = terms(run="vanishing", protocol="interactive", size=6)
-_KERNEL = replace(KERNEL, dimension=256)
-LONG = terms(run="long", protocol="interactive", size=200, kernel=_KERNEL)
-BIG = terms(run="sealed-big", size=200, target_size=400, offer_factor=5.0, kernel=_KERNEL)
 
 
 def network(folder: Path) -> LoopbackNetwork:
@@ -117,26 +113,6 @@ def _foreign(net: LoopbackNetwork, folder: Path) -> str:
         return str(session.get_job_status(name))
 
 
-def measure(folder: Path) -> dict[str, Any]:
-    """Wall times of a sealed run and of a long interactive one, beside those of the local engine."""
-    settle_sites(folder / "sites", [LONG, BIG])
-    give_orders(folder / "sites", rows=2000)
-    shutil.copytree(folder / "sites", folder / "local")
-    found: dict[str, Any] = {}
-    for agreed in (LONG, BIG):
-        began = time.monotonic()
-        run_locally(agreed, folder / "local")
-        found[f"{agreed.run}, local"] = time.monotonic() - began
-    with network(folder) as net:
-        net.start(net.server, *CLIENTS)
-        net.wait_until_connected(*CLIENTS)
-        return {**found, **_run(net, LONG, BIG), "same": _same(folder)}
-
-
-def _same(folder: Path) -> list[bool]:
-    return [traces(folder / "sites", one.run) == traces(folder / "local", one.run) for one in (LONG, BIG)]
-
-
 def _certificates(net: LoopbackNetwork, folder: Path) -> dict[str, bool]:
     """Whether the server lets somebody in: with a kit of this network, of another one, and without a certificate."""
     other = LoopbackNetwork(folder / "other", ("a",))
@@ -164,5 +140,4 @@ def _lets_in(port: int, startup: Path | None) -> bool:
 
 
 if __name__ == "__main__":
-    outcome = {"conformance": conformance, "measure": measure}[sys.argv[1]](Path(sys.argv[2]))
-    Path(sys.argv[2], "outcome.json").write_text(json.dumps(outcome))
+    Path(sys.argv[1], "outcome.json").write_text(json.dumps(conformance(Path(sys.argv[1]))))

@@ -22,9 +22,9 @@ pytestmark = [
 ]
 
 
-def _drive(what: str, folder: Path) -> Any:
+def _drive(folder: Path) -> Any:
     done = subprocess.run(  # noqa: S603 (our own script)
-        [sys.executable, str(Path(__file__).parent / "network_driver.py"), what, str(folder)],
+        [sys.executable, str(Path(__file__).parent / "network_driver.py"), str(folder)],
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
@@ -40,7 +40,7 @@ def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_
     settle_sites(local, [*SCENARIOS.values(), DYING, GATED, VANISHING])
     shutil.copytree(local, sites)
     outcomes = {name: run_locally(agreed, local) for name, agreed in SCENARIOS.items()}
-    found = _drive("conformance", tmp_path)
+    found = _drive(tmp_path)
     for name, report in found["first"].items():
         assert report["outcome"] == {"done": "done", "QuorumMissed": "quorum missed"}[outcomes[name]]
     assert [name for name in SCENARIOS if traces(sites, name) != traces(local, name)] == []
