@@ -16,7 +16,7 @@ PACKAGE = Path(likeset.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"arguments", "documents"},
+    {"arguments", "documents", "private_files"},
     {"geometry"},
     {"privacy"},
     {"mechanisms"},
@@ -29,7 +29,8 @@ LAYERS: list[set[str]] = [
     {"app"},
 ]
 """From the ground up. The parts of one layer do not know each other. ``arguments``, the checks of arguments, lies
-between the exceptions that it raises and the mathematics that calls it; ``documents`` reads what people write."""
+between the exceptions that it raises and the mathematics that calls it; ``documents`` reads what people write,
+``private_files`` keeps what nobody else may read."""
 
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 

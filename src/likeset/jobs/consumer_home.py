@@ -5,9 +5,7 @@ directory. The site answers only in runs whose very terms lie there: nobody else
 """
 
 import json
-import os
 import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,13 +24,13 @@ from likeset.jobs.run import Amend, FinishedJob, Render
 from likeset.jobs.steady import SteadyLedger
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
+from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.terms import Terms
 
 __all__ = ["Connection", "ConsumerHome", "Engine", "NetworkRun", "consumer", "make_consumer_home"]
 
-_PRIVATE, _PRIVATE_FOLDER = 0o600, 0o700
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FINISHED = "FINISHED"
 
@@ -258,9 +256,9 @@ class ConsumerHome:
             return found
         with SteadyLedger(self.ledger) as ledger:
             terms, target = draft(job, ledger, expires=expires)
-        found.folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        found.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         documents.write(found.folder / "job.yaml", job.document())
-        _keep(found.folder / "target.npy", lambda path: np.save(path, target.rows))
+        keep_private(found.folder / "target.npy", lambda path: np.save(path, target.rows))
         documents.write_text(found.terms_path, terms.to_json())
         return found
 
@@ -271,14 +269,7 @@ def make_consumer_home(folder: Path, *, name: str, kit: str = "", user: str = ""
     Raises:
         InvalidArgument: it holds something already, or cannot be made.
     """
-    try:
-        folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
-    except OSError as error:
-        raise InvalidArgument("DIR", folder, f"cannot be used as a directory: {error.strerror}") from error
-    if occupied:
-        raise InvalidArgument("DIR", folder, "holds something already; nothing is overwritten: name a new one")
-    folder.chmod(_PRIVATE_FOLDER)
+    make_home_folder(folder)
     home = ConsumerHome(folder)
     with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file
@@ -313,17 +304,6 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
     party = Consumer(terms, target=target, ledger=Ledger(home.ledger), noise=SecretNoise())
 
     def keep(data: bytes) -> None:
-        _keep(run.folder / "summary.bin", lambda path: path.write_bytes(data))
+        keep_private(run.folder / "summary.bin", lambda path: path.write_bytes(data))
 
     return Seat(party, keep=keep)
-
-
-def _keep(path: Path, write: Callable[[Path], object]) -> None:
-    """On disk when this returns, whole or not at all, for nobody else."""
-    partial = path.with_name("partial-" + path.name)
-    partial.unlink(missing_ok=True)
-    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE))
-    write(partial)
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)

@@ -15,6 +15,7 @@ from likeset.ledger import Ledger
 from likeset.node import receipts
 from likeset.node.transcripts import CuratorTranscripts
 from likeset.privacy.noise import SecretNoise
+from likeset.private_files import PRIVATE_FOLDER, make_home_folder
 from likeset.protocol.budgets import open_accounts, owner_limits
 from likeset.protocol.curator import Curator
 from likeset.protocol.interactive import InteractiveCurator
@@ -111,16 +112,9 @@ def make_curator_home(folder: Path) -> CuratorHome:
         InvalidArgument: it holds something already, or cannot be made.
     """
     home = CuratorHome(folder)
-    try:
-        folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
-    except OSError as error:
-        raise InvalidArgument("DIR", folder, f"cannot be used as a directory: {error.strerror}") from error
-    if occupied:
-        raise InvalidArgument("DIR", folder, "holds something already; nothing is overwritten: name a new one")
-    folder.chmod(_PRIVATE_FOLDER)
-    home.schemas.mkdir(mode=_PRIVATE_FOLDER)
-    home.ledgers.mkdir(mode=_PRIVATE_FOLDER)
+    make_home_folder(folder)
+    home.schemas.mkdir(mode=PRIVATE_FOLDER)
+    home.ledgers.mkdir(mode=PRIVATE_FOLDER)
     receipts.make_key(home.key)
     home.public_key.write_text(receipts.public_key(home.key) + "\n", encoding="ascii")
     return home

@@ -5,23 +5,18 @@
 drawn, ``seeds`` the seeds of runs in which the curator sees hashes only.
 """
 
-import os
-import re
 import secrets
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from likeset import documents
-from likeset.errors import InvalidArgument, LedgerUnavailable
+from likeset.errors import InvalidArgument
 from likeset.ledger import Ledger
 from likeset.node.logbook import Logbook
 from likeset.node.policy import starting_text
+from likeset.private_files import PRIVATE_FOLDER, make_home_folder, read_secret, write_secret
 
 __all__ = ["Home", "make_home"]
-
-_PRIVATE, _PRIVATE_FOLDER = 0o600, 0o700
-_OTHERS = 0o077
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,7 @@ class Home:
         Raises:
             LedgerUnavailable: other users may read it, or it is damaged.
         """
-        return int(_secret(self.key_file), 16)
+        return read_secret(self.key_file)
 
     def hash_seed(self, digest: str) -> int:
         """The seed of a run in which the curator sees hashes only, by the digest of its terms."""
@@ -81,14 +76,14 @@ class Home:
             raise InvalidArgument(
                 "--hash-seed", "none", "the run needs the seed that owners and consumer share; give it when approving"
             )
-        return int(_secret(path), 16)
+        return read_secret(path)
 
     def keep_hash_seed(self, digest: str, seed: int) -> None:
         """Keep the seed of a run."""
         place = self.folder / "seeds"
-        place.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+        place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         (place / digest).unlink(missing_ok=True)
-        _write_secret(place / digest, seed)
+        write_secret(place / digest, seed)
 
 
 def make_home(folder: Path, *, name: str) -> Home:
@@ -99,40 +94,10 @@ def make_home(folder: Path, *, name: str) -> Home:
     """
     home = Home(folder)
     text = starting_text(name)
-    try:
-        folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
-    except OSError as error:
-        raise InvalidArgument("DIR", str(folder), f"cannot be used as a directory: {error.strerror}") from error
-    if occupied:
-        raise InvalidArgument("DIR", str(folder), "holds something already; nothing is overwritten: name a new one")
-    folder.chmod(_PRIVATE_FOLDER)
-    home.data.mkdir(mode=_PRIVATE_FOLDER)
+    make_home_folder(folder)
+    home.data.mkdir(mode=PRIVATE_FOLDER)
     with Ledger(home.ledger) as ledger, Logbook(home.audit):
         ledger.messages()  # makes their file
-    _write_secret(home.key_file, secrets.randbits(256))
+    write_secret(home.key_file, secrets.randbits(256))
     documents.write_text(home.policy, text)
     return home
-
-
-def _write_secret(path: Path, number: int) -> None:
-    """In a new file that nobody else may read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{number:064x}\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _secret(path: Path) -> str:
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        raise LedgerUnavailable(f"{path}: cannot be read; restore it from a copy") from error
-    if os.name == "posix" and mode & _OTHERS:
-        raise LedgerUnavailable(f"{path}: other users can read it (mode {mode:04o}), and it is secret; chmod 600 it")
-    if re.fullmatch(r"[0-9a-f]{64}", text) is None:
-        # A new one would draw other rows than were drawn before.
-        raise LedgerUnavailable(f"{path}: does not hold a key; restore it from a copy")
-    return text

@@ -1,0 +1,70 @@
+"""Directories and files that nobody else may read: the homes of parties, their keys and seeds."""
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from likeset.errors import InvalidArgument, LedgerUnavailable
+
+__all__ = ["PRIVATE_FOLDER", "keep_private", "make_home_folder", "read_secret", "write_secret"]
+
+PRIVATE_FOLDER = 0o700
+_PRIVATE = 0o600
+_OTHERS = 0o077
+
+
+def make_home_folder(folder: Path) -> None:
+    """A directory for a party's own files: new, or one that was made and is empty.
+
+    Raises:
+        InvalidArgument: it holds something already, or cannot be made.
+    """
+    try:
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise InvalidArgument("DIR", str(folder), f"cannot be used as a directory: {error.strerror}") from error
+    if occupied:
+        raise InvalidArgument("DIR", str(folder), "holds something already; nothing is overwritten: name a new one")
+    folder.chmod(PRIVATE_FOLDER)
+
+
+def keep_private(path: Path, write: Callable[[Path], object]) -> None:
+    """On disk when this returns, whole or not at all, for nobody else."""
+    partial = path.with_name("partial-" + path.name)
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE))
+    write(partial)
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def write_secret(path: Path, number: int) -> None:
+    """A number of 256 bits, in a new file."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{number:064x}\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_secret(path: Path) -> int:
+    """The number that ``write_secret`` wrote.
+
+    Raises:
+        LedgerUnavailable: other users may read it, or it is damaged.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise LedgerUnavailable(f"{path}: cannot be read; restore it from a copy") from error
+    if os.name == "posix" and mode & _OTHERS:
+        raise LedgerUnavailable(f"{path}: other users can read it (mode {mode:04o}), and it is secret; chmod 600 it")
+    if re.fullmatch(r"[0-9a-f]{64}", text) is None:
+        # A new one would draw other rows, or hash them otherwise, than was done before.
+        raise LedgerUnavailable(f"{path}: does not hold a key; restore it from a copy")
+    return int(text, 16)
