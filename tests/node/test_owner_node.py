@@ -187,13 +187,6 @@ def test_terms_that_are_waiting_do_not_widen_what_may_come(node: OwnerNode) -> N
     assert "more than the" in logged(node, "refused")[-1]["reason"]
 
 
-@pytest.mark.parametrize("number", [0, 2, 7])
-def test_a_release_in_another_round_than_the_terms_foresee_is_refused(node: OwnerNode, number: int) -> None:
-    run = terms()
-    approve(node, run)
-    assert "may not come now" in _without_beginning(node, call(run, round_number=number))
-
-
 def _without_beginning(node: OwnerNode, message: Message) -> str:
     assert node.hear(encode(message)) == "abstains"
     return str(logged(node, "refused")[-1]["reason"])

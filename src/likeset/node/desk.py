@@ -59,6 +59,8 @@ class Desk:
     def answer(self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit) -> tuple[Message, ...]:
         """The replies to a message of a run that is approved."""
         if terms.digest not in self._active:
+            if not record.began:
+                _owners(terms).check_opening(terms, self._name, message)  # what begins nothing costs nothing
             self._active[terms.digest] = self._begun(record, terms, permit(record, terms))
         return self._answered(record, self._active[terms.digest], message)
 
@@ -97,8 +99,9 @@ class Desk:
     def _resumed(self, terms: Terms, opened: OpenedData) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard."""
         hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
-        kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
-        active = _Active(kind(terms, self._name, scan=opened.scan, key=self._key, ledger=self._ledger, hashes=hashes))
+        active = _Active(
+            _owners(terms)(terms, self._name, scan=opened.scan, key=self._key, ledger=self._ledger, hashes=hashes)
+        )
         for past in transcript.exchanges(self._ledger, terms.run):
             heard = decode(past.heard)
             if tuple(map(encode, active.owner.receive(heard))) != past.replies:
@@ -131,3 +134,7 @@ class Desk:
 
     def _note(self, kind: str, run: str, **words: object) -> None:
         self._log.append(kind, run, words)
+
+
+def _owners(terms: Terms) -> type[Owner]:
+    return SealedOwner if terms.protocol == "sealed" else InteractiveOwner

@@ -37,6 +37,7 @@ class InteractiveOwner(Owner):
     round costs rows times changed coordinates.
     """
 
+    opening_round = 0
     _features: NDArray[np.float32] | None = None  # one line per coordinate: a release touches few of them
     _attraction: NDArray[np.float64]  # of each row, from the target's release on
     _repulsion: NDArray[np.float64]
@@ -46,10 +47,10 @@ class InteractiveOwner(Owner):
     _story = b""  # a digest of all that was heard, in order: what is bid follows from it
 
     def _handle(self, message: Message) -> Sequence[Message]:
-        if message.sender != CURATOR:
-            raise IllegalMessage(f"{self._named(message)}: an owner hears the curator only")
+        self._check_sender(message)
         body, story = message.body, hashlib.sha256(self._story + encode(message)).digest()
-        if isinstance(body, TargetRelease) and message.round == 0 and self._features is None:
+        if isinstance(body, TargetRelease) and message.round == self.opening_round and self._features is None:
+            self._check_release(self.terms, message, body)
             replies = self._open(message, body.release)
         elif isinstance(body, SummaryRelease) and message.round == self._round + 1 <= self.terms.size:
             replies = self._bid(message, body)
@@ -61,8 +62,6 @@ class InteractiveOwner(Owner):
         return replies
 
     def _open(self, message: Message, release: Vector) -> Sequence[Message]:
-        if release.shape != (self.terms.kernel.dimension,) or not np.isfinite(release).all():
-            raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
         # All rows that may leave in this run are charged at once, before the first of them can be asked for.
         self._ledger.answer(
             View.curator(self.name),

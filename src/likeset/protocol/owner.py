@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.tilt import Drawing
 from likeset.ledger import Ledger
-from likeset.protocol.messages import Offer
-from likeset.protocol.party import Party
+from likeset.protocol.messages import Message, Offer, TargetRelease
+from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.terms import Terms
 from likeset.tables import records
 from likeset.tables.scan import DrawnRows, FetchedRows
@@ -49,8 +49,11 @@ class Owner(Party):
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
 
     Attributes:
+        opening_round: the round of the message with which a run begins at an owner.
         rows_disclosed: how many rows were sent to the curator in this run.
     """
+
+    opening_round: ClassVar[int]
 
     def __init__(
         self,
@@ -74,11 +77,35 @@ class Owner(Party):
         self._rows_by_handle: dict[int, int] = {}
         self.rows_disclosed = 0
 
+    @classmethod
+    def check_opening(cls, terms: Terms, name: str, message: Message) -> None:
+        """Raise unless a run can begin with this message; no row is read for that, and nothing charged.
+
+        Raises:
+            IllegalMessage: it is for somebody else, does not come from the curator, or is not the target's release.
+        """
+        Party(terms, name).check_envelope(message)
+        cls._check_sender(message)
+        if not isinstance(message.body, TargetRelease) or message.round != cls.opening_round:
+            raise IllegalMessage(f"{cls._named(message)}: may not come now")
+        cls._check_release(terms, message, message.body)
+
     def row_of(self, handle: int) -> int:
         """The number of the row that was sent under this handle; only its owner can tell."""
         if handle not in self._rows_by_handle:
             raise IllegalMessage(f"{self.name} sent no row under that handle")
         return self._rows_by_handle[handle]
+
+    @classmethod
+    def _check_sender(cls, message: Message) -> None:
+        if message.sender != CURATOR:
+            raise IllegalMessage(f"{cls._named(message)}: an owner hears the curator only")
+
+    @classmethod
+    def _check_release(cls, terms: Terms, message: Message, body: TargetRelease) -> None:
+        width = 0 if terms.offers == "uniform" else terms.kernel.dimension
+        if body.release.shape != (width,) or not np.isfinite(body.release).all():
+            raise IllegalMessage(f"{cls._named(message)}: the release does not have the shape of the terms")
 
     def _derived_key(self, purpose: str) -> int:
         """A key for one purpose in this run: draws of different runs are independent."""

@@ -46,7 +46,7 @@ class Party:
         Raises:
             IllegalMessage: it may not come now, from there, or with that content.
         """
-        self._check_envelope(message)
+        self.check_envelope(message)
         place = (message.sender, message.round, message.body.kind)
         data = encode(message)
         fingerprint = hashlib.sha256(data).digest()
@@ -63,6 +63,15 @@ class Party:
         self.traffic.sent_bytes += sum(len(encode(reply)) for reply in replies)
         return replies
 
+    def check_envelope(self, message: Message) -> None:
+        """Raise unless the message is for this party, of this run, and under these terms."""
+        if message.receiver != self.name:
+            raise IllegalMessage(f"{self._named(message)}: is for {message.receiver}, not for {self.name}")
+        if message.run != self.terms.run:
+            raise IllegalMessage(f"{self._named(message)}: is of run {message.run}, not of {self.terms.run}")
+        if message.terms != self._digest:
+            raise IllegalMessage(f"{self._named(message)}: was made under other terms")
+
     def _handle(self, message: Message) -> Sequence[Message]:
         """What is particular to a party; checks everything before it changes anything."""
         raise NotImplementedError
@@ -76,14 +85,6 @@ class Party:
             round=round_number,
             body=body,
         )
-
-    def _check_envelope(self, message: Message) -> None:
-        if message.receiver != self.name:
-            raise IllegalMessage(f"{self._named(message)}: is for {message.receiver}, not for {self.name}")
-        if message.run != self.terms.run:
-            raise IllegalMessage(f"{self._named(message)}: is of run {message.run}, not of {self.terms.run}")
-        if message.terms != self._digest:
-            raise IllegalMessage(f"{self._named(message)}: was made under other terms")
 
     @staticmethod
     def _named(message: Message) -> str:

@@ -34,13 +34,14 @@ _RELEASE, _ANSWER = 1, 2  # rounds
 class SealedOwner(Owner):
     """Offers rows that look like the target, as far as the release tells."""
 
+    opening_round = _RELEASE
     _weighing: Weighing | None = None
 
     def _handle(self, message: Message) -> Sequence[Message]:
-        if message.sender != CURATOR:
-            raise IllegalMessage(f"{self._named(message)}: an owner hears the curator only")
+        self._check_sender(message)
         body = message.body
-        if isinstance(body, TargetRelease) and message.round == _RELEASE and self._weighing is None:
+        if isinstance(body, TargetRelease) and message.round == self.opening_round and self._weighing is None:
+            self._check_release(self.terms, message, body)
             return self._hear(message, body.release)
         if isinstance(body, Asked) and message.round == _ANSWER and self._weighing is not None and self._auctioned:
             return (self._sealed_offer(message, self._weighing),) if body.asked else ()
@@ -52,8 +53,6 @@ class SealedOwner(Owner):
 
     def _hear(self, message: Message, release: Vector) -> Sequence[Message]:
         plan = target_plan(self.terms)
-        if release.shape != (plan.dimension if plan else 0,) or not np.isfinite(release).all():
-            raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
         weighing = weigh(
             self.terms,
             self._scan,
