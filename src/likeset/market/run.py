@@ -34,9 +34,10 @@ from likeset.protocol.party import Traffic
 from likeset.protocol.plans import PlannedView, planned_views
 from likeset.protocol.run_secrets import RunSecrets
 from likeset.protocol.sealed import SealedCurator, SealedOwner
+from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Budget, Terms
 
-__all__ = ["Market", "Outcome", "Outline"]
+__all__ = ["Deal", "Market", "Outcome", "Outline"]
 
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 
@@ -113,6 +114,23 @@ class _Width:
     event: Event | None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Deal:
+    """What is settled before any owner hears anything.
+
+    Attributes:
+        terms: final.
+        drawn: the run's secrets.
+        noises: of the width's choice, the curator and the consumer.
+        width_event: what the choice of the width of the release's kernel was; None if it is public.
+    """
+
+    terms: Terms
+    drawn: RunSecrets
+    noises: tuple[Noise, Noise, Noise]
+    width_event: Event | None
+
+
 @dataclass(eq=False)
 class Market:
     """A run in the making.
@@ -151,21 +169,25 @@ class Market:
             notes=tuple(self._draft.notes),
         )
 
-    def hold(self, ledger: Ledger, *, resumable: bool, agreed: Callable[[Terms], None] | None = None) -> Outcome:
-        """Run it.
+    @property
+    def selection(self) -> Selection:
+        """How the curator is to select."""
+        return self._selection
+
+    def agree(self, ledger: Ledger, *, resumable: bool) -> Deal:
+        """Settle the terms; the choice of the release's width, if there is one, is charged here.
 
         Args:
-            ledger: where everything is charged.
-            resumable: whether the ledger outlives this call, so that the run's secrets are kept in it.
-            agreed: called with the final terms, before any owner hears anything; raising here ends the run.
+            ledger: the consumer's.
+            resumable: whether the ledger outlives this call, so that the run's secrets are kept in it: asked again, the
+                same terms come out.
         """
-        start = time.perf_counter()
         order, run = self.order, self.order.wishes.run
         outline = self.outline()  # what is wrong with the terms shows before anything is spent
         coins = order.coins()
         draw = _drawn_from(coins) if order.simulated else secrets.randbits
         # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
-        noises: list[Noise] = [SimulatedNoise(draw(63)) if order.simulated else SecretNoise() for _ in range(3)]
+        first, second, third = (SimulatedNoise(draw(63)) if order.simulated else SecretNoise() for _ in range(3))
         public_seed = None if order.random_state is None else int(coins.integers(2**63))
         check_rows_left(ledger, outline.terms)
         wishes = order.wishes
@@ -176,14 +198,26 @@ class Market:
         drawn = RunSecrets(draw(256))
         if resumable:
             drawn = drawn.kept(ledger, about_target, run=run, content=self.stalls.content)
-        width = self._width(ledger, noises[0])
-        terms = self._terms(width, drawn, public_seed)
+        width = self._width(ledger, first)
+        return Deal(self._terms(width, drawn, public_seed), drawn, (first, second, third), width.event)
+
+    def hold(self, ledger: Ledger, *, resumable: bool, agreed: Callable[[Terms], None] | None = None) -> Outcome:
+        """Run it.
+
+        Args:
+            ledger: where everything is charged.
+            resumable: whether the ledger outlives this call, so that the run's secrets are kept in it.
+            agreed: called with the final terms, before any owner hears anything; raising here ends the run.
+        """
+        start = time.perf_counter()
+        deal = self.agree(ledger, resumable=resumable)
+        terms, drawn, simulated = deal.terms, deal.drawn, self.order.simulated
         if agreed is not None:
             agreed(terms)
-        open_accounts(ledger, owner_limits(terms, simulated=order.simulated))
+        open_accounts(ledger, owner_limits(terms, simulated=simulated))
         hashes = None if terms.hashing is None else hash_map(terms, drawn.hash_seed)
         parties = self._owners(terms, ledger=ledger, drawn=drawn, hashes=hashes)
-        curator = self._curator(terms, ledger, noises[1])
+        curator = self._curator(terms, ledger, deal.noises[1])
         result = LocalEngine(progress=self.progress, cancelled=self.cancelled).run(
             curator,
             parties,
@@ -191,7 +225,7 @@ class Market:
                 terms,
                 target=self.stalls.target,
                 ledger=ledger,
-                noise=noises[2],
+                noise=deal.noises[2],
                 hashes=hashes,
                 selection=self._selection,
             ),
@@ -199,7 +233,7 @@ class Market:
         found = result.summary
         return Outcome(
             terms=terms,
-            guarantees=planned_views(terms, simulated=order.simulated, width_choice=width.event),
+            guarantees=planned_views(terms, simulated=simulated, width_choice=deal.width_event),
             gamma=terms.hashing.gamma if terms.hashing else self._selection.kernel_width(self.stalls.target),
             summary=found,
             picks=tuple(
