@@ -112,12 +112,13 @@ def _job(world: NetworkWorld, target: str, *, protocol: str, size: int) -> Job:
 
 def _over_network(world: NetworkWorld, run: consumer_home.NetworkRun) -> tuple[RunReport, float]:
     """How the run ended, and the seconds that were not the run's: NVFlare's start and end of the job."""
-    engine, began = world.engine(), time.monotonic()
-    job = run.submit(engine)
-    while not engine.state(job).startswith(_ENDED):
-        time.sleep(0.5)
-    took = time.monotonic() - began
-    report = run.ended(engine)
+    with world.engine() as engine:
+        began = time.monotonic()
+        job = run.submit(engine)
+        while not engine.state(job).startswith(_ENDED):
+            time.sleep(0.5)
+        took = time.monotonic() - began
+        report = run.ended(engine)
     if report is None or not report.done or report.unanswered:
         raise SystemExit(f"the run ended otherwise than it should: {report}")
     return report, took - report.seconds

@@ -14,6 +14,7 @@
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
     │   ├── QuorumMissed                      fewer owners took part than the terms ask for
+    │   ├── NoAnswer                          the server between the parties cannot be reached; ask again
     │   ├── RunCancelled                      stopped before the end; can be resumed
     │   └── TermsExpired                      the terms may no longer be used; nothing was released
     └── LedgerError                           the ledger cannot do what was asked; nothing was charged
@@ -46,6 +47,7 @@ __all__ = [
     "LedgerUnreadable",
     "LikesetError",
     "MessagePurged",
+    "NoAnswer",
     "ProtocolError",
     "QuorumMissed",
     "RunCancelled",
@@ -240,6 +242,10 @@ class QuorumMissed(ProtocolError):
 
 class RunCancelled(ProtocolError):
     """The run was stopped before its end; what was drawn is stored and will be sent again, never drawn anew."""
+
+
+class NoAnswer(ProtocolError):
+    """The server between the parties cannot be reached, or did not do what it was asked; asking again may help."""
 
 
 class TermsExpired(ProtocolError):

@@ -15,7 +15,7 @@ from carried_world import HereEngine, make_world, write_job
 
 from likeset.app.cli import app, run
 from likeset.engines.flare_report import News
-from likeset.errors import InvalidArgument
+from likeset.errors import InvalidArgument, NoAnswer
 from likeset.node.curating import CuratorHome
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
@@ -103,6 +103,33 @@ def test_what_waits_and_works_is_told_apart(world: World, monkeypatch: pytest.Mo
         world.say("resume", "run-1")
     assert world.say("cancel", "run-1")["cancelled"]
     assert world.engine.cancelled == ["job-0"]
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.say("submit", world.folder / "job.yaml")
+    answers = iter(["", "", "RUNNING", "FINISHED:COMPLETED"])
+
+    def state(_: str) -> str:
+        answer = next(answers)
+        if not answer:
+            raise NoAnswer("away")
+        return answer
+
+    monkeypatch.setattr(world.engine, "state", state)
+    monkeypatch.setattr(run, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    shown = world.shown("watch", "run-1").splitlines()
+    assert [line.split("  ")[0] for line in shown[:3]] == ["the curator's server does not answer", "starting", "done"]
+
+    monkeypatch.setattr(world.engine, "state", lambda _: state_of_a_dead_server())
+    with pytest.raises(NoAnswer):
+        world.say("watch", "run-1", "--once")
+    monkeypatch.setattr(run, "_SECONDS_WITHOUT_SERVER", 0.0)
+    with pytest.raises(NoAnswer):
+        world.say("watch", "run-1")
+
+
+def state_of_a_dead_server() -> str:
+    raise NoAnswer("away")
 
 
 @pytest.mark.parametrize("command", ["watch", "cancel", "resume", "report", "shares"])

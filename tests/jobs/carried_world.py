@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
 
@@ -71,6 +71,12 @@ class HereEngine:
     dies: bool = False
     ended: dict[str, list[RunReport]] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def submit(self, *terms: Terms) -> str:
         job = f"job-{len(self.ended)}"

@@ -16,14 +16,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from likeset.engines.flare_job import CLASSES, settle, write_job, write_settings
 from likeset.engines.flare_report import CANCELLED, NEWS_TOPIC, REPORT_FILE, News, RunReport, read_report
-from likeset.errors import InvalidArgument, LikesetError, RunCancelled
+from likeset.errors import InvalidArgument, LikesetError, NoAnswer, RunCancelled
 from likeset.protocol.terms import Terms
 
 __all__ = ["CLASSES", "News", "NvflareEngine", "RunReport", "settle", "simulate", "write_job"]
@@ -40,6 +40,9 @@ def _need_nvflare() -> None:
 class NvflareEngine:
     """Submits runs to a network of NVFlare and follows them.
 
+    Used in a ``with`` statement it logs in once for all calls, and again only where the connection broke; else every
+    call logs in by itself, which takes longer than most calls.
+
     Args:
         kit: start-up kit of a user who may submit jobs (role ``lead``).
         user: that user's name, as provisioned.
@@ -53,9 +56,19 @@ class NvflareEngine:
     progress: Callable[[str], None] | None = None
     cancelled: Callable[[], bool] | None = None
     attempts: int = 3
+    _held: Any = field(default=None, init=False, repr=False)
+    _holds: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         _need_nvflare()
+
+    def __enter__(self) -> Self:
+        self._holds = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._holds = False
+        self._let_go()
 
     def run(self, *terms: Terms, seconds: float = 3600.0) -> list[RunReport]:
         """Submit, wait for the end, and say how each run ended; the summary is at the consumer's site.
@@ -121,18 +134,35 @@ class NvflareEngine:
 
     @contextmanager
     def _session(self) -> Iterator[Any]:
+        session = self._held or self._logged_in()
+        if self._holds:
+            self._held = session
+        try:
+            yield session
+        except LikesetError:
+            raise
+        except Exception as error:
+            self._let_go()  # the server may be another one by now
+            raise NoAnswer(f"the curator's server did not answer as it should ({type(error).__name__})") from error
+        finally:
+            if not self._holds:
+                session.close()
+
+    def _logged_in(self) -> Any:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         try:
-            session = new_secure_session(self.user, str(self.kit))
+            return new_secure_session(self.user, str(self.kit))
         except Exception as error:
-            raise InvalidArgument(
-                "kit", str(self.kit), f"no session with the server ({type(error).__name__}); is it up, is it your kit?"
+            raise NoAnswer(
+                f"no session with the curator's server ({type(error).__name__}); is it up, is {self.kit} your kit?"
             ) from error
-        try:
-            yield session
-        finally:
-            session.close()
+
+    def _let_go(self) -> None:
+        session, self._held = self._held, None
+        if session is not None:
+            with suppress(Exception):
+                session.close()
 
     def _submit(self, session: Any, terms: tuple[Terms, ...]) -> str:
         with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
@@ -53,6 +53,12 @@ class Connection(Document):
 
 class Engine(Protocol):
     """How jobs are submitted and followed: ``likeset.engines.nvflare.NvflareEngine``."""
+
+    def __enter__(self) -> Self:
+        """Keep the connection over several calls."""
+
+    def __exit__(self, *_: object) -> None:
+        """Let it go."""
 
     def submit(self, *terms: Terms) -> str:
         """Submit runs; returns the job's name."""

@@ -77,9 +77,9 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
         tell(
             CONSUMER, f"drafts terms {run.terms.digest[:12]}: {SIZE} rows, epsilon = {EPSILON:g}, four owners at least"
         )
-        _first_job(world, run, tell=tell)
-        seconds = _second_job(world, run, tell=tell)
-        run.ended(world.engine())
+        with world.engine() as engine:
+            _first_job(world, run, engine, tell=tell)
+            seconds = _second_job(world, run, engine, tell=tell)
     done = run.collect(render=render, amend=beside(market, tell=lambda what: tell("beside it", what)))
     return NetworkDemo(done.result, done.out, seconds, _checks(world, run))
 
@@ -151,9 +151,8 @@ class _Approver(threading.Thread):
             raise self.trouble
 
 
-def _first_job(world: NetworkWorld, run: NetworkRun, *, tell: Tell) -> None:
+def _first_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tell: Tell) -> None:
     """Ends without a quorum: one denies, and one is killed before anybody has decided there."""
-    engine = world.engine()
     run.submit(engine)
     tell(CONSUMER, "submits the run; every owner finds it in its inbox")
     _wait(run, engine, lambda _, sites: all(sites.get(name) == "waiting" for name in world.owners), tell)
@@ -164,9 +163,8 @@ def _first_job(world: NetworkWorld, run: NetworkRun, *, tell: Tell) -> None:
     tell("curator", f"ends the first job: {state}")
 
 
-def _second_job(world: NetworkWorld, run: NetworkRun, *, tell: Tell) -> float:
+def _second_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tell: Tell) -> float:
     """Resumes the run with the owner that came back; returns the seconds from the first call to the last."""
-    engine = world.engine()
     world.network.start(_killed(world))
     console = world.network.folder / f"{_killed(world)}.txt"  # the server still believes that it never left
     _wait_until(lambda: console.read_text(encoding="utf-8", errors="replace").count(_REGISTERED) > 1)

@@ -30,7 +30,9 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
 _DONE = "done"
-_OPEN = ("starting", "running", "waiting for decisions", "ending")
+_AWAY = "the curator's server does not answer"
+_OPEN = ("starting", "running", "waiting for decisions", "ending", _AWAY)
+_SECONDS_WITHOUT_SERVER = 300.0
 _SECONDS_BETWEEN_LOOKS = 1.5
 
 
@@ -181,10 +183,11 @@ def watch(
     Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
     """
     place = _home(home)
-    made, engine = place.known(name), _engine(place)
-    state, sites = follow(made, engine, once=once, quiet=as_json)
-    if state == _DONE:
-        made.ended(engine)
+    made = place.known(name)
+    with _engine(place) as engine:
+        state, sites = follow(made, engine, once=once, quiet=as_json)
+        if state == _DONE:
+            made.ended(engine)
     if as_json:
         show_json({"run": name, "state": state, "sites": sites})
     elif state == "interrupted":
@@ -198,11 +201,20 @@ def watch(
 
 
 def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> tuple[str, dict[str, str]]:
-    """Look at a run until it has ended, and say what has changed."""
+    """Look at a run until it has ended, and say what has changed; a server that is away for a while may come back."""
+    from likeset.errors import NoAnswer
+
     last: tuple[str, dict[str, str]] | None = None
+    heard = time.monotonic()
     while True:
-        found = made.look(engine)
-        if found[0] == "starting" and last is not None and last[0] != "starting":
+        try:
+            found = made.look(engine)
+            heard = time.monotonic()
+        except NoAnswer:
+            if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:
+                raise
+            found = (_AWAY, {})
+        if found[0] == "starting" and last is not None and last[0] not in ("starting", _AWAY):
             found = ("ending", last[1])  # the curator is gone, and NVFlare has not said so yet
         if found != last and not quiet:
             state, sites = found
