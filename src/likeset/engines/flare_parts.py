@@ -17,9 +17,10 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.collab.runtime.controller import CollabController, _ClientInfo
 from nvflare.collab.runtime.defs import SETUP_TASK_NAME, SYNC_TASK_NAME
 
+from likeset.engines.delivery import deliver
 from likeset.engines.flare_report import CANCELLED, NEWS_TOPIC, News, RunReport, write_report
 from likeset.engines.pump import Pump
-from likeset.engines.seats import ABSTAINS, READY, WAITING, Table, load_settings, load_terms
+from likeset.engines.seats import ABSTAINS, NOTED, READY, WAITING, Seat, Table, load_settings, load_terms
 from likeset.errors import LikesetError, ProtocolError, QuorumMissed, RunCancelled, TermsExpired
 from likeset.protocol.curator import Curator
 from likeset.protocol.party import CURATOR
@@ -30,6 +31,7 @@ __all__ = ["Controller", "Curation", "Site"]
 _SERVER = "server"  # NVFlare's word for the place where the curator works
 _MOST_REPLIES = 8
 _SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_FOR_RECEIPTS = 30.0
 _LIBRARIES = ("dp_accounting.pld", "dp_accounting.rdp", "pandas", "pyarrow.parquet")
 
 
@@ -60,6 +62,12 @@ class Site:
     def hear(self, data: bytes, context: Any = None) -> object:
         """The replies to a message."""
         return self._answered(context, lambda table: table.hear(data))
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def acknowledge(self, terms: str, data: bytes, context: Any = None) -> object:
+        """Take the curator's receipt for this owner; the answer is the same whatever becomes of it."""
+        self._answered(context, lambda table: table.acknowledge(terms, data))
+        return NOTED
 
     @collab.init  # type: ignore[untyped-decorator]
     def load(self, context: Any = None) -> None:
@@ -102,26 +110,30 @@ class Curation:
         reports = []
         for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda one: one.run):
             self._news = News(terms.run)
-            reports.append(_curated(terms, context, self._news))
+            report, acknowledge = _curated(terms, context, self._news)
+            reports.append(report)
             write_report(Path(workspace.get_run_dir(job)), reports)
+            acknowledge()
             if context.is_aborted():
                 return
 
 
-def _curated(terms: Terms, context: Any, news: News) -> RunReport:
-    """One run, and how it ended, in words that say nothing about rows."""
+def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
+    """One run: how it ended, in words that say nothing about rows, and what then sends owners their receipts."""
     began = time.monotonic()
     transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
     pump: Pump | None = None
+    seat: Seat | None = None
     try:
         settings = load_settings(Path(context.workspace.get_site_config_dir()), _SERVER)
         transport.seconds_per_call = settings.seconds_per_call
-        seat = settings.factory(terms, CURATOR, settings.folder)
-        if seat is None or not isinstance(seat.party, Curator) or seat.party.terms.digest != terms.digest:
+        made = settings.factory(terms, CURATOR, settings.folder)
+        if made is None or not isinstance(made.party, Curator) or made.party.terms.digest != terms.digest:
             raise ProtocolError("the curator's site made no curator for these terms")
+        seat = made
         transport.wait_for_decisions(settings.seconds_for_decisions, context.is_aborted)
         pump = Pump(
-            seat.party,
+            made.party,
             transport,
             workers=max(1, len(terms.owners)),
             progress=lambda _, done, total: news.answered(done, total),
@@ -142,7 +154,7 @@ def _curated(terms: Terms, context: Any, news: News) -> RunReport:
         outcome = f"failed: {type(error).__name__}"
     except Exception as error:  # its text may quote rows
         outcome = f"failed: {type(error).__name__}"
-    return RunReport(
+    report = RunReport(
         run=terms.run,
         terms=terms.digest,
         outcome=outcome,
@@ -154,6 +166,7 @@ def _curated(terms: Terms, context: Any, news: News) -> RunReport:
         calls=transport.calls,
         seconds_in_calls=transport.seconds,
     )
+    return report, lambda: transport.acknowledge(seat)
 
 
 class _NoConsumer(ProtocolError):
@@ -220,6 +233,15 @@ class _Calls:
         self.done = True
         return replies
 
+    def acknowledge(self, seat: Seat | None) -> None:
+        """The curator's receipts, to every owner who can be reached; it does not matter what they answer."""
+        self.seconds_per_call = min(self.seconds_per_call, _SECONDS_FOR_RECEIPTS)
+        deliver(
+            seat.receipts if seat is not None else None,
+            owners=self.owners,
+            send=lambda owner, data: self._call(owner, "acknowledge", self._terms.digest, data),
+        )
+
     def _replies(self, answer: object) -> Sequence[bytes]:
         if (
             not isinstance(answer, list)
@@ -230,13 +252,13 @@ class _Calls:
             raise ProtocolError(ABSTAINS)
         return answer
 
-    def _call(self, site: str, method: str, argument: object) -> object:
+    def _call(self, site: str, method: str, *arguments: object) -> object:
         """A site that once gave no answer is not waited for again in this job; a resumed run asks it anew."""
         if site in self._gone or site not in self._proxies:
             raise ProtocolError("no answer")
         began = time.monotonic()
         try:
-            return getattr(self._proxies[site](timeout=self.seconds_per_call), method)(argument)
+            return getattr(self._proxies[site](timeout=self.seconds_per_call), method)(*arguments)
         except CollabCallError:
             self._gone.add(site)
             raise ProtocolError("no answer") from None

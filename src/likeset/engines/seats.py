@@ -30,6 +30,7 @@ from likeset.protocol.terms import Terms
 
 __all__ = [
     "ABSTAINS",
+    "NOTED",
     "READY",
     "REASONS_FILE",
     "SETTINGS_FILE",
@@ -40,6 +41,7 @@ __all__ = [
     "Table",
     "load_settings",
     "load_terms",
+    "most_receipt_bytes",
 ]
 
 SETTINGS_FILE = "likeset_site.json"
@@ -48,13 +50,16 @@ REASONS_FILE = "abstentions.jsonl"
 ABSTAINS: Final = "abstains"
 WAITING: Final = "waiting"
 READY: Final = "ready"
+NOTED: Final = "noted"
 Abstains = Literal["abstains"]
+Noted = Literal["noted"]
 Standing = Literal["abstains", "waiting", "ready"]
 
 _Answer = TypeVar("_Answer")
 
 _HEAD = 1 << 21
 _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
+_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 11, 1 << 25
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,17 @@ class Seat:
     Attributes:
         party: an owner, a consumer, a curator.
         keep: at the consumer, takes the bytes of the message that holds the summary before it is acknowledged.
+        receipts: at the curator, when a run has ended, however: a signed receipt for each owner who sent something.
+        keep_receipt: at an owner, takes such a receipt; looks at it and keeps it or refuses it.
+        absent: the party does not take part (any more) and is not heard; receipts are taken all the same, since they
+            are about what left before.
     """
 
     party: Party
     keep: Callable[[bytes], None] | None = None
+    receipts: Callable[[], Mapping[str, bytes]] | None = None
+    keep_receipt: Callable[[bytes], None] | None = None
+    absent: bool = False
 
 
 Factory = Callable[[Terms, str, Path], Seat | None]
@@ -147,6 +159,12 @@ def load_terms(folder: Path) -> dict[str, Terms]:
     return found
 
 
+def most_receipt_bytes(terms: Terms) -> int:
+    """No receipt of a run needs more: it has a few lines for each round."""
+    rounds = terms.size if terms.protocol == "interactive" else 2
+    return min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
+
+
 @dataclass
 class Table:
     """All seats of a site in one job, and the only way to them.
@@ -206,6 +224,24 @@ class Table:
 
         return self._quietly(answer)
 
+    def acknowledge(self, digest: str, data: bytes) -> Noted:
+        """Take the curator's receipt for this owner; whatever becomes of it, the answer is the same."""
+
+        def take() -> None:
+            terms = self._agreed(digest)
+            if self.site not in terms.owners:
+                raise IllegalMessage(f"{self.site} is no owner in run {terms.run}, and is sent no receipts")
+            if not isinstance(data, bytes) or len(data) > most_receipt_bytes(terms):
+                raise IllegalMessage(f"run {terms.run}: a receipt that is too large, or none")
+            # Also when the terms have ended: it is about what left before that.
+            seat = self._seats.get(digest) or self._made(terms)
+            if seat is None or seat.keep_receipt is None:
+                raise IllegalMessage(f"run {terms.run}: nobody here keeps receipts, or has decided yet")
+            seat.keep_receipt(data)
+
+        self._quietly(take)
+        return NOTED
+
     def _most_bytes(self) -> int:
         """An owner hears releases and yes or no; only a consumer is sent rows."""
         if any(terms.consumer == self.site for terms in self.terms.values()):
@@ -220,20 +256,29 @@ class Table:
 
     def _seat(self, digest: str) -> Seat | None:
         """The party under terms of this job; made when it is first needed, and asked for again until it is there."""
-        if digest not in self.terms:
-            raise IllegalMessage("it is under terms that did not come with this job")
-        terms = self.terms[digest]
+        terms = self._agreed(digest)
         check_not_expired(terms, self.clock())
         if self.site != terms.consumer and self.site not in terms.owners:
             raise IllegalMessage(f"{self.site} is no party of run {terms.run}")
         if digest not in self._seats:
-            seat = self.settings.factory(terms, self.site, self.settings.folder)
+            seat = self._made(terms)
             if seat is None:
                 return None
-            if seat.party.name != self.site or seat.party.terms.digest != digest:
-                raise IllegalMessage("the site made a party of another name or under other terms")
+            if seat.absent:
+                raise IllegalMessage(f"run {terms.run}: this site does not take part; its own records say why")
             self._seats[digest] = seat
         return self._seats[digest]
+
+    def _agreed(self, digest: str) -> Terms:
+        if digest not in self.terms:
+            raise IllegalMessage("it is under terms that did not come with this job")
+        return self.terms[digest]
+
+    def _made(self, terms: Terms) -> Seat | None:
+        seat = self.settings.factory(terms, self.site, self.settings.folder)
+        if seat is not None and (seat.party.name != self.site or seat.party.terms.digest != terms.digest):
+            raise IllegalMessage("the site made a party of another name or under other terms")
+        return seat
 
     def _quietly(self, work: Callable[[], _Answer]) -> _Answer | Abstains:
         """The result of some work, or the one word; one message after the other."""
