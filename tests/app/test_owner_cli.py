@@ -50,6 +50,8 @@ def node(tmp_path: Path) -> Path:
     run("init", folder, "--name", "a")
     write_policy(folder, "a")
     run("data", "add", "patients", tmp_path / "rows.csv", "--schema", tmp_path / "schema.yaml", node=folder)
+    (tmp_path / "curator.pub").write_text("ab" * 32 + "\n")
+    run("trust", tmp_path / "curator.pub", node=folder)
     return folder
 
 
@@ -84,6 +86,7 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     left = document("outbox", "run-1", "--rows", "--save", tmp_path / "bytes", node=node)
     (message,) = left["messages"]
     assert (message["kind"], message["rows"], message["sent"]) == ("offer", 12, True)
+    assert message["acknowledged"] == "no"
     (saved,) = (tmp_path / "bytes").iterdir()
     assert saved.stat().st_size == message["bytes"]
     exact = document("dry-run", "run-1", "--show", 99, node=node)
@@ -275,6 +278,7 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "patients.csv").write_text(rows_text(1))
     (tmp_path / "schema.yaml").write_text(SCHEMA)
+    (tmp_path / "curator.pub").write_text("ab" * 32 + "\n")
     node, asked = tmp_path / "st-mary", terms(run="sepsis-2026", owners=("st-mary", "b"), **FAR)
     done = []
     for line in typed:
@@ -293,4 +297,4 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
         if words[1] == "approve":
             with OwnerNode(node) as opened:
                 assert isinstance(opened.hear(encode(call(asked, "st-mary"))), list)
-    assert {"review", "dry-run", "approve", "deny", "outbox", "budget", "audit", "withdraw"} <= set(done)
+    assert {"trust", "review", "dry-run", "approve", "deny", "outbox", "budget", "audit", "withdraw"} <= set(done)

@@ -123,9 +123,11 @@ def test_a_key_in_the_node_is_the_one_that_counts(ended: Ended) -> None:
     assert "and the curator's is abababababababab" in found["problems"][0]
 
 
-@pytest.mark.parametrize("field", ["at", "terms", "owner", "run"])
-def test_a_receipt_that_was_changed_does_not_hold(ended: Ended, field: str) -> None:
-    spoil(ended.receipt(), lambda document: document.update({field: "other"}))
+@pytest.mark.parametrize(
+    ("field", "value"), [("at", "2031-01-01T00:00:00+00:00"), ("terms", "other"), ("owner", "other"), ("run", "other")]
+)
+def test_a_receipt_that_was_changed_does_not_hold(ended: Ended, field: str, value: str) -> None:
+    spoil(ended.receipt(), lambda document: document.update({field: value}))
     code, found = verify(ended.node(), ended.receipt(), "--run", RUN.run)
     assert code == 1
     assert "its signature does not hold" in found["problems"][0]
@@ -223,6 +225,14 @@ def test_what_only_one_side_may_know_is_told_apart() -> None:
         (lambda d: d["lines"].append(dict(d["lines"][0])), "two messages stand in one place"),
         (lambda d: d["lines"][0].update(rows=True), "entry 0 is no line"),
         (lambda d: d["lines"][0].update(way="up"), "entry 0 goes neither"),
+        (lambda d: d["lines"][0].update(bytes=-1), "entry 0 has numbers that no message has"),
+        (lambda d: d["lines"][0].update(round=1 << 60), "entry 0 has numbers that no message has"),
+        (lambda d: d["lines"][1].update(rows=-12), "entry 1 has numbers that no message has"),
+        (lambda d: d["lines"][1].update(rows=12), "entry 1 has numbers that no message has"),
+        (lambda d: d["lines"][0].update(kind="offer\x1b[2J"), "entry 0 names no kind of message"),
+        (lambda d: d["lines"][0].update(digest="00"), "or no digest"),
+        (lambda d: d.update(at="some day"), "at: must be a time with its zone"),
+        (lambda d: d.update(at="2031-01-01T00:00:00"), "at: must be a time with its zone"),
         (lambda d: d.pop("owner"), "names no run, terms or owner"),
     ],
 )

@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from likeset.errors import LikesetError
-from likeset.node import outbox
+from likeset.errors import BadTable, LikesetError
+from likeset.node import acknowledged, outbox
 from likeset.node.datasets import DataSet
 from likeset.node.groups import small_groups
 from likeset.node.owner_node import OwnerNode
 from likeset.tables.checks import Inspection
+from likeset.tables.sources import Source
 
 __all__ = ["Finding", "checkup"]
 
@@ -47,7 +48,7 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
         node: the node.
         certificates: files to look at besides those that ``owner.yaml`` names.
     """
-    found = [*_policy(node), *_files(node)]
+    found = [*_policy(node), *_files(node), *_guarded("curator's key", lambda: _curator_key(node))]
     names = node.registry.names()
     if not names:
         found.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
@@ -88,13 +89,21 @@ def _files(node: OwnerNode) -> Iterator[Finding]:
     yield Finding("audit log and ledger", ok=not problems, words=words)
 
 
+def _curator_key(node: OwnerNode) -> Iterator[Finding]:
+    key = acknowledged.pinned_key(node)
+    words = "none is pinned, so receipts prove little: ask for curator.pub, and call `likeset owner trust curator.pub`"
+    if key is not None:
+        words = f"{key[:16]}... is pinned; receipts that another key signed are refused"
+    yield Finding("curator's key", ok=key is not None, words=words)
+
+
 def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
     what, policy = f"data set {data.name}", node.policy
     with data.open_source() as source:
         inspection = data.schema.inspection()
         for block in source.blocks(data.schema.needed_columns):
             inspection.add(block.table, table=source.name, locate=block.locate)
-        complaints = list(_complaints(inspection))
+        complaints = [*_complaints(inspection), *_about_ids(data, source)]
         for words in complaints:
             yield Finding(what, ok=False, words=words)
         if not complaints:
@@ -122,10 +131,15 @@ def _complaints(inspection: Inspection) -> Iterator[str]:
             places = ", ".join(column.first[trouble])
             yield f"column {column.name!r}: {column.counts[trouble]:,} {trouble}, first at {places}: {complaint}"
     ids = inspection.id_count()
-    if ids is not None and ids.over:
-        yield f"{ids.over:,} persons have more rows than the schema declares (up to {ids.most_rows})"
     if ids is not None and ids.missing:
         yield f"{ids.missing:,} rows do not say whose they are"
+
+
+def _about_ids(data: DataSet, source: Source) -> Iterator[str]:
+    try:
+        data.check_ids(source)
+    except BadTable as error:
+        yield str(error)
 
 
 def _guarded(what: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:

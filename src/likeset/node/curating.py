@@ -2,9 +2,10 @@
 
 What the settings of the curator's NVFlare site name: ``"factory": "likeset.node.curating:curator"``, with the
 directory. Every message is in the transcript before it is answered or leaves; when a run ends, each owner's receipt
-lies in ``receipts``.
+lies in ``receipts``, and the engine sends it to the owner.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,6 @@ from likeset.tables.declared import DeclaredRecords
 from likeset.tables.schema import Schema
 
 __all__ = ["CuratorHome", "curator", "make_curator_home"]
-
-_PRIVATE_FOLDER = 0o700
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +94,28 @@ class CuratorHome:
 
     def write_receipts(self, run: str) -> list[Path]:
         """Sign what is known of a run, for each owner; returns the files."""
-        place = self.folder / "receipts" / run
-        place.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        written = []
-        for found in self.transcripts.of_run(run):
-            path = place / f"{found.owner}.json"
-            receipts.write_receipt(path, receipts.sign(found, self.key))
-            written.append(path)
-        return written
+        return [path for path, _ in self._signed(run)]
+
+    def receipts_under(self, terms: Terms) -> dict[str, bytes]:
+        """Sign what is known of a run, and return what is to be sent to the owners in it, under these terms."""
+        return {
+            one.transcript.owner: one.to_bytes()
+            for _, one in self._signed(terms.run)
+            if one.transcript.terms == terms.digest
+        }
+
+    def _signed(self, run: str) -> list[tuple[Path, receipts.Receipt]]:
+        """Receipts for the owners of a run, in files; one more for each further version of its terms."""
+        place = self.folder / "receipts" / receipts.file_name(run)
+        place.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        transcripts, made = self.transcripts.of_run(run), list[tuple[Path, receipts.Receipt]]()
+        times = Counter(found.owner for found in transcripts)
+        for found in transcripts:
+            version = f"-{found.terms[:12]}" if times[found.owner] > 1 else ""
+            path, receipt = place / f"{receipts.file_name(found.owner)}{version}.json", receipts.sign(found, self.key)
+            receipts.write_receipt(path, receipt)
+            made.append((path, receipt))
+        return made
 
 
 def make_curator_home(folder: Path) -> CuratorHome:
@@ -183,4 +196,4 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
         declared=DeclaredRecords(home.schema(terms.schema_digest)),
     )
     made.home = home
-    return Seat(made)
+    return Seat(made, receipts=lambda: home.receipts_under(terms))

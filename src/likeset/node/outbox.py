@@ -1,4 +1,4 @@
-"""What left this house: the literal bytes by run, the rows in them, and whether the audit log agrees."""
+"""What left this house: the literal bytes by run, the rows in them, and whether audit log and receipts agree."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from likeset.errors import LikesetError
 from likeset.ledger import Head, Problem
-from likeset.node import transcript
+from likeset.node import acknowledged, transcript
 from likeset.node.owner_node import OwnerNode
 from likeset.protocol.messages import Delivery, Offer, decode
 from likeset.tables import records
@@ -104,7 +104,7 @@ def _table(body: Offer | Delivery, kind: Any, schema: Schema) -> pa.Table:
 
 
 def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem], list[str]]:
-    """Whether audit log, ledger and outbox hold, and agree: what does not, and what is worth knowing.
+    """Whether audit log, ledger, outbox and receipts hold, and agree: what does not, and what is worth knowing.
 
     Args:
         node: the node.
@@ -136,7 +136,20 @@ def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem],
         for past in stored.values()
         if past.replies and past.entry not in told
     ]
-    return found, notes
+    wrong, known = _receipts(node)
+    return [*found, *wrong], [*notes, *known]
+
+
+def _receipts(node: OwnerNode) -> tuple[list[Problem], list[str]]:
+    """What is wrong with the curator's receipts, and what is worth knowing; that one is still to come is not."""
+    try:
+        checked = acknowledged.check_all(node)
+    except LikesetError as error:
+        return [Problem(0, f"receipts: {error}")], []
+    problems = [Problem(0, f"receipt of run {one.run}: {what}") for one in checked for what in one.problems]
+    notes = [f"receipt of run {one.run}: {what}" for one in checked if one.receipt for what in one.notes]
+    notes += [f"the curator signed what contradicts the rest: {path}" for one in checked for path in one.aside]
+    return problems, notes
 
 
 def _compared(

@@ -187,6 +187,10 @@ class OwnerNode:
                 self._refuse(message.run, error)
                 raise
 
+    def guarded(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
+        """What somebody outside wants done in a run; where that fails, why is in the audit log, and for nobody else."""
+        return self._quietly(run, work)
+
     def seat(self, terms: Terms) -> GuardedOwner | None:
         """The owner in a run, for an engine; None while nobody has decided.
 

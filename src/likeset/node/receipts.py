@@ -4,6 +4,7 @@ A receipt is a transcript with an Ed25519 signature; it needs the extra ``likese
 that signs. It is for its owner alone. Receipts of one run can be made again at any time: they say what was received.
 """
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -12,17 +13,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from likeset import documents
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.node.transcripts import Transcript, transcript_in
 
-__all__ = ["Receipt", "key_in", "make_key", "public_key", "read_receipt", "sign", "write_receipt"]
+__all__ = [
+    "Receipt",
+    "file_name",
+    "has_cryptography",
+    "key_in",
+    "make_key",
+    "public_key",
+    "read_receipt",
+    "receipt_in",
+    "sign",
+    "write_receipt",
+]
 
 _KIND = "receipt"
 _CONTEXT = b"likeset/receipt/1\n"
 _OTHERS = 0o077
 _KEY_BYTES, _SIGNATURE_BYTES = 32, 64
+_LONGEST_NAME = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,15 @@ class Receipt:
     def document(self) -> dict[str, Any]:
         """As it stands in a file."""
         return {**_content(self.transcript, self.at, self.key), "signature": self.signature}
+
+    def to_bytes(self) -> bytes:
+        """As it stands in a file and travels."""
+        return (json.dumps(self.document(), indent=1, sort_keys=True) + "\n").encode("ascii")
+
+    @property
+    def digest(self) -> str:
+        """Of all that it says, with the signature."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def fault(self, trusted: str | None = None) -> str | None:
         """What is wrong with the signature; None if nothing is.
@@ -122,8 +145,14 @@ def sign(found: Transcript, key: Path, *, now: datetime | None = None) -> Receip
 
 def write_receipt(path: Path, receipt: Receipt) -> None:
     """Into a file, whole or not at all."""
-    documents.write_text(path, json.dumps(receipt.document(), indent=1, sort_keys=True) + "\n")
+    documents.write_text(path, receipt.to_bytes().decode("ascii"))
     path.chmod(0o600)
+
+
+def file_name(name: str) -> str:
+    """A run's or an owner's name as it may stand in the name of a file: those may have slashes in them."""
+    plain = quote(name, safe="@")
+    return plain if len(plain) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
 def read_receipt(path: Path) -> Receipt:
@@ -132,16 +161,28 @@ def read_receipt(path: Path) -> Receipt:
     Raises:
         BadDocument: it is none.
     """
-    name = str(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadDocument(str(path), "cannot be read as a receipt") from error
+    return receipt_in(str(path), data)
+
+
+def receipt_in(name: str, data: bytes) -> Receipt:
+    """The receipt in some bytes; ``name`` stands for them in errors.
+
+    Raises:
+        BadDocument: it is none.
+    """
+    try:
+        found = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise BadDocument(name, "cannot be read as a receipt") from error
     if not isinstance(found, dict) or found.get("likeset") != _KIND or found.get("version") != 1:
         raise BadDocument(name, "is no receipt of this version")
     copy = transcript_in(name, found)
-    if not isinstance(found.get("at"), str):
-        raise BadDocument(name, "must be a time", field="at")
+    if not _is_time(found.get("at")):
+        raise BadDocument(name, "must be a time with its zone", field="at")
     for field, count in (("key", _KEY_BYTES), ("signature", _SIGNATURE_BYTES)):
         if not _is_hexadecimal(found.get(field), count):
             raise BadDocument(name, f"must be {2 * count} hexadecimal digits", field=field)
@@ -149,6 +190,11 @@ def read_receipt(path: Path) -> Receipt:
     if found.get("rows") != copy.rows or set(found) != set(receipt.document()):
         raise BadDocument(name, "its parts do not fit together")
     return receipt
+
+
+def has_cryptography() -> bool:
+    """Whether signatures can be checked here."""
+    return importlib.util.find_spec("cryptography") is not None
 
 
 def _content(found: Transcript, at: str, key: str) -> dict[str, Any]:
@@ -163,6 +209,13 @@ def _signed(found: Transcript, at: str, key: str) -> bytes:
 
 def _is_hexadecimal(value: object, count: int) -> bool:
     return isinstance(value, str) and len(value) == 2 * count and set(value) <= set("0123456789abcdef")
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _signing_key(path: Path) -> Any:
@@ -182,7 +235,7 @@ def _signing_key(path: Path) -> Any:
 
 
 def _need_cryptography() -> None:
-    if importlib.util.find_spec("cryptography") is None:
+    if not has_cryptography():
         raise InvalidArgument(
             "receipts", "cryptography", "is not installed; install it with: pip install 'likeset[nvflare]'"
         )

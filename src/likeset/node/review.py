@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.node import budgets
+from likeset.node import acknowledged, budgets
 from likeset.node.owner_node import OwnerNode
 from likeset.node.policy import Accounts, Policy, Verdict
 from likeset.privacy.events import NoRelease
@@ -74,6 +74,8 @@ def review(node: OwnerNode, run: str) -> Review:
         lines.insert(
             0, ("Careful:", f"these are version {len(record.versions)} of the terms; earlier ones were different.")
         )
+    if said := acknowledged.in_words(node, run):
+        lines.append(("Did the curator acknowledge what left?", said))
     return Review(terms, status_of(node, run), tuple(lines), accounts, found)
 
 

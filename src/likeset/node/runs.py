@@ -45,6 +45,7 @@ class RunRecord:
         reviewed: digest of the terms that somebody looked at last.
         began: whether it was recorded that the run began here.
         sent: entries of the ledger whose messages were recorded as sent.
+        receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
     """
 
     run: str
@@ -55,6 +56,7 @@ class RunRecord:
     reviewed: str = ""
     began: bool = False
     sent: set[int] = field(default_factory=set)
+    receipts: dict[str, bool] = field(default_factory=dict)
 
     @property
     def latest_digest(self) -> str:
@@ -121,6 +123,9 @@ class Runs:
             record.began = True
         elif kind == "sent":
             record.sent.add(document["entry"])
+        elif kind == "acknowledged":
+            record.receipts.pop(document["digest"], None)
+            record.receipts[document["digest"]] = document["pinned"]
 
     def waiting(self) -> list[RunRecord]:
         """Runs whose latest terms nobody has decided about."""

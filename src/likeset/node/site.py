@@ -6,7 +6,8 @@ from pathlib import Path
 
 from likeset.engines.seats import Seat
 from likeset.errors import IllegalMessage
-from likeset.node.owner_node import OwnerNode
+from likeset.node import acknowledged
+from likeset.node.owner_node import GuardedOwner, OwnerNode
 from likeset.protocol.terms import Terms
 
 __all__ = ["owner"]
@@ -17,6 +18,9 @@ _opening = threading.Lock()
 
 def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
     """The owner's party in a run; None while somebody here has still to decide.
+
+    Whoever does not take part (any more) in a run that is known here is absent from it: nothing is answered, and a
+    receipt for what left before is kept.
 
     Args:
         terms: of the run.
@@ -33,5 +37,15 @@ def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
         node = _nodes[place]
     if node.name != name:
         raise IllegalMessage(f"the node in this directory is {node.name}, not {name}")
-    party = node.seat(terms)
-    return None if party is None else Seat(party)
+
+    def keep(data: bytes) -> None:
+        node.guarded(terms.run, lambda: acknowledged.take(node, terms, data))
+
+    try:
+        party = node.seat(terms)
+    except IllegalMessage:
+        record = node.runs.by_name.get(terms.run)
+        if record is None or terms.digest not in record.versions:
+            raise
+        return Seat(GuardedOwner(node, terms), keep_receipt=keep, absent=True)
+    return None if party is None else Seat(party, keep_receipt=keep)

@@ -7,8 +7,9 @@ sides alone: whoever could guess a message could find it in there.
 import hashlib
 import json
 import os
+import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = [
     "compare",
     "line_of",
     "of_node",
+    "own_side",
     "read_lines",
     "read_transcript",
     "transcript_in",
@@ -33,6 +35,8 @@ __all__ = [
 
 FromOwner, ToOwner = "from owner", "to owner"
 Way = Literal["from owner", "to owner"]
+Place = tuple[str, int, str]
+"""Way, round and kind of a message."""
 
 _TABLE = """CREATE TABLE IF NOT EXISTS lines (
     terms TEXT, run TEXT NOT NULL, owner TEXT, way TEXT, round INTEGER, kind TEXT,
@@ -40,6 +44,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS lines (
     PRIMARY KEY (terms, owner, way, round, kind)
 ) WITHOUT ROWID"""
 _FIELDS = {"way": str, "round": int, "kind": str, "digest": str, "bytes": int, "rows": int}
+_KIND, _DIGEST = re.compile(r"[a-z-]{1,40}"), re.compile(r"[0-9a-f]{64}")
+_LARGEST = 1 << 53
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,7 +69,7 @@ class Line:
     rows: int
 
     @property
-    def place(self) -> tuple[str, int, str]:
+    def place(self) -> Place:
         """Of the message in the run; no other may stand there."""
         return self.way, self.round, self.kind
 
@@ -108,19 +114,35 @@ def line_of(data: bytes, *, owner: str) -> Line:
 
 def of_node(node: OwnerNode, run: str) -> Transcript:
     """The owner's copy, from its outbox; what was purged is missing."""
+    return own_side(node, run)[0]
+
+
+def own_side(node: OwnerNode, run: str) -> tuple[Transcript, frozenset[Place]]:
+    """The owner's copy, and the places of messages that its audit log knows and whose bytes it has removed since."""
     record = node.record_of(run)
-    lines, digest = list[Line](), record.latest.digest
+    lines, digest, stored = list[Line](), record.latest.digest, set[int]()
     for past in transcript.exchanges(node.ledger, run):
         digest = decode(past.heard).terms
+        stored.add(past.entry)
         lines += [line_of(data, owner=node.name) for data in (past.heard, *past.replies)]
-    return Transcript(run, digest, node.name, tuple(sorted(lines)))
+    purged: set[Place] = set()
+    for entry in node.log.entries() if record.sent - stored else ():
+        if entry.kind == "sent" and entry.key == run and (told := entry.document())["entry"] not in stored:
+            purged.add((ToOwner, told["round"], told["heard"]))
+            purged |= {(FromOwner, told["round"], kind) for kind in told["replies"]}
+    return Transcript(run, digest, node.name, tuple(sorted(lines))), frozenset(purged)
 
 
-def compare(owner: Transcript, curator: Transcript) -> tuple[list[str], list[str]]:
+def compare(owner: Transcript, curator: Transcript, *, purged: Collection[Place] = ()) -> tuple[list[str], list[str]]:
     """Where two copies contradict each other, and what only one of them knows.
 
     A message that was lost on its way is in its sender's copy alone: that is worth knowing, and no contradiction. One
     that was received and never sent is.
+
+    Args:
+        owner: its copy.
+        curator: its copy.
+        purged: messages that the owner knows of, and cannot compare any more.
 
     Returns:
         Contradictions, and notes.
@@ -149,7 +171,9 @@ def compare(owner: Transcript, curator: Transcript) -> tuple[list[str], list[str
             else:
                 problems.append(f"{own}: the owner heard it; the curator did not say it")
         elif other is not None:
-            if other.way == "from owner":
+            if place in purged:
+                notes.append(f"{other}: the owner removed its copy of it, so the two cannot be compared")
+            elif other.way == "from owner":
                 problems.append(f"{other}: the curator acknowledges it ({other.rows} rows); the owner did not send it")
             else:
                 notes.append(f"{other}: the curator said it; the owner did not answer it")
@@ -170,6 +194,11 @@ def read_lines(name: str, found: Any) -> tuple[Line, ...]:
             raise BadDocument(name, f"entry {number} is no line of a transcript", field="lines")
         if one["way"] not in (FromOwner, ToOwner):
             raise BadDocument(name, f"entry {number} goes neither to the owner nor from it", field="lines")
+        numbers = [one[field] for field in ("round", "bytes", "rows")]
+        if min(numbers) < 0 or max(numbers) > _LARGEST or (one["way"] == ToOwner and one["rows"]):
+            raise BadDocument(name, f"entry {number} has numbers that no message has", field="lines")
+        if _KIND.fullmatch(one["kind"]) is None or _DIGEST.fullmatch(one["digest"]) is None:
+            raise BadDocument(name, f"entry {number} names no kind of message, or no digest", field="lines")
         lines.append(Line(**one))
     if len({line.place for line in lines}) < len(lines):
         raise BadDocument(name, "two messages stand in one place", field="lines")

@@ -29,6 +29,7 @@ TermsPath = Annotated[Path, typer.Argument(metavar="TERMS", help="Terms as JSON 
 By = Annotated[str | None, typer.Option("--by", help="Who decides; by default the name of the login.")]
 owner.command()(owner_setup.init)
 _data.command()(owner_setup.add)
+owner.command()(owner_setup.trust)
 owner.command()(owner_setup.check)
 
 
@@ -231,11 +232,12 @@ def outbox(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """What left: the literal bytes by run, and the rows in them.
+    """What left: the literal bytes by run, the rows in them, and whether the curator acknowledged them.
 
     Example: [bold]likeset owner outbox sepsis-2026-07 --rows --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import left_document, row_documents, save_messages, show_rows
+    from likeset.node.acknowledged import acknowledged_messages
     from likeset.node.outbox import left, rows_that_left
 
     with opened_node(node) as opened:
@@ -244,11 +246,13 @@ def outbox(
         found = left(opened, run)
         runs = list(dict.fromkeys(one.run for one in found))
         tables = {name: rows_that_left(opened, name) for name in runs} if rows else {}
+        known = {digest: word for name in runs for digest, word in acknowledged_messages(opened, name).items()}
     if save is not None:
         save_messages(found, save)
+    documents = [left_document(one, known) for one in found]
     if as_json:
         shown = {name: row_documents(one, one.count) for name, one in tables.items()}
-        show_json({"messages": [left_document(one) for one in found], **({"rows": shown} if rows else {})})
+        show_json({"messages": documents, **({"rows": shown} if rows else {})})
         return
     lines = [
         [
@@ -259,10 +263,11 @@ def outbox(
             str(one.rows),
             f"{len(one.data):,}",
             "yes" if one.sent else "no",
+            document["acknowledged"],
         ]
-        for one in found
+        for one, document in zip(found, documents, strict=True)
     ]
-    show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent"], lines)
+    show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "acknowledged"], lines)
     for name, table in tables.items():
         stdout.print(f"\n[bold]{escape(name)}[/]: {table.count:,} rows")
         show_rows(table, table.count)
@@ -324,7 +329,7 @@ def verify(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that the audit log and the ledger are whole, and agree with what left. Exit code 1 if not.
+    """Check that audit log, ledger and receipts are whole, and agree with what left. Exit code 1 if not.
 
     The chain has no key: keep the head that this prints where nobody who can write the directory can write.
 

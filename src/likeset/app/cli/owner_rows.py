@@ -3,6 +3,7 @@
 import hashlib
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +79,9 @@ def write_rows(rows: "LeftRows", out: Path) -> None:
         raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
 
 
-def left_document(one: "Left") -> dict[str, Any]:
-    """A message that left, for machines."""
+def left_document(one: "Left", acknowledged: Mapping[str, str]) -> dict[str, Any]:
+    """A message that left, for machines; by their digests, those that the curator acknowledged."""
+    digest = hashlib.sha256(one.data).hexdigest()
     return {
         "run": one.run,
         "entry": one.entry,
@@ -88,8 +90,9 @@ def left_document(one: "Left") -> dict[str, Any]:
         "kind": one.kind,
         "rows": one.rows,
         "bytes": len(one.data),
-        "sha256": hashlib.sha256(one.data).hexdigest(),
+        "sha256": digest,
         "sent": one.sent,
+        "acknowledged": acknowledged.get(digest, "no"),
     }
 
 

@@ -1,4 +1,4 @@
-"""``likeset owner init``, ``data add`` and ``check``: a node before its first run."""
+"""``likeset owner init``, ``data add``, ``trust`` and ``check``: a node before its first run."""
 
 import getpass
 from pathlib import Path
@@ -13,7 +13,7 @@ from likeset.app.cli.screen import JsonFlag, show_json, stdout
 if TYPE_CHECKING:
     from likeset.node.owner_node import OwnerNode
 
-__all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node"]
+__all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node", "trust"]
 
 NodePath = Annotated[
     Path, typer.Option("--node", envvar="LIKESET_NODE", help="The node's directory; by default the current one.")
@@ -83,6 +83,30 @@ def add(
         show_json({"data": name, "source": shown, "schema": digest, "columns": list(found.schema.record_columns)})
     else:
         stdout.print(f"[bold green]added[/]  {escape(name)}: {escape(shown)}", soft_wrap=True)
+
+
+def trust(
+    key: Annotated[Path, typer.Argument(metavar="KEY", help="The curator's curator.pub.", show_default=False)],
+    *,
+    replace: Annotated[bool, typer.Option("--replace", help="Also if another key is pinned.")] = False,
+    by: Annotated[str | None, typer.Option("--by", help="Who says so; by default the name of the login.")] = None,
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Pin the curator's public key: receipts that another key signed are refused from now on.
+
+    Compare its digits with the curator by telephone first: whoever exchanged the file on its way could sign receipts.
+
+    Example: [bold]likeset owner trust curator.pub --node st-mary[/]
+    """
+    from likeset.node.acknowledged import pin
+
+    with opened_node(node) as opened:
+        found = pin(opened, key, by=by or login(), replace=replace)
+    if as_json:
+        show_json({"key": found})
+    else:
+        stdout.print(f"[bold green]pinned[/]  {found}", soft_wrap=True)
 
 
 def check(

@@ -1,5 +1,6 @@
 """``likeset transcript``: do the owner's and the curator's copies of a run agree?"""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,8 @@ from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, st
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from likeset.node.transcripts import Transcript
+    from likeset.node.receipts import Receipt
+    from likeset.node.transcripts import Place, Transcript
 
 __all__ = ["transcript"]
 
@@ -27,21 +29,29 @@ _PUBLIC_KEY = "curator.pub"
 @transcript.command()
 def verify(
     first: Annotated[Path, typer.Argument(metavar="A", help="The owner's node, or its copy.", show_default=False)],
-    second: Annotated[Path, typer.Argument(metavar="B", help="The curator's receipt.", show_default=False)],
+    second: Annotated[
+        Path | None,
+        typer.Argument(metavar="[B]", help="The curator's receipt; all that the node keeps if not given."),
+    ] = None,
     *,
-    run: Annotated[str, typer.Option(help="The run; by default that of the receipt.", show_default=False)] = "",
+    run: Annotated[str, typer.Option(help="The run; by default that of the receipt, or all.", show_default=False)] = "",
     key: Annotated[
         Path | None,
         typer.Option(help="The curator's public key.  [default: curator.pub in the node, if it is there]"),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check the receipt's signature, and that both copies are of the same messages. Exit code 1 if not.
+    """Check receipts: their signatures, and that both copies are of the same messages. Exit code 1 if not.
 
-    Either may come first. Messages that got lost on their way are noted, and are no contradiction.
+    Without B, those that came to the node from the curator. Messages that got lost on their way are noted, and are no
+    contradiction. What the curator signed, too, and what contradicts the rest, lies in receipts/aside of the node.
 
-    Example: [bold]likeset transcript verify st-mary receipts/st-mary.json --key curator.pub[/]
+    Example: [bold]likeset transcript verify st-mary[/], or
+    [bold]likeset transcript verify st-mary receipts/st-mary.json --key curator.pub[/]
     """
+    if second is None:
+        _verify_kept(first, run, key, as_json=as_json)
+        return
     from likeset.node.receipts import key_in, read_receipt
     from likeset.node.transcripts import compare
 
@@ -53,7 +63,8 @@ def verify(
     given = key or (beside if beside.is_file() else None)
     trusted = None if given is None else key_in(given)
     fault = receipt.fault(trusted)
-    problems, notes = compare(_copy(own, run or receipt.transcript.run), receipt.transcript)
+    copy, purged = _copy(own, run or receipt.transcript.run)
+    problems, notes = compare(copy, receipt.transcript, purged=purged)
     if fault is not None:
         problems.insert(0, f"receipt: {fault}")
     if trusted is None:
@@ -62,19 +73,90 @@ def verify(
     if as_json:
         found = {"ok": not problems, "run": receipt.transcript.run, "owner": receipt.transcript.owner, "rows": rows}
         show_json({**found, "key": receipt.key, "problems": problems, "notes": notes})
-    elif problems:
-        for one in problems:
-            complain(one)
-        stdout.print("[bold red]do not agree[/]")
     else:
-        count = len(receipt.transcript.lines)
+        _show_verdict(receipt, problems, notes)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> None:
+    """All receipts that a node keeps, or that of a run."""
+    from likeset.app.cli.owner_setup import opened_node
+    from likeset.node.acknowledged import check, check_all
+
+    if key is not None:
+        raise InvalidArgument("--key", key, "is for a receipt in B; pin the node's own with `likeset owner trust`")
+    if not node.is_dir():
+        raise InvalidArgument("A", node, "is no directory of a node; name the receipt as B")
+    with opened_node(node) as opened:
+        found = [check(opened, run)] if run else check_all(opened)
+    told = []
+    for one in found:
+        problems = [*one.problems, *(f"the curator also signed something else: {path}" for path in one.aside)]
+        if run and one.receipt is None and not problems:
+            problems.append("no receipt of this run is kept")
+        told.append((one, problems))
+    ok = not any(problems for _, problems in told)
+    if as_json:
+        shown = [
+            {
+                "run": one.run,
+                "rows": one.receipt.transcript.rows if one.receipt else None,
+                "at": one.receipt.at if one.receipt else None,
+                "key": one.receipt.key if one.receipt else None,
+                "pinned": one.pinned,
+                "problems": problems,
+                "notes": list(one.notes),
+            }
+            for one, problems in told
+        ]
+        show_json({"ok": ok, "receipts": shown})
+    else:
+        for one, problems in told:
+            stdout.print(f"[bold]Run {escape(one.run)}[/]")
+            _show_verdict(one.receipt, problems, one.notes)
+        if not told:
+            stdout.print("there are no receipts here, and nothing left")
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _show_verdict(receipt: "Receipt | None", problems: Sequence[str], notes: Sequence[str]) -> None:
+    for one in problems:
+        complain(one)
+    if problems:
+        stdout.print("[bold red]do not agree[/]")
+        return
+    if receipt is not None:
+        count, rows = len(receipt.transcript.lines), receipt.transcript.rows
         stdout.print(f"[bold green]agree[/]  {count} messages, {rows:,} rows received", soft_wrap=True)
         stdout.print(f"terms {receipt.transcript.terms}", soft_wrap=True)
         stdout.print(f"signed {escape(receipt.at)} with the key {receipt.key}", soft_wrap=True)
-        for note in notes:
-            stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
-    if problems:
-        raise typer.Exit(1)
+    for note in notes:
+        stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+
+
+@transcript.command()
+def keep(
+    node: Annotated[Path, typer.Argument(metavar="NODE", help="The owner's node.", show_default=False)],
+    receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="The curator's receipt.", show_default=False)],
+    *,
+    as_json: JsonFlag = False,
+) -> None:
+    """Keep a receipt that came by another way than the network, if it is as good as one that came over it.
+
+    Example: [bold]likeset transcript keep st-mary st-mary.json[/]
+    """
+    from likeset.app.cli.owner_setup import opened_node
+    from likeset.node.acknowledged import receipt_path, take_file
+
+    with opened_node(node) as opened:
+        found = take_file(opened, receipt).transcript
+        path = receipt_path(opened, found.run)
+    if as_json:
+        show_json({"run": found.run, "rows": found.rows, "receipt": str(path)})
+    else:
+        stdout.print(f"[bold green]kept[/]  {escape(str(path))}: {found.rows:,} rows received", soft_wrap=True)
 
 
 @transcript.command()
@@ -90,7 +172,7 @@ def show(
     """
     from likeset.node.receipts import read_receipt
 
-    found = read_receipt(copy).transcript if _is_receipt(copy) else _copy(copy, run)
+    found = read_receipt(copy).transcript if _is_receipt(copy) else _copy(copy, run)[0]
     if as_json:
         show_json(found.document())
         return
@@ -110,7 +192,9 @@ def receipts(
     *,
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign what the curator received in a run so far, for each owner; a run that ends does it by itself.
+    """Sign what the curator received in a run so far, for each owner; a run that ends does it by itself, and sends them.
+
+    For an owner who could not be reached then: it keeps the file with [bold]likeset transcript keep[/].
 
     Example: [bold]likeset transcript receipts curator sepsis-2026-07[/]
     """
@@ -140,12 +224,12 @@ def _is_receipt(path: Path) -> bool:
     return isinstance(found, dict) and found.get("likeset") == "receipt"
 
 
-def _copy(path: Path, run: str) -> "Transcript":
-    """An owner's copy: of its node, or in a file."""
+def _copy(path: Path, run: str) -> "tuple[Transcript, frozenset[Place]]":
+    """An owner's copy, of its node or in a file; and what the node has removed of it."""
     from likeset.app.cli.owner_setup import opened_node
-    from likeset.node.transcripts import of_node, read_transcript
+    from likeset.node.transcripts import own_side, read_transcript
 
     if not path.is_dir():
-        return read_transcript(path)
+        return read_transcript(path), frozenset()
     with opened_node(path) as node:
-        return of_node(node, run)
+        return own_side(node, run)
