@@ -55,7 +55,7 @@ BEFORE = [
     ("while the schema is read", "likeset.jobs.opened.Schema.load", 1),
     ("while the target is read", "likeset.jobs.opened.open_target", 1),
     ("while an owner's file is opened", "likeset.jobs.opened.open_source", 2),
-    ("while ids are counted", "likeset.jobs.opened.most_rows_per_id", 3),
+    ("while ids are counted", "likeset.tables.units.most_rows_per_id", 3),
     ("while an owner's rows are checked", "likeset.tables.scan_source.SourceScan.blocks", 3),
     ("before the directory is made", "likeset.jobs.run._make", 1),
     ("while the job is written down", "likeset.documents.write", 1),

@@ -21,7 +21,7 @@ from likeset.tables.declared import DeclaredRecords
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
-from likeset.tables.units import most_rows_per_id
+from likeset.tables.units import check_ids
 
 __all__ = ["OpenedJob", "Target", "job_warnings", "open_job", "open_target", "stalls_without_owners"]
 
@@ -108,7 +108,7 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
             owners[name] = scan(source, schema)
             shown[name] = source.name
             total += source.row_count
-            _check_ids(source, schema, f"owner {name}")
+            check_ids(source, schema, whose=f"owner {name}")
         _check_sizes(job, target, total)
         for one in owners.values():
             for _ in one.blocks():
@@ -176,7 +176,7 @@ def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
             raise BadTable(source.name, "has no rows; give a file with rows")
         if source.row_count > _MOST_TARGET_ROWS:
             raise BadTable(source.name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
-        _check_ids(source, schema, "it")
+        check_ids(source, schema)
         found = SourceScan(source, schema, labelled=False)
         blocks = [block for _, block in found.blocks()]
         table = DeclaredRecords(schema).of(pa.concat_tables([block.table for block in blocks]))
@@ -221,20 +221,6 @@ def job_warnings(job: Job, schema: Schema) -> list[str]:
         f"column {name}: its bounds or values were drafted from data; replace them by public knowledge, or they leak"
         for name in schema.from_data
     ]
-
-
-def _check_ids(source: Source, schema: Schema, whose: str) -> None:
-    """What is promised to a person with several rows holds only if nobody has more of them than declared."""
-    if schema.id_column is None:
-        return
-    most = most_rows_per_id(source, schema.id_column, missing=schema.declaration.missing_words)
-    if most > schema.rows_per_unit:
-        raise BadTable(
-            source.name,
-            f"{whose} has {most} rows of one id, or without one, where the schema declares at most "
-            f"{schema.rows_per_unit}; raise rows_per_id, or keep fewer rows of each id",
-            column=schema.id_column,
-        )
 
 
 class _Unread:

@@ -13,6 +13,7 @@ mapping is SQL of the owner's own, for files and queries that DuckDB reads:
 Columns of CSV files are text in it, so that codes such as 007 stay what they are.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from pydantic import Field
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.errors import BadTable, InvalidArgument
+from likeset.errors import BadTable, InvalidArgument, LikesetError
 from likeset.node.groups import GuardedScan, small_groups
 from likeset.privacy.view import checked_name
 from likeset.protocol.owner import Scan
@@ -32,10 +33,11 @@ from likeset.protocol.terms import Terms
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
+from likeset.tables.units import check_ids, most_rows_per_id
 
 __all__ = ["DataSet", "Mapping", "OpenedData", "Registry"]
 
-_SOURCE, _SCHEMA, _MAPPING = "source.yaml", "schema.yaml", "mapping.yaml"
+_SOURCE, _SCHEMA, _MAPPING, _IDS = "source.yaml", "schema.yaml", "mapping.yaml", "ids.yaml"
 _PRIVATE = 0o700  # an address may hold a password
 
 
@@ -60,6 +62,15 @@ class _Place(Document):
     likeset: Literal["data"]
     version: Literal[1]
     source: str
+
+
+class _Ids(Document):
+    """How many rows one id has at most, in data of this fingerprint: counted once."""
+
+    likeset: Literal["ids"]
+    version: Literal[1]
+    fingerprint: str
+    most_rows: Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +99,14 @@ class DataSet:
         source: where its rows lie.
         schema: what is declared.
         mapping: how own columns become declared ones, if they are not that already.
+        folder: where it is registered; None if it is not yet.
     """
 
     name: str
     source: str
     schema: Schema
     mapping: Mapping | None
+    folder: Path | None = None
 
     def open_source(self) -> Source:
         """Its rows, in declared columns."""
@@ -108,7 +121,12 @@ class DataSet:
             yield self.guarded(source, terms, smallest_group=smallest_group)
 
     def guarded(self, source: Source, terms: Terms, *, smallest_group: int) -> OpenedData:
-        """The rows of its source as a run may see them: without small groups."""
+        """The rows of its source as a run may see them: without small groups.
+
+        Raises:
+            BadTable: no row may be offered, or a person has more rows than the schema declares.
+        """
+        self.check_ids(source)
         labelled = self.schema.label_column in terms.columns
         withheld = small_groups(source, self.schema, smallest=smallest_group, labelled=labelled)
         scan: Scan = SourceScan(source, self.schema, labelled=labelled)
@@ -116,9 +134,28 @@ class DataSet:
             scan = GuardedScan(SourceScan(source, self.schema, labelled=labelled), self.schema, withheld)
         if scan.row_count == 0:
             raise BadTable(source.name, "has no row that may be offered")
-        words = (source.fingerprint(), self.schema.digest, str(smallest_group))
-        fingerprint = hashlib.sha256("\n".join(words).encode()).hexdigest()
+        fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
         return OpenedData(scan, source.row_count, len(withheld), fingerprint)
+
+    def check_ids(self, source: Source) -> None:
+        """Raise if a person has more rows than the schema declares: what is promised would not hold for that person."""
+        if self.schema.id_column is not None:
+            check_ids(source, self.schema, counted=self._most_rows(source, self.schema.id_column))
+
+    def _most_rows(self, source: Source, column: str) -> int:
+        """Of one id; one pass over the ids, once for the same data."""
+        fingerprint = _digest(source.fingerprint(), self.schema.digest)
+        kept = None if self.folder is None else self.folder / _IDS
+        if kept is not None and kept.exists():
+            with contextlib.suppress(LikesetError):
+                known = documents.read(kept, _Ids)
+                if known.fingerprint == fingerprint:
+                    return known.most_rows
+        most = most_rows_per_id(source, column, missing=self.schema.declaration.missing_words)
+        if kept is not None:
+            with contextlib.suppress(LikesetError):  # then it is counted again next time
+                documents.write(kept, {"likeset": "ids", "version": 1, "fingerprint": fingerprint, "most_rows": most})
+        return most
 
     def misfits(self, terms: Terms) -> list[str]:
         """What in the terms does not go with this data set."""
@@ -169,13 +206,15 @@ class Registry:
             documents.read(place / _SOURCE, _Place).source,
             Schema.load(place / _SCHEMA),
             documents.read(mapping, Mapping) if mapping.exists() else None,
+            place,
         )
 
     def add(self, name: str, source: str, *, schema: Path, mapping: Path | None = None) -> DataSet:
         """Register a data set; its rows stay where they are.
 
         Raises:
-            LikesetError: the name is taken, the source cannot be read, or does not have the declared columns.
+            LikesetError: the name is taken, the source cannot be read, does not have the declared columns, or has more
+                rows of a person than declared.
         """
         if "/" in checked_name("data set", name):
             raise InvalidArgument("data set", name, "must not contain /")
@@ -191,6 +230,7 @@ class Registry:
                     found.schema.column_of(opened, column, table=opened.name)
             if opened.row_count == 0:
                 raise BadTable(opened.name, "has no rows")
+            found.check_ids(opened)
         place = self._folder / name
         place.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         documents.write_text(place / _SCHEMA, found.schema.to_yaml())
@@ -220,6 +260,10 @@ def _table(source: str) -> str:
     raise BadTable(
         source, "a mapping goes with a CSV, TSV or Parquet file or sql:SELECT ...; put the SQL into the source instead"
     )
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
 def _quoted(name: str) -> str:

@@ -8,13 +8,39 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from likeset.errors import BadTable
 from likeset.tables.blocks import checked_columns
 from likeset.tables.cells import MissingWords, is_text
+from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
 
-__all__ = ["most_rows_per_id"]
+__all__ = ["check_ids", "most_rows_per_id"]
 
 _FEW_ROWS = 1_000_000
+
+
+def check_ids(source: Source, schema: Schema, *, whose: str = "it", counted: int | None = None) -> None:
+    """What is promised to a person with several rows holds only if nobody has more of them than declared.
+
+    Args:
+        source: the rows.
+        schema: what it declares of ids; nothing is looked at where it declares none.
+        whose: rows these are, in words.
+        counted: the largest number of rows of one id, where it is known already.
+
+    Raises:
+        BadTable: somebody has more rows.
+    """
+    if schema.id_column is None:
+        return
+    most = counted or most_rows_per_id(source, schema.id_column, missing=schema.declaration.missing_words)
+    if most > schema.rows_per_unit:
+        raise BadTable(
+            source.name,
+            f"{whose} has {most} rows of one id, or without one, where the schema declares at most "
+            f"{schema.rows_per_unit}; raise rows_per_id, or keep fewer rows of each id",
+            column=schema.id_column,
+        )
 
 
 def most_rows_per_id(source: Source, column: str, *, missing: Sequence[str]) -> int:
