@@ -20,11 +20,9 @@ from likeset.errors import LikesetError, RunCancelled
 from likeset.jobs.consumer_home import NetworkRun, expiry
 from likeset.jobs.job import Job
 from likeset.jobs.run import Render
-from likeset.node import outbox
+from likeset.node import acknowledged, outbox
 from likeset.node.budgets import spent_by_run
 from likeset.node.owner_node import OwnerNode
-from likeset.node.receipts import key_in, read_receipt
-from likeset.node.transcripts import compare, of_node
 from likeset.studies.market import digits_market
 from likeset.studies.network_world import CONSUMER, NetworkWorld
 from likeset.studies.showcase import EPSILON, SEED, SIZE, beside, write_market
@@ -211,7 +209,7 @@ def _wait_until(so: Callable[[], bool]) -> None:
 
 def _checks(world: NetworkWorld, run: NetworkRun) -> tuple[tuple[str, bool], ...]:
     """What a suspicious reader would look at: transcripts, logs, and whether rows left once."""
-    key, rows = key_in(world.curator.public_key), run.terms.rows_per_owner
+    rows = run.terms.rows_per_owner
     found: dict[str, bool] = {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}
     with ExitStack() as stack:
         for name in world.owners:
@@ -220,9 +218,9 @@ def _checks(world: NetworkWorld, run: NetworkRun) -> tuple[tuple[str, bool], ...
             found["audit logs hold"] &= not problems
             spent = sum(one.rows for one in spent_by_run(node.ledger))
             found["rows were charged once"] &= spent == (0 if name == _denying(world) else rows)
-            path = world.curator.folder / "receipts" / RUN / f"{name}.json"
             if name != _denying(world):
-                receipt = read_receipt(path)
-                agree = receipt.fault(key) is None and not compare(of_node(node, RUN), receipt.transcript)[0]
-                found["transcripts agree"] &= agree and receipt.transcript.rows == rows
+                # The owner's own receipt, which came to it when the run ended.
+                kept = acknowledged.check(node, RUN)
+                agree = kept.pinned and not kept.problems and not kept.aside
+                found["transcripts agree"] &= agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
     return tuple(found.items())
