@@ -255,10 +255,11 @@ class InteractiveCurator(Curator):
         self._asked = chosen & set(self._bids)
         self._waiting = set(self._asked)
         self._abstained |= {(name, False) for name in chosen - self._waiting}
+        # Who did not bid hears nothing: when the run is resumed it may bid, and then this is where its answer stands.
         messages = [
             self._message(name, self._round, Asked(asked=bool(yes)))
             for name, yes in zip(names, asked, strict=True)
-            if name in self._heard
+            if (name, True) not in self._abstained
         ]
         if not self._waiting and self._round == self.terms.size:
             # The end of the run may fail, but not before all have their answers: everybody is waited for, in vain.
