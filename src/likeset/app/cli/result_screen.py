@@ -68,7 +68,8 @@ def _show_owners(result: Mapping[str, Any]) -> None:
         )
         for one in result["owners"]
     ]
-    seen = f"The curator saw {result['rows_seen']:,} rows, {result['access_ratio']:.1f} for each row used."
+    each = result["rows_seen"] / max(1, result["rows_selected"])
+    seen = f"The curator saw {result['rows_seen']:,} rows, {each:.1f} for each row selected."
     show_table("Who gave what?", ("owner", "rows", "heard", "disclosed", "selected", "share"), rows, caption=seen)
 
 
