@@ -22,7 +22,7 @@ RUN = terms(schema_digest=Schema.from_text(WITH_IDS).digest, rows_per_unit=2)
 
 
 def write_rows(path: Path, *, most: int, unnamed: int = 0) -> None:
-    """60 rows: ``most`` of them of one patient, who is written in several ways, some of nobody, the others of one each."""
+    """60 rows: ``most`` of them of one patient, written in several ways, some of nobody, the others of one each."""
     head, *rows = rows_text(3).splitlines()
     ids = ["p0", " p0", "p0 "][:most] + ["NA"] * unnamed
     ids += [f"p{place + 1}" for place in range(60 - len(ids))]

@@ -334,6 +334,19 @@ def test_a_flood_of_refusals_does_not_fill_the_disk(node: OwnerNode) -> None:
     assert "more" in logged(node, "refused")[-1]
 
 
+def test_a_flood_of_refusals_that_are_all_different_does_not_fill_the_disk_either(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.node.owner_node._MOST_REFUSALS_A_DAY", 30)
+    for place in range(50):
+        assert node.hear(encode(call(terms(run=f"run-of-nobody-{place}")))) == "abstains"
+    assert len(logged(node, "refused")) == 30
+    assert logged(node, "refused")[-1]["more"] == "nothing more is written down today"
+    clock.now += timedelta(days=1)
+    node.hear(encode(call(terms(run="another-day"))))
+    assert len(logged(node, "refused")) == 31
+
+
 def test_a_flood_of_invitations_is_refused(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likeset.node.owner_node._MOST_WAITING", 2)
     monkeypatch.setattr("likeset.node.owner_node._MOST_VERSIONS", 2)

@@ -79,9 +79,10 @@ class Site:
     def _answered(self, context: Any, work: Callable[[Table], object]) -> object:
         # What is raised here would travel to the caller, with a traceback.
         try:
-            if context is None or context.caller != _SERVER:
-                return ABSTAINS
-            return work(self._opened(context))
+            table = self._opened(context)
+            if context.caller != _SERVER:
+                return table.refuse("a call that does not come from the curator's server")
+            return work(table)
         except Exception:
             return ABSTAINS
 
@@ -89,7 +90,11 @@ class Site:
         if self._table is None:
             site, workspace = str(context.app.name), context.workspace
             settings = load_settings(Path(workspace.get_site_config_dir()), site)
-            terms = load_terms(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
+            try:
+                terms = load_terms(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
+            except LikesetError as error:
+                Table(site, {}, settings).refuse(f"a job whose terms cannot be used: {error}")
+                raise
             self._table = Table(site, terms, settings)
         return self._table
 

@@ -7,8 +7,12 @@ site's own folder of settings,
 
 Whatever goes wrong here, the other side hears one word out of a fixed set; the reason is written into a file of the
 site. An error text, a traceback or a different word for a different reason would be a release that nobody priced.
+
+Where the module of the factory also has a function ``refused(folder, reason)``, it is told what was refused before the
+party was reached: an owner's node writes that into its audit log, beside what it refuses itself.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -57,6 +61,7 @@ Standing = Literal["abstains", "waiting", "ready"]
 
 _Answer = TypeVar("_Answer")
 
+_MOST_REASONS = 1 << 24  # bytes in the file of reasons: a flood must not fill the disk
 _HEAD = 1 << 21
 _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
 _RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 11, 1 << 25
@@ -94,6 +99,7 @@ class SiteSettings:
     Attributes:
         factory: makes its party.
         folder: the site's own, for its ledger, its rows, its reasons.
+        refused: told what was refused before the party was reached; None where nobody wants to know.
         seconds_per_call: at the curator: how long an owner may take for one answer.
         seconds_for_decisions: at the curator: how long it waits for people to decide whether they take part.
         most_bytes: at the curator: no message may be larger.
@@ -101,6 +107,7 @@ class SiteSettings:
 
     factory: Factory
     folder: Path
+    refused: Callable[[Path, str], None] | None = None
     seconds_per_call: float = 60.0
     seconds_for_decisions: float = 0.0
     most_bytes: int = 1 << 28
@@ -124,7 +131,8 @@ def load_settings(place: Path, site: str) -> SiteSettings:
     if not isinstance(document["folder"], str):
         raise BadDocument(str(path), "must be text", field="folder")
     folder = Path(document["folder"].replace("{site}", site))
-    return SiteSettings(_factory(path, document["factory"]), folder, **numbers)  # type: ignore[arg-type]
+    factory, refused = _functions(path, document["factory"])
+    return SiteSettings(factory, folder, refused, **numbers)  # type: ignore[arg-type]
 
 
 def _number(path: Path, name: str, value: object) -> float:
@@ -133,16 +141,17 @@ def _number(path: Path, name: str, value: object) -> float:
     return value
 
 
-def _factory(path: Path, name: object) -> Factory:
+def _functions(path: Path, name: object) -> tuple[Factory, Callable[[Path, str], None] | None]:
     module, _, function = name.partition(":") if isinstance(name, str) else ("", "", "")
     try:
-        found: Any = getattr(importlib.import_module(module), function)
+        named = importlib.import_module(module)
+        found: Any = getattr(named, function)
     except (ImportError, AttributeError, ValueError) as error:
         raise BadDocument(str(path), "must be package.module:function, installed at this site", field="factory") from (
             error
         )
     factory: Factory = found
-    return factory
+    return factory, getattr(named, "refused", None)
 
 
 def load_terms(folder: Path) -> dict[str, Terms]:
@@ -183,6 +192,7 @@ class Table:
     _seats: dict[str, Seat] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _heard: Heard = field(init=False)
+    _its_own: bool = field(default=False, init=False)  # whether code of the site's own is at work
 
     def __post_init__(self) -> None:
         self._heard = Heard(self.settings.folder)
@@ -215,7 +225,7 @@ class Table:
             is_owner = isinstance(seat.party, Owner)  # a consumer may be sent a fuller summary when a run is resumed
             if is_owner:
                 self._heard.check(message)
-            replies = [encode(reply) for reply in seat.party.receive(message)]
+            replies = [encode(reply) for reply in self._asked(lambda: seat.party.receive(message))]
             if is_owner:
                 self._heard.keep(message)
             if seat.keep is not None and isinstance(message.body, Summary):
@@ -237,10 +247,19 @@ class Table:
             seat = self._seats.get(digest) or self._made(terms)
             if seat is None or seat.keep_receipt is None:
                 raise IllegalMessage(f"run {terms.run}: nobody here keeps receipts, or has decided yet")
-            seat.keep_receipt(data)
+            keep = seat.keep_receipt
+            self._asked(lambda: keep(data))
 
         self._quietly(take)
         return NOTED
+
+    def refuse(self, reason: str) -> Abstains:
+        """Answer with the one word, and write down why."""
+
+        def no() -> Abstains:
+            raise IllegalMessage(reason)
+
+        return self._quietly(no)
 
     def _most_bytes(self) -> int:
         """An owner hears releases and yes or no; only a consumer is sent rows."""
@@ -264,8 +283,7 @@ class Table:
             seat = self._made(terms)
             if seat is None:
                 return None
-            if seat.absent:
-                raise IllegalMessage(f"run {terms.run}: this site does not take part; its own records say why")
+            self._asked(lambda: _check_present(seat, terms))
             self._seats[digest] = seat
         return self._seats[digest]
 
@@ -275,14 +293,22 @@ class Table:
         return self.terms[digest]
 
     def _made(self, terms: Terms) -> Seat | None:
-        seat = self.settings.factory(terms, self.site, self.settings.folder)
+        seat = self._asked(lambda: self.settings.factory(terms, self.site, self.settings.folder))
         if seat is not None and (seat.party.name != self.site or seat.party.terms.digest != terms.digest):
             raise IllegalMessage("the site made a party of another name or under other terms")
         return seat
 
+    def _asked(self, work: Callable[[], _Answer]) -> _Answer:
+        """The result of code of the site's own; what that refuses, it writes down itself."""
+        self._its_own = True
+        found = work()
+        self._its_own = False
+        return found
+
     def _quietly(self, work: Callable[[], _Answer]) -> _Answer | Abstains:
         """The result of some work, or the one word; one message after the other."""
         with self._lock:
+            self._its_own = False
             try:
                 return work()
             except LikesetError as error:
@@ -294,12 +320,22 @@ class Table:
 
     def _note(self, reason: str) -> None:
         """Into the site's own file. Not into a log: NVFlare can be set to send those to the server."""
+        if self.settings.refused is not None and not self._its_own:
+            with contextlib.suppress(Exception):  # must not sound different to the other side
+                self.settings.refused(self.settings.folder, reason)
         line = json.dumps({"time": self.clock().isoformat(), "reason": reason})
         try:
             self.settings.folder.mkdir(parents=True, exist_ok=True)
             path = self.settings.folder / REASONS_FILE
+            if path.exists() and path.stat().st_size > _MOST_REASONS:
+                return
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(descriptor, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
         except OSError:
             return  # a full disk must not sound different to the other side
+
+
+def _check_present(seat: Seat, terms: Terms) -> None:
+    if seat.absent:
+        raise IllegalMessage(f"run {terms.run}: this site does not take part; its own records say why")

@@ -10,7 +10,7 @@ import hashlib
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -36,6 +36,7 @@ __all__ = ["GuardedOwner", "OwnerNode"]
 _MOST_WAITING = 200  # runs in the inbox
 _MOST_VERSIONS = 20  # versions of the terms of one run
 _MOST_REFUSALS = 20  # of one kind in one run that are written down
+_MOST_REFUSALS_A_DAY = 2000  # that are written down, of all kinds: a stranger can think of new ones
 _MOST_REASON = 600
 _HEAD = 1 << 16
 _PER_COORDINATE = 64  # bytes of a release with its coordinates, and room to spare
@@ -190,6 +191,12 @@ class OwnerNode:
     def guarded(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
         """What somebody outside wants done in a run; where that fails, why is in the audit log, and for nobody else."""
         return self._quietly(run, work)
+
+    def refused(self, reason: str) -> None:
+        """Write down what was refused before it came here: its size, its form, who sent it."""
+        with self._lock, contextlib.suppress(LikesetError, OSError):
+            self.log.refresh()
+            self._write_refusal("", reason)
 
     def seat(self, terms: Terms) -> GuardedOwner | None:
         """The owner in a run, for an engine; None while nobody has decided.
@@ -377,11 +384,18 @@ class OwnerNode:
 
     def _refuse(self, run: str, error: Exception) -> None:
         # Texts of errors that are not likeset's may quote rows.
-        text = f"{type(error).__name__}: {error}" if isinstance(error, LikesetError) else type(error).__name__
+        self._write_refusal(
+            run, f"{type(error).__name__}: {error}" if isinstance(error, LikesetError) else type(error).__name__
+        )
+
+    def _write_refusal(self, run: str, text: str) -> None:
         reason = text[:_MOST_REASON]
         times = self.runs.refusals.get((run, reason), 0)
-        if times >= _MOST_REFUSALS:
+        today = self.runs.refusals_by_day.get(f"{self._clock().astimezone(UTC):%Y-%m-%d}", 0)
+        if times >= _MOST_REFUSALS or today >= _MOST_REFUSALS_A_DAY:
             return  # a flood must not fill the disk
         last = {"more": "not written down any more"} if times == _MOST_REFUSALS - 1 else {}
+        if today == _MOST_REFUSALS_A_DAY - 1:
+            last = {"more": "nothing more is written down today"}
         with contextlib.suppress(LikesetError, OSError):  # a full disk must not sound different to the other side
             self.note("refused", run, reason=reason, **last)

@@ -89,6 +89,7 @@ class Runs:
     def __init__(self) -> None:
         self.by_name: dict[str, RunRecord] = {}
         self.refusals: dict[tuple[str, str], int] = {}
+        self.refusals_by_day: dict[str, int] = {}
         self.policy = ""
         self.name = ""
         self.last_at = ""
@@ -102,6 +103,8 @@ class Runs:
         elif entry.kind == "refused":
             place = (entry.key, document["reason"])
             self.refusals[place] = self.refusals.get(place, 0) + 1
+            day = document["at"][: len("2026-01-01")]
+            self.refusals_by_day[day] = self.refusals_by_day.get(day, 0) + 1
         elif entry.kind == "invited":
             record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
             record.versions[document["digest"]] = document["terms"]  # read when they are needed: that takes time

@@ -10,7 +10,7 @@ from likeset.node import acknowledged
 from likeset.node.owner_node import GuardedOwner, OwnerNode
 from likeset.protocol.terms import Terms
 
-__all__ = ["owner"]
+__all__ = ["owner", "refused"]
 
 _nodes: dict[tuple[Path, int], OwnerNode] = {}
 _opening = threading.Lock()
@@ -30,11 +30,7 @@ def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
     Raises:
         LikesetError: this owner does not take part.
     """
-    with _opening:
-        place = (folder.resolve(), os.getpid())
-        if place not in _nodes:
-            _nodes[place] = OwnerNode(folder)
-        node = _nodes[place]
+    node = _node(folder)
     if node.name != name:
         raise IllegalMessage(f"the node in this directory is {node.name}, not {name}")
 
@@ -49,3 +45,16 @@ def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
             raise
         return Seat(GuardedOwner(node, terms), keep_receipt=keep, absent=True)
     return None if party is None else Seat(party, keep_receipt=keep)
+
+
+def refused(folder: Path, reason: str) -> None:
+    """Write into the node's audit log what its site refused before it came to the node."""
+    _node(folder).refused(reason)
+
+
+def _node(folder: Path) -> OwnerNode:
+    with _opening:
+        place = (folder.resolve(), os.getpid())
+        if place not in _nodes:
+            _nodes[place] = OwnerNode(folder)
+        return _nodes[place]
