@@ -33,6 +33,26 @@ from summarizer_world import (
 )
 
 
+@pytest.mark.parametrize("public", [None, rows(3, 40)])
+@pytest.mark.parametrize("by", [{}, {"offers": "uniform"}, {"protocol": "interactive"}])
+def test_owners_hear_nothing_of_how_rows_are_selected(by: dict[str, Any], public: Any) -> None:
+    """The terms are what they read: the width of the release is chosen privately, by public rows, or nobody's."""
+    wishes: list[dict[str, Any]] = [{}, {"gamma": 2.0}, {"gamma_scale": 3.0}]
+    wishes += [{"weights": True}] if by.get("protocol") != "interactive" else []
+    settings = {"release_gamma": None, **by}
+    found = [simulated(4, **settings, **one).fit(TARGET, OWNERS, public_rows=public) for one in wishes]
+    assert len({one.terms_.digest for one in found}) == 1
+    assert len({one.gamma_ for one in found}) == 3
+
+
+def test_with_hashes_the_width_is_public_and_follows_the_wish() -> None:
+    one, three = (simulated(4, hash_dimension=32, gamma_scale=scale).fit(TARGET, OWNERS) for scale in (1.0, 3.0))
+    assert one.terms_.kernel == three.terms_.kernel
+    assert one.terms_.hashing is not None
+    assert three.terms_.hashing is not None
+    assert three.gamma_ == three.terms_.hashing.gamma == pytest.approx(3.0 * one.terms_.hashing.gamma)
+
+
 class TestLedger:
     def test_a_second_run_beyond_the_limit_is_refused_before_anything_is_spent(self, tmp_path: Path) -> None:
         path = tmp_path / "ledger.sqlite"

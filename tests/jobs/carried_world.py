@@ -64,11 +64,13 @@ class HereEngine:
         folder: where ``make_world`` made everything.
         absent: owners who give no answer.
         dies: whether jobs end before the curator comes to anything.
+        seeds: where the curator may see hashes only, the seed that each owner was given beside the network.
     """
 
     folder: Path
     absent: tuple[str, ...] = ()
     dies: bool = False
+    seeds: dict[str, int] = field(default_factory=dict)
     ended: dict[str, list[RunReport]] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
 
@@ -111,6 +113,8 @@ class HereEngine:
         try:
             for node in nodes.values():
                 node.invite(terms.to_json())
+                if node.name in self.seeds:
+                    node.approve(terms.run, terms.digest, by="A. Lovelace", hash_seed=self.seeds[node.name])
             pump = Pump(seat.party, Wire(nodes, mine.party), workers=1)
             pump.run()
         except LikesetError as error:

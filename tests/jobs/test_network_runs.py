@@ -115,9 +115,10 @@ def test_a_site_answers_only_in_runs_that_its_consumer_drafted(home: ConsumerHom
         ({"run": "a/b"}, "names a folder"),
         ({"consumer": "other"}, "must be new-clinic"),
         ({"noise": "simulated"}, "noise is secret"),
-        ({"hash_dimension": 64}, "a seed that owners share"),
-        ({"gamma": 0.5}, "the curator sets its kernel"),
-        ({"weights": True}, "weighs all rows alike"),
+        ({"weights": True, "hash_dimension": 64}, "a curator who sees rows"),
+        ({"weights": True, "protocol": "interactive"}, "go with the sealed protocol"),
+        ({"gamma": -0.5}, "gamma"),
+        ({"gamma_scale": 1e300}, "is too large for these rows"),
     ],
 )
 def test_what_cannot_be_carried_is_refused_before_anything_is_spent(

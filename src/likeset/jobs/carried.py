@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.errors import InvalidArgument
 from likeset.jobs.budget import budget_document
+from likeset.jobs.hashed import check_length, notes_on_hashes, read_summary
 from likeset.jobs.job import Job
 from likeset.jobs.opened import OpenedJob, Target, job_warnings, open_target, stalls_without_owners
 from likeset.jobs.pictures import pictures_document
@@ -28,19 +30,19 @@ from likeset.market.run import Market, Outcome
 from likeset.protocol.messages import Summary
 from likeset.protocol.owner import Scan
 from likeset.protocol.party import Traffic
+from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
 
-__all__ = ["Ended", "draft", "finish"]
+__all__ = ["Drafted", "Ended", "draft", "finish"]
 
 _PLAIN: tuple[tuple[str, object, str], ...] = (
     ("noise", "secret", "between organisations noise is secret"),
-    ("hash_dimension", None, "hashes need a seed that owners share; not offered between organisations yet"),
-    ("gamma", "median", "the curator sets its kernel by itself"),
-    ("gamma_scale", 1.0, "the curator sets its kernel by itself"),
-    ("weights", False, "the curator weighs all rows alike"),
     ("seed_rows", None, "the curator has no public seed rows"),
 )
+
+_HANDLE = "likeset_handle"
+"""A column of the summary, where the curator saw hashes: by it an owner finds the row that it has."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,25 @@ class Ended:
     seconds: float
 
 
-class _Agreed(Exception):
-    """The terms are there, and nobody is asked yet."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Drafted:
+    """What a consumer keeps of a run before anybody is asked.
+
+    Attributes:
+        terms: for everybody.
+        target: the consumer's rows.
+        selection: how the curator is to select; it may depend on those rows, so that no owner hears of it.
+        hash_seed: where the curator may see hashes only, the seed for owners, and for nobody else.
+    """
+
+    terms: Terms
+    target: Target
+    selection: Selection
+    hash_seed: int | None
 
 
-def draft(job: Job, ledger: Ledger, *, expires: str) -> tuple[Terms, Target]:
-    """The terms of a job, and the consumer's rows.
+def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
+    """The terms of a job, and what the consumer needs for the run.
 
     Where the width of the release's kernel is chosen privately, that choice is made and charged here, once: asked
     again, the same terms come out.
@@ -76,19 +91,16 @@ def draft(job: Job, ledger: Ledger, *, expires: str) -> tuple[Terms, Target]:
     """
     _check(job)
     schema = Schema.load(job.schema_file)
+    check_length(job, schema)
     target = open_target(job, schema)
-    agreed: list[Terms] = []
-
-    def stop(terms: Terms) -> None:
-        agreed.append(terms)
-        raise _Agreed
-
     market = Market(job.order(rows_per_unit=schema.rows_per_unit), _stalls(job, schema, target))
-    try:
-        market.hold(ledger, resumable=True, agreed=stop)
-    except _Agreed:
-        return replace(agreed[0], expires=expires), target
-    raise AssertionError("a market that is held names its terms")
+    deal = market.agree(ledger, resumable=True)
+    return Drafted(
+        terms=replace(deal.terms, expires=expires),
+        target=target,
+        selection=market.selection,
+        hash_seed=None if deal.terms.hashing is None else deal.drawn.hash_seed,
+    )
 
 
 def finish(
@@ -101,6 +113,7 @@ def finish(
     out: Path,
     render: Render,
     amend: Amend | None = None,
+    hash_seed: int | None = None,
 ) -> FinishedJob:
     """Write the result of a run into a directory, whole or not at all.
 
@@ -113,23 +126,31 @@ def finish(
         out: the directory; one that is there is replaced.
         render: makes the report.
         amend: adds to the result before it is written.
+        hash_seed: where the curator saw hashes only, the seed of these hashes.
+
+    Raises:
+        InvalidArgument: the curator saw hashes, and no row could be read from them.
     """
     schema = Schema.load(job.schema_file)
     target = open_target(job, schema)
+    disclosed, read = _disclosed(terms, summary), None
+    if hash_seed is not None:
+        read = read_summary(terms, summary, schema=schema, target=target, hash_seed=hash_seed)
+        summary = read.summary
     stalls = _stalls(job, schema, target)
     order = job.order(rows_per_unit=schema.rows_per_unit)
     outcome = Outcome(
         terms=terms,
         guarantees=Market(order, stalls).outline().guarantees,
-        gamma=order.selection(stalls).kernel_width(target.rows),
+        gamma=terms.hashing.gamma if terms.hashing else order.selection(stalls).kernel_width(target.rows),
         summary=summary,
         picks=tuple(
             (terms.owners[owner], int(row)) for owner, row in zip(summary.owners, summary.handles, strict=True)
         ),
-        rows_disclosed=_disclosed(terms, summary),
+        rows_disclosed=disclosed,
         traffic={name: Traffic() for name in terms.owners},
         offered=None,
-        warnings=_warnings(terms, summary, ended),
+        warnings=_warnings(terms, summary, ended, unread=0 if read is None else read.unread),
         seconds=ended.seconds,
     )
     opened = OpenedJob(
@@ -139,9 +160,9 @@ def finish(
         owners=cast(Mapping[str, Scan], dict.fromkeys(terms.owners, _Elsewhere())),
         names=dict.fromkeys(terms.owners, ""),
         stalls=stalls,
-        warnings=job_warnings(job, schema),
+        warnings=[*job_warnings(job, schema), *notes_on_hashes(job, schema)],
     )
-    rows, records = selected_rows(opened, outcome)
+    rows, records = selected_rows(opened, outcome) if read is None else (read.rows, read.records)
     result = result_document(opened, outcome, rows, seconds={"running": ended.seconds, "total": ended.seconds})
     unknown = dict.fromkeys(("rows", "table", "heard_bytes", "sent_bytes", "messages"))
     result["owners"] = [{**one, **unknown} for one in result["owners"]]
@@ -150,6 +171,8 @@ def finish(
     if amend is not None:
         amend(result, pictures, opened, outcome)
     table = summary_table(opened, outcome, records)
+    if read is not None:
+        table = table.append_column(_HANDLE, pa.array(summary.handles))
     _write(out, result, pictures, render=render, also=lambda place: pq.write_table(table, place / SUMMARY))
     return FinishedJob(out, result)
 
@@ -186,7 +209,7 @@ def _disclosed(terms: Terms, summary: Summary) -> dict[str, int]:
     return {name: 0 if name in absent else terms.rows_per_owner for name in terms.owners}
 
 
-def _warnings(terms: Terms, summary: Summary, ended: Ended) -> tuple[str, ...]:
+def _warnings(terms: Terms, summary: Summary, ended: Ended, *, unread: int) -> tuple[str, ...]:
     found = [
         f"{terms.owners[place]} was not believed: {why}"
         for place, why in zip(summary.flagged, summary.reasons, strict=True)
@@ -195,8 +218,10 @@ def _warnings(terms: Terms, summary: Summary, ended: Ended) -> tuple[str, ...]:
         name = terms.owners[place]
         why = f" ({ended.unanswered[name]})" if name in ended.unanswered else ""
         found.append(f"{name} did not take part{why}")
-    if len(summary.rows) < terms.size:
-        found.append(f"only {len(summary.rows)} rows were offered where {terms.size} were wanted")
+    if unread:
+        found.append(f"{unread} rows could not be read from their hashes, and are left out")
+    if len(summary.rows) + unread < terms.size:
+        found.append(f"only {len(summary.rows) + unread} rows were offered where {terms.size} were wanted")
     return tuple(found)
 
 

@@ -24,9 +24,11 @@ from likeset.jobs.run import Amend, FinishedJob, Render
 from likeset.jobs.steady import SteadyLedger
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder
+from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder, read_secret, write_secret
 from likeset.protocol.consumer import Consumer
+from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Summary, decode
+from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 __all__ = ["Connection", "ConsumerHome", "Engine", "NetworkRun", "consumer", "make_consumer_home"]
@@ -115,6 +117,25 @@ class NetworkRun:
             raise InvalidArgument("RUN", self.name, "is not known here; see `likeset run list`") from error
 
     @property
+    def hash_seed_path(self) -> Path:
+        """The file of the seed by which owners hash, where the curator may see hashes only: for owners alone."""
+        return self.folder / "hash-seed"
+
+    @property
+    def hash_seed(self) -> int | None:
+        """That seed; None where the curator sees rows."""
+        return None if self.terms.hashing is None else read_secret(self.hash_seed_path)
+
+    @property
+    def selection(self) -> Selection:
+        """How the curator is to select."""
+        path = self.folder / "selection.json"
+        try:
+            return Selection(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadDocument(str(path), "cannot be read; restore it from a copy") from error
+
+    @property
     def result(self) -> Path:
         """The directory of the result."""
         return self.folder / "result"
@@ -195,6 +216,7 @@ class NetworkRun:
                 out=self.result,
                 render=render,
                 amend=amend,
+                hash_seed=self.hash_seed,
             )
 
 
@@ -261,11 +283,16 @@ class ConsumerHome:
                 raise InvalidArgument("run", job.run, "is known under another job; give this one another name")
             return found
         with SteadyLedger(self.ledger) as ledger:
-            terms, target = draft(job, ledger, expires=expires)
+            drafted = draft(job, ledger, expires=expires)
         found.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         documents.write(found.folder / "job.yaml", job.document())
-        keep_private(found.folder / "target.npy", lambda path: np.save(path, target.rows))
-        documents.write_text(found.terms_path, terms.to_json())
+        keep_private(found.folder / "target.npy", lambda path: np.save(path, drafted.target.rows))
+        selection = json.dumps({"gamma": drafted.selection.gamma, "weighted": drafted.selection.weighted})
+        keep_private(found.folder / "selection.json", lambda path: path.write_text(selection + "\n"))
+        if drafted.hash_seed is not None:
+            found.hash_seed_path.unlink(missing_ok=True)
+            write_secret(found.hash_seed_path, drafted.hash_seed)
+        documents.write_text(found.terms_path, drafted.terms.to_json())
         return found
 
 
@@ -307,7 +334,15 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
     if run.terms.digest != terms.digest:
         raise IllegalMessage(f"run {terms.run}: the consumer drafted other terms")
     target = np.load(run.folder / "target.npy", allow_pickle=False)
-    party = Consumer(terms, target=target, ledger=Ledger(home.ledger), noise=SecretNoise())
+    seed = run.hash_seed
+    party = Consumer(
+        terms,
+        target=target,
+        ledger=Ledger(home.ledger),
+        noise=SecretNoise(),
+        hashes=None if seed is None else hash_map(terms, seed),
+        selection=run.selection,
+    )
 
     def keep(data: bytes) -> None:
         keep_private(run.folder / "summary.bin", lambda path: path.write_bytes(data))

@@ -28,7 +28,7 @@ from likeset.tables.troubles import APART
 __all__ = ["records_behind", "unreadable_columns"]
 
 Numbers = NDArray[np.float64]
-_DIGITS = 5  # of a column's range
+_DIGITS = 6  # of a column's range
 _CLOSE = 1e-4  # in units of a column
 
 
