@@ -65,7 +65,7 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
     ledger = ledger_of(folder, terms.run)
     made = world(terms, ledger, count=orders.get("rows", 12), noise_seed=orders.get("noise_seed", 0), secret=SECRET)
     if name == CURATOR:
-        return Seat(made.curator())
+        return Seat(made.curator(), receipts=lambda: {one: receipt(terms, one) for one in terms.owners})
     if name == terms.consumer:
         return Seat(made.consumer(), keep=_keeper(folder / f"{terms.run}.summary"))
     owner = made.owner(name)
@@ -76,7 +76,12 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
     for how in ("die", "vanish"):
         if terms.run in orders.get(how, []) and not (folder / how).exists():
             _disturb(owner, lambda how=how: _die(folder / how), after=3)
-    return Seat(owner)
+    return Seat(owner, keep_receipt=_keeper(folder / f"{terms.run}.receipt"))
+
+
+def receipt(terms: Terms, name: str) -> bytes:
+    """What stands for a receipt here; engines do not look into them."""
+    return f"{name} took part in {terms.run}".encode()
 
 
 def _keeper(path: Path) -> Callable[[bytes], None]:

@@ -9,11 +9,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from engine_scenarios import PYTHONPATH, SCENARIOS, give_orders, run_locally, settle_sites, traces
+from engine_scenarios import ORDERS, PYTHONPATH, SCENARIOS, give_orders, run_locally, settle_sites, traces
 from protocol_world import terms
+from site_factory import receipt
 
 from likeset.engines.nvflare import RunReport, simulate
 from likeset.engines.seats import REASONS_FILE
+from likeset.protocol.terms import Terms
 
 needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 RESUMED = ("sealed", "threshold", "interactive", "gaussian", "interactive-denied")
@@ -51,7 +53,12 @@ def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_p
     assert [name for name in SCENARIOS if traces(simulated, name) != traces(local, name)] == []
     assert "somebody here said no" in (simulated / "b" / REASONS_FILE).read_text()
     _search_for_canaries(tmp_path)
+    # Receipts come to all who did not refuse the run as a whole, however it ended.
+    denied = {name: ["b"] if name in ORDERS["b"]["deny"] else [] for name in SCENARIOS}
+    assert {name: _unacknowledged(simulated, SCENARIOS[name]) for name in SCENARIOS} == denied
 
+    for path in simulated.rglob("*.receipt"):
+        path.unlink()
     give_orders(simulated, noise_seed=99)
     give_orders(simulated, "b", noise_seed=99, **{"decide-late": [LATE.run], "silent": [SILENT.run]})
     again = _simulate(
@@ -68,6 +75,10 @@ def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_p
     assert again[SILENT.run].calls == 4 + 2 + 2 * 9 + 1
     assert again["expired"].outcome == "terms expired"
     assert again["expired"].messages == 0
+    # Who fell silent is not waited for again; what is resumed is acknowledged again.
+    assert _unacknowledged(simulated, SILENT) == ["b"]
+    assert _unacknowledged(simulated, LATE) == _unacknowledged(simulated, EXPIRED) == []
+    assert [name for name in RESUMED if _unacknowledged(simulated, SCENARIOS[name]) != denied[name]] == []
 
 
 def _simulate(folder: Path, *names: str, more: tuple[object, ...] = (), **limits: float) -> dict[str, RunReport]:
@@ -82,6 +93,13 @@ def _simulate(folder: Path, *names: str, more: tuple[object, ...] = (), **limits
         **limits,
     )
     return {report.run: report for report in reports}
+
+
+def _unacknowledged(folder: Path, agreed: Terms) -> list[str]:
+    """Owners who have no receipt of a run; all others have their own."""
+    found = {name: folder / name / f"{agreed.run}.receipt" for name in agreed.owners}
+    assert all(path.read_bytes() == receipt(agreed, name) for name, path in found.items() if path.exists())
+    return [name for name, path in found.items() if not path.exists()]
 
 
 def _search_for_canaries(folder: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,16 @@ from site_factory import seat
 
 from likeset.engines.flare_job import write_job, write_settings
 from likeset.engines.heard import HEARD_FILE
-from likeset.engines.seats import REASONS_FILE, SETTINGS_FILE, Seat, SiteSettings, Table, load_settings, load_terms
+from likeset.engines.seats import (
+    REASONS_FILE,
+    SETTINGS_FILE,
+    Seat,
+    SiteSettings,
+    Table,
+    load_settings,
+    load_terms,
+    most_receipt_bytes,
+)
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
 from likeset.protocol.terms import Budget, Terms
@@ -181,6 +191,81 @@ def test_only_the_consumer_starts_a_run_and_keeps_its_summary_before_it_says_so(
     assert decode(target[0]).body.kind == "target"
     assert _table(tmp_path, "a").start(SEALED.digest) == "abstains"
     assert _table(tmp_path, CONSUMER).start(terms(run="other").digest) == "abstains"
+
+
+def _took(folder: Path, site: str = "a") -> Path:
+    return folder / site / f"{SEALED.run}.receipt"
+
+
+def test_an_owner_takes_a_receipt_and_the_same_word_answers_whatever_becomes_of_it(tmp_path: Path) -> None:
+    settle_sites(tmp_path, [SEALED])
+    assert _table(tmp_path, "a").acknowledge(SEALED.digest, b"receipt") == "noted"
+    assert _took(tmp_path).read_bytes() == b"receipt"
+    assert not (tmp_path / "a" / REASONS_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("site", "digest", "data", "reason"),
+    [
+        ("a", terms(run="other").digest, b"receipt", "did not come with this job"),
+        ("a", ["no", "digest"], b"receipt", "TypeError"),
+        (CONSUMER, SEALED.digest, b"receipt", "is no owner in run sealed"),
+        ("stranger", SEALED.digest, b"receipt", "is no owner in run sealed"),
+        ("a", SEALED.digest, b"r" * (most_receipt_bytes(SEALED) + 1), "too large"),
+        ("a", SEALED.digest, "receipt", "too large, or none"),
+    ],
+    ids=["other terms", "no digest", "consumer", "stranger", "oversized", "no bytes"],
+)
+def test_a_receipt_that_may_not_come_reaches_nobody(
+    tmp_path: Path, site: str, digest: Any, data: Any, reason: str
+) -> None:
+    settle_sites(tmp_path, [SEALED])
+    assert _table(tmp_path, site).acknowledge(digest, data) == "noted"
+    (told,) = _reasons(tmp_path, site)
+    assert reason in told
+    assert not list(tmp_path.rglob("*.receipt"))
+
+
+def test_a_receipt_is_taken_up_to_its_largest_size(tmp_path: Path) -> None:
+    settle_sites(tmp_path, [SEALED])
+    largest = b"r" * most_receipt_bytes(SEALED)
+    assert _table(tmp_path, "a").acknowledge(SEALED.digest, largest) == "noted"
+    assert _took(tmp_path).read_bytes() == largest
+    long = terms(protocol="interactive", size=200)
+    assert most_receipt_bytes(SEALED) < most_receipt_bytes(long) < 1 << 20
+
+
+def test_an_absent_party_is_not_heard_and_takes_receipts(tmp_path: Path) -> None:
+    """It withdrew, or its terms have ended; what left before is acknowledged all the same."""
+    settle_sites(tmp_path, [SEALED])
+    made = seat(SEALED, "a", tmp_path / "a")
+    assert made is not None
+    table = _table(tmp_path, "a", factory=lambda *_: replace(made, absent=True))
+    assert table.standing(SEALED.digest) == table.hear(_call()) == "abstains"
+    assert table.acknowledge(SEALED.digest, b"receipt") == "noted"
+    assert _took(tmp_path).read_bytes() == b"receipt"
+    ended = terms(run="ended", expires="2029-05-31")
+    settle_sites(tmp_path, [ended])
+    assert _table(tmp_path, "a", ended).acknowledge(ended.digest, b"receipt") == "noted"
+    assert (tmp_path / "a" / "ended.receipt").exists()
+
+
+@pytest.mark.parametrize(
+    "error", [IllegalMessage("is not signed"), OSError(28, "No space left on device"), RuntimeError("row 17")]
+)
+def test_a_receipt_that_is_refused_or_cannot_be_kept_sounds_the_same(tmp_path: Path, error: Exception) -> None:
+    settle_sites(tmp_path, [SEALED])
+    made = seat(SEALED, "a", tmp_path / "a")
+    assert made is not None
+
+    def refuse(_: bytes) -> None:
+        raise error
+
+    for factory in (lambda *_: replace(made, keep_receipt=refuse), lambda *_: replace(made, keep_receipt=None)):
+        assert _table(tmp_path, "a", factory=factory).acknowledge(SEALED.digest, b"receipt") == "noted"
+    assert _table(tmp_path, "a", factory=lambda *_: None).acknowledge(SEALED.digest, b"receipt") == "noted"
+    assert len(_reasons(tmp_path, "a")) == 3
+    assert "row 17" not in "".join(_reasons(tmp_path, "a"))
 
 
 @pytest.mark.parametrize(

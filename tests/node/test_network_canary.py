@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import struct
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from likeset.engines.nvflare import simulate
 from likeset.jobs.consumer_home import ConsumerHome
 from likeset.jobs.job import Job
 from likeset.ledger import Ledger, Limit
-from likeset.node import outbox
+from likeset.node import acknowledged, outbox
 from likeset.node.owner_node import OwnerNode
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
@@ -36,6 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     limits = {"epsilon": 50.0, "delta": 1e-5, "rows": 100}
     for name in OWNERS:
         write_policy(folder / f"node-{name}", name, manual_approval=False, per_run=limits, total=dict(limits))
+        shutil.copy(folder / "curator" / "curator.pub", folder / f"node-{name}")
     agreed = [
         _terms(home, folder, run="bids", protocol="interactive", size=4),
         _terms(home, folder, run="misfits", auction="threshold", auction_epsilon=4.0),
@@ -105,3 +107,17 @@ def test_doses_are_in_no_log(world: Path) -> None:
     for path in (world / "nvflare").rglob("*"):
         if path.is_file():
             assert b".4242" not in path.read_bytes(), path
+
+
+def test_receipts_came_to_each_owner_by_themselves_and_agree(world: Path) -> None:
+    """Also of a run that may have missed its quorum; each owner has its own and nobody else's."""
+    for name in OWNERS:
+        with OwnerNode(world / f"node-{name}") as node:
+            left = {run: sum(one.rows for one in outbox.left(node, run)) for run in ("bids", "misfits")}
+            for run, rows in left.items():
+                found = acknowledged.check(node, run)
+                assert (found.pinned, found.problems, found.notes, found.aside) == (True, (), (), ())
+                assert found.receipt is not None
+                assert (found.receipt.transcript.owner, found.receipt.transcript.rows) == (name, rows)
+            assert outbox.verify(node) == ([], [])
+            assert left["bids"] > 0

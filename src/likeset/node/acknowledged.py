@@ -285,13 +285,13 @@ def _check_key(node: OwnerNode, receipt: Receipt, problems: list[str], notes: li
         return False
     if trusted == receipt.key:
         return True
-    if trusted is None:
-        notes.append(f"signed with the key {receipt.key[:16]}..., which nobody pinned; see `likeset owner trust`")
-    elif then:
+    if then:
         notes.append(f"signed with the key {receipt.key[:16]}..., which was pinned then")
+    elif trusted is None:
+        notes.append(f"signed with the key {receipt.key[:16]}..., which nobody pinned; see `likeset owner trust`")
     else:
         problems.append(f"signed with the key {receipt.key[:16]}..., and the curator's is {trusted[:16]}...")
-    return trusted is not None and then
+    return then
 
 
 def check_all(node: OwnerNode) -> list[Checked]:

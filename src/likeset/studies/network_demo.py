@@ -222,5 +222,7 @@ def _checks(world: NetworkWorld, run: NetworkRun) -> tuple[tuple[str, bool], ...
                 # The owner's own receipt, which came to it when the run ended.
                 kept = acknowledged.check(node, RUN)
                 agree = kept.pinned and not kept.problems and not kept.aside
-                found["transcripts agree"] &= agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
+                found["transcripts agree"] &= (
+                    agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
+                )
     return tuple(found.items())
