@@ -73,6 +73,55 @@ def test_people_read_tables(world: World) -> None:
     assert "run-1" in world.shown("list")
 
 
+def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(world: World) -> None:
+    job = write_job(world.folder, gamma=0.625, weights=True)
+    (note,) = world.say("plan", job)["between_organisations"]
+    assert note == "the curator hears, with your rows, how to select: gamma = 0.625, weights = True; no owner does"
+    assert note in world.shown("plan", job)
+    invited = world.say("invite", job)
+    assert (invited["notes"], invited["hash_seed"]) == ([note], None)
+    assert "0.625" not in Path(invited["terms"]).read_text()
+    world.say("submit", job)
+    assert world.say("report", "run-1")["gamma"] == 0.625
+
+
+def test_hashes_from_the_seed_to_the_rows(world: World) -> None:
+    """The owners' side as its stewards type it."""
+    job = write_job(world.folder, hash_dimension=64)
+    assert "hashes of rows that the curator sees" in world.shown("plan", job)
+    told = world.shown("invite", job)
+    invited = world.say("invite", job)
+    seed = Path(invited["hash_seed"])
+    assert str(seed) in told
+    assert "must not pass through the curator" in told
+    assert "likeset owner approve run-1 --hash-seed FILE" in told
+    assert seed.read_text().strip() not in told + json.dumps(invited) + Path(invited["terms"]).read_text()
+    for name in ("a", "b"):
+        node = ["--node", str(world.folder / f"node-{name}"), "--json"]
+        for words in (
+            ["inbox", "--add", invited["terms"]],
+            ["approve", "run-1", "--terms", invited["digest"], "--hash-seed", str(seed), "--by", "Ada"],
+        ):
+            result = CliRunner().invoke(app, ["owner", *words, *node])
+            assert result.exit_code == 0, result.output
+    world.say("submit", job)
+    assert world.say("report", "run-1")["rows_selected"] == 6
+    shown = world.shown("report", "run-1")
+    assert "The curator saw 24 hashes of rows" in shown
+    assert "12 hashes of rows" in shown
+    assert "6 rows in the open" in shown  # to the consumer, who has the seed
+
+
+def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
+    for changes, reason in (
+        ({"hash_dimension": 8}, "must be at least 40"),
+        ({"noise": "simulated"}, "noise is secret"),
+    ):
+        result = CliRunner().invoke(app, ["run", "plan", str(write_job(world.folder, **changes))])
+        assert isinstance(result.exception, InvalidArgument)
+        assert reason in str(result.exception)
+
+
 def test_absent_sites_are_named(world: World) -> None:
     job = world.folder / "job.yaml"
     assert world.say("sites", job) == {"connected": {"new-clinic": True, "a": True, "b": True}}

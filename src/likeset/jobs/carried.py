@@ -34,13 +34,14 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
 
-__all__ = ["Drafted", "Ended", "draft", "finish"]
+__all__ = ["Drafted", "Ended", "check_carried", "draft", "finish"]
 
 _PLAIN: tuple[tuple[str, object, str], ...] = (
     ("noise", "secret", "between organisations noise is secret"),
     ("seed_rows", None, "the curator has no public seed rows"),
 )
 
+_SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False}
 _HANDLE = "likeset_handle"
 """A column of the summary, where the curator saw hashes: by it an owner finds the row that it has."""
 
@@ -75,6 +76,23 @@ class Drafted:
     hash_seed: int | None
 
 
+def check_carried(job: Job, schema: Schema) -> list[str]:
+    """What a consumer should know about a job before it asks other organisations.
+
+    Raises:
+        InvalidArgument: the job asks for something that only a run on one machine can do.
+    """
+    given = job.model_dump()
+    for name, only, reason in _PLAIN:
+        if given[name] != only:
+            raise InvalidArgument(name, given[name], f"must be {only} (or left out): {reason}")
+    check_length(job, schema)
+    if job.hash_dimension is not None:
+        return notes_on_hashes(job, schema)
+    wished = [f"{name} = {given[name]}" for name, usual in _SELECTING.items() if given[name] != usual]
+    return [f"the curator hears, with your rows, how to select: {', '.join(wished)}; no owner does"] if wished else []
+
+
 def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
     """The terms of a job, and what the consumer needs for the run.
 
@@ -89,9 +107,8 @@ def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
     Raises:
         InvalidArgument: the job asks for something that only a run on one machine can do.
     """
-    _check(job)
     schema = Schema.load(job.schema_file)
-    check_length(job, schema)
+    check_carried(job, schema)
     target = open_target(job, schema)
     market = Market(job.order(rows_per_unit=schema.rows_per_unit), _stalls(job, schema, target))
     deal = market.agree(ledger, resumable=True)
@@ -175,13 +192,6 @@ def finish(
         table = table.append_column(_HANDLE, pa.array(summary.handles))
     _write(out, result, pictures, render=render, also=lambda place: pq.write_table(table, place / SUMMARY))
     return FinishedJob(out, result)
-
-
-def _check(job: Job) -> None:
-    given = job.model_dump()
-    for name, only, reason in _PLAIN:
-        if given[name] != only:
-            raise InvalidArgument(name, given[name], f"must be {only} (or left out): {reason}")
 
 
 def _stalls(job: Job, schema: Schema, target: Target) -> Stalls:

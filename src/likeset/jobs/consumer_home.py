@@ -18,7 +18,7 @@ from likeset.documents import Document
 from likeset.engines.flare_report import CANCELLED, News, RunReport
 from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
-from likeset.jobs.carried import Ended, draft, finish
+from likeset.jobs.carried import Ended, check_carried, draft, finish
 from likeset.jobs.job import Job
 from likeset.jobs.run import Amend, FinishedJob, Render
 from likeset.jobs.steady import SteadyLedger
@@ -30,6 +30,7 @@ from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.tables.schema import Schema
 
 __all__ = ["Connection", "ConsumerHome", "Engine", "NetworkRun", "consumer", "make_consumer_home"]
 
@@ -115,6 +116,12 @@ class NetworkRun:
             return Terms.from_json(self.terms_path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InvalidArgument("RUN", self.name, "is not known here; see `likeset run list`") from error
+
+    @property
+    def notes(self) -> list[str]:
+        """What its consumer should know."""
+        job = self.job
+        return check_carried(job, Schema.load(job.schema_file))
 
     @property
     def hash_seed_path(self) -> Path:

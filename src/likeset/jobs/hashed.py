@@ -55,7 +55,10 @@ def notes_on_hashes(job: Job, schema: Schema) -> list[str]:
     """What a consumer should know before its curator sees hashes only."""
     if job.hash_dimension is None:
         return []
-    found = ["the width of the selection's kernel stands in the terms: with hashes, owners compute it too"]
+    found = [
+        f"the curator sees hashes of {job.hash_dimension:,} numbers; give owners their seed, but not through it",
+        "the width of the selection's kernel stands in the terms: with hashes, owners use it too",
+    ]
     if names := unreadable_columns(schema):
         found.append(f"not every cell of {', '.join(names)} can be read from hashes: such cells stay empty")
     return found

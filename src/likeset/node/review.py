@@ -161,8 +161,11 @@ def _seen_by_curator(terms: Terms) -> str:
 
 
 def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
-    what = "hashes" if terms.hashing is not None else "rows in the clear"
-    return f"{consumer.rows:,} {what} in all, chosen from those of all owners; some, all or none of them yours."
+    how = " (it reads them from their hashes, by the seed that you share)" if terms.hashing is not None else ""
+    return (
+        f"{consumer.rows:,} rows in the clear{how} in all, chosen from those of all owners; some, all or none of them "
+        "yours."
+    )
 
 
 def _learned(others: PlannedView) -> str:

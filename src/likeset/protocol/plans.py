@@ -223,7 +223,8 @@ def planned_views(
     for owner in terms.owners:
         views.append(planned(View.owners(owner), heard, terms.owner_budget.delta))
         views.append(planned(View.curator(owner), rows_event, terms.owner_budget.delta, terms.rows_per_owner))
-        views.append(planned(View.consumer(owner), rows_event, terms.owner_budget.delta, terms.size))
+        # The consumer has the seed of hashes, and reads rows from them.
+        views.append(planned(View.consumer(owner), Unbounded(_CLEAR_ROWS), terms.owner_budget.delta, terms.size))
     views.append(planned(View.curator(terms.consumer), rows_event, terms.target_budget.delta, terms.target_size))
     return tuple(views)
 

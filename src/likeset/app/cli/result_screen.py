@@ -69,7 +69,8 @@ def _show_owners(result: Mapping[str, Any]) -> None:
         for one in result["owners"]
     ]
     each = result["rows_seen"] / max(1, result["rows_selected"])
-    seen = f"The curator saw {result['rows_seen']:,} rows, {each:.1f} for each row selected."
+    what = "hashes of rows" if result["terms"]["summary"]["hashing"] else "rows"
+    seen = f"The curator saw {result['rows_seen']:,} {what}, {each:.1f} for each row selected."
     show_table("Who gave what?", ("owner", "rows", "heard", "disclosed", "selected", "share"), rows, caption=seen)
 
 
@@ -80,7 +81,8 @@ def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence
         whose = "each owner" if one["protects"] in owners else "the target"
         who = one["observer"] if one["observer"] not in _WATCHERS else _WATCHERS[one["observer"]]
         if one["epsilon"] is None:
-            cost = f"{one['rows']:,} rows in the open" if one["observer"] in _WATCHERS else "no bound"
+            what = "hashes of rows" if "hashes" in one["in_words"] else "rows in the open"
+            cost = f"{one['rows']:,} {what}" if one["observer"] in _WATCHERS else "no bound"
         else:
             cost = f"epsilon = {one['epsilon']:.3g}" if one["epsilon"] else "nothing"
         delta = f"{one['delta']:g}" if one["epsilon"] else ""

@@ -1,6 +1,7 @@
 """``likeset run``: the consumer's side of runs between organisations."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,26 +68,29 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     Example: [bold]likeset run plan job.yaml[/]
     """
     from likeset.app.cli.result_screen import show_guarantees
+    from likeset.jobs.carried import check_carried
     from likeset.jobs.job import Job
     from likeset.jobs.plan import plan_job
+    from likeset.tables.schema import Schema
 
-    planned = plan_job(Job.load(job))
+    wanted = Job.load(job)
+    notes = check_carried(wanted, Schema.load(wanted.schema_file))
+    planned = plan_job(wanted)
     document = planned.document()
     if as_json:
-        show_json(document)
+        show_json({**document, "between_organisations": notes})
         return
     terms = planned.outline.terms
     facts = [
         ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
-        ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+        (f"{'hashes of rows' if terms.hashing else 'rows'} that the curator sees, at most", f"{planned.rows_seen:,}"),
         ("messages between curator and owners, at most", f"{planned.messages:,}"),
         ("numbers released about the target", f"{document['released_coordinates']:,}"),
     ]
     show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     stdout.print(f"\n{escape(planned.advice.text)}\n", soft_wrap=True)
-    for warning in planned.warnings:
-        stdout.print(f"[yellow]note:[/] {escape(warning)}", soft_wrap=True)
+    _show_notes([*planned.warnings, *notes])
 
 
 @run.command()
@@ -131,17 +135,28 @@ def sites(
 def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Write the terms of a job, for owners to look at before it is submitted.
 
-    Where the release's width is chosen privately, that choice is made and charged now, once.
+    Where the release's width is chosen privately, that choice is made and charged now, once. Where the curator is to
+    see hashes only, the seed of the hashes is drawn as well: give it to owners, and never to the curator.
 
     Example: [bold]likeset run invite job.yaml --home clinic[/]
     """
     made = _invited(job, days, _home(home))
-    terms = made.terms
+    terms, seed = made.terms, made.hash_seed_path if made.terms.hashing else None
+    notes = made.notes
     if as_json:
-        show_json({"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires})
+        told = {"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires}
+        show_json({**told, "hash_seed": None if seed is None else str(seed), "notes": notes})
         return
     stdout.print(f"[bold]{escape(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
     stdout.print("Owners look at it with: likeset owner inbox --add terms.json", soft_wrap=True)
+    if seed is not None:
+        stdout.print(
+            f"[bold]{escape(str(seed))}[/]  the seed of the hashes, for owners alone: hand it over, or send it "
+            "encrypted. Whoever has it and the hashes has the rows, so it must not pass through the curator.",
+            soft_wrap=True,
+        )
+        stdout.print(f"They approve with: likeset owner approve {escape(made.name)} --hash-seed FILE", soft_wrap=True)
+    _show_notes(notes)
 
 
 @run.command()
@@ -301,6 +316,11 @@ def listed(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
         for one in found
     ]
     show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)
+
+
+def _show_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
 
 
 def _home(folder: Path) -> "ConsumerHome":
