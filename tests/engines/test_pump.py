@@ -173,6 +173,24 @@ def test_a_settled_site_builds_no_other_class_runs_no_foreign_code_and_sends_no_
     settle(kit, factory="site_factory:seat", folder=tmp_path)  # again, from what it wrote
 
 
+def test_a_settled_site_takes_no_message_that_is_too_large_and_no_job_can_change_that(tmp_path: Path) -> None:
+    """NVFlare reads the first ``comm_config.json`` that it finds under the kit, and jobs are unpacked there."""
+    kit = _kit(tmp_path / "kit", server=False)
+    (kit / "local" / "comm_config.json").write_text('{"allow_adhoc_conns": false}')
+    settle(kit, factory="site_factory:seat", folder=tmp_path, most_bytes=1000)
+    expected = {"allow_adhoc_conns": False, "streaming_max_blob_size": 1000 + (1 << 20)}
+    assert json.loads((kit / "comm_config.json").read_text()) == expected
+    for place in ("0", "a-job/app/config", "zzz"):
+        (kit / place).mkdir(parents=True)
+        (kit / place / "comm_config.json").write_text('{"streaming_max_blob_size": 9e99}')
+    if importlib.util.find_spec("nvflare"):
+        from nvflare.fuel.utils.config_factory import ConfigFactory
+
+        assert ConfigFactory.load_config("comm_config.json", [str(kit)]).to_dict() == expected
+    settle(kit, factory="site_factory:seat", folder=tmp_path)
+    assert json.loads((kit / "comm_config.json").read_text())["streaming_max_blob_size"] == (1 << 28) + (1 << 20)
+
+
 def test_a_folder_that_is_no_kit_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadDocument, match="start-up kit"):
         settle(tmp_path, factory="f:g", folder=tmp_path)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from likeset.engines.seats import SETTINGS_FILE
+from likeset.engines.seats import SETTINGS_FILE, SiteSettings
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.terms import Terms
 
@@ -41,6 +41,8 @@ _CLIENT_CONFIG = {
     "task_result_filters": [],
 }
 _LOG_SENDERS = ("log_streamer", "log_sender")
+_COMMUNICATION = "comm_config.json"
+_ENVELOPE = 1 << 20  # bytes that NVFlare puts around a message, and room to spare
 
 
 def write_job(folder: Path, *terms: Terms) -> Path:
@@ -85,13 +87,14 @@ def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> N
     """Make a site of NVFlare one that runs likeset and nothing else.
 
     Written into the ``local`` folder of the site's start-up kit: no class but likeset's is built, no code that comes
-    with a job is run, nobody from outside may read the site's files or give it commands, and no log leaves it.
+    with a job is run, nobody from outside may read the site's files or give it commands, and no log leaves it. Into the
+    kit itself: no message is taken that is larger than ``most_bytes``.
 
     Args:
         kit: the site's start-up kit.
         factory: makes the site's party, as ``package.module:function``.
         folder: the site's own.
-        limits: for the curator's site; see ``SiteSettings``.
+        limits: see ``SiteSettings``; most are for the curator's site.
     """
     local = kit / "local"
     resources = _resources(local)
@@ -102,20 +105,36 @@ def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> N
     resources["components"] = [one for one in components if not _sends_logs(one)]
     _write(local / "resources.json", resources)
     _write(local / "authorization.json", _permissions(is_server=(kit / "startup" / "fed_server.json").exists()))
+    _bound_messages(kit, int(limits.get("most_bytes", SiteSettings.most_bytes)) + _ENVELOPE)
     write_settings(local, factory=factory, folder=folder, **limits)
+
+
+def _bound_messages(kit: Path, most_bytes: int) -> None:
+    """NVFlare refuses a larger message when it is announced, or as soon as it grows too large; else at 4 GiB.
+
+    The file lies in the kit itself. NVFlare takes the first one of that name that it finds below, and jobs are unpacked
+    there, too: one in ``local`` could be set aside by one that comes with a job.
+    """
+    document = _json_in(kit / "local" / _COMMUNICATION) or {}
+    _write(kit / _COMMUNICATION, {**document, "streaming_max_blob_size": most_bytes})
 
 
 def _resources(local: Path) -> dict[str, Any]:
     for name in ("resources.json", "resources.json.default"):
-        path = local / name
-        if path.exists():
-            try:
-                document = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise BadDocument(str(path), "is not JSON") from error
-            if isinstance(document, dict):
-                return document
+        document = _json_in(local / name)
+        if document is not None:
+            return document
     raise BadDocument(str(local), "is not the local folder of a start-up kit: it has no resources.json.default")
+
+
+def _json_in(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadDocument(str(path), "is not JSON") from error
+    return document if isinstance(document, dict) else None
 
 
 def _sends_logs(component: Any) -> bool:

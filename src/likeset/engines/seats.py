@@ -102,7 +102,7 @@ class SiteSettings:
         refused: told what was refused before the party was reached; None where nobody wants to know.
         seconds_per_call: at the curator: how long an owner may take for one answer.
         seconds_for_decisions: at the curator: how long it waits for people to decide whether they take part.
-        most_bytes: at the curator: no message may be larger.
+        most_bytes: no message to this site may be larger; NVFlare keeps to it where the site was settled.
     """
 
     factory: Factory

@@ -19,6 +19,7 @@ site = typer.Typer(
 )
 
 _SHARED_STORAGE = "/tmp/nvflare"  # noqa: S108 (NVFlare's default)
+_OWNERS_HEAR = 1 << 25  # bytes of a message, at most: releases, and yes or no
 KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's start-up kit.", show_default=False)]
 
 
@@ -36,7 +37,7 @@ def owner(
     from likeset.node.home import Home
 
     Home(node).check()
-    _settled(kit, "likeset.node.site:owner", node, as_json=as_json)
+    _settled(kit, "likeset.node.site:owner", node, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
 
 
 @site.command()
