@@ -1,0 +1,97 @@
+"""A small network of real organisations in one folder: three nodes, a curator, a consumer, and terms they agreed on."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from node_world import approve, make_node, rows_text
+
+from likeset.engines.seats import Factory, Seat
+from likeset.jobs.consumer_home import ConsumerHome, consumer, make_consumer_home
+from likeset.jobs.job import Job
+from likeset.ledger import Ledger, Limit
+from likeset.node import acknowledged
+from likeset.node.curating import CuratorHome, curator, make_curator_home
+from likeset.node.owner_node import OwnerNode
+from likeset.node.site import owner
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.party import CURATOR
+from likeset.protocol.plans import planned_views
+from likeset.protocol.terms import Terms
+
+OWNERS = ("a", "b", "c")
+CONSUMER = "new-clinic"
+_AUCTION: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 4.0}
+KINDS: dict[str, dict[str, Any]] = {
+    "sealed": {"size": 6, "offer_factor": 4.0},
+    "threshold": {"size": 6, "offer_factor": 4.0, **_AUCTION},
+    "interactive": {"protocol": "interactive", "size": 3},
+    "rounds-of-auctions": {"protocol": "interactive", "size": 3, **_AUCTION},
+    "rounds-of-releases": {
+        "protocol": "interactive",
+        "size": 3,
+        "summary_release": "gaussian",
+        "owner_epsilon": 8.0,
+    },
+}
+"""Runs that differ in what the curator draws: nothing; once; nothing, in three rounds; something in each of them."""
+
+
+def folder_of(place: Path, site: str) -> Path:
+    """A site's own directory."""
+    return place / {CURATOR: "curator", CONSUMER: "home"}.get(site, f"node-{site}")
+
+
+def make_network(place: Path, *kinds: str) -> list[Terms]:
+    """Everybody's directories; the terms of a run of each kind, which every owner has approved."""
+    room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
+    made = make_curator_home(folder_of(place, CURATOR))
+    for seed, name in enumerate(OWNERS):
+        make_node(place, name, seed=seed, runs_per_month=99, **room)
+    made.add_schema(place / "schema.yaml")
+    runs = _drafted(place, kinds)
+    for name in OWNERS:
+        with OwnerNode(folder_of(place, name)) as node:
+            acknowledged.pin(node, made.public_key, by="Ada")
+            for run in runs:
+                approve(node, run)
+    return runs
+
+
+def _drafted(place: Path, kinds: tuple[str, ...]) -> list[Terms]:
+    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, kit="kit", user="lead")
+    with Ledger(home.ledger) as ledger:
+        ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
+    (place / "target.csv").write_text(rows_text(7, count=30))
+    job: dict[str, Any] = {
+        "schema": str(place / "schema.yaml"),
+        "target": str(place / "target.csv"),
+        "owners": {name: f"network:{name}" for name in OWNERS},
+        "consumer": CONSUMER,
+        "purpose": "Research on sepsis",
+        "epsilon": 30.0,
+        "release_gamma": 0.4,
+        "dimension": 16,
+        "offers": "tilted",
+    }
+    return [home.invite(Job.of(**{**job, "run": one, **KINDS[one]}), expires="2099-01-01").terms for one in kinds]
+
+
+def warm_up(run: Terms) -> None:
+    """Load and compute here what every process that is forked from here would."""
+    ciphers = "cryptography.hazmat.primitives.asymmetric.ed25519"
+    for name in ("dp_accounting.pld", "dp_accounting.rdp", "duckdb", "pandas", "pyarrow.parquet", ciphers):
+        importlib.import_module(name)
+    planned_views(run)
+
+
+def seat(run: Terms, site: str, folder: Path) -> Seat | None:
+    """What the settings of a site name: its party in a run."""
+    made: dict[str, Factory] = {CURATOR: curator, CONSUMER: consumer}
+    return made.get(site, owner)(run, site, folder)
+
+
+def homes(place: Path) -> tuple[CuratorHome, ConsumerHome]:
+    """The curator's directory and the consumer's."""
+    return CuratorHome(folder_of(place, CURATOR)), ConsumerHome(folder_of(place, CONSUMER))
