@@ -42,7 +42,7 @@ from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, Targ
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
 from likeset.tables.scan import MemoryScan
 
 _HERE = Path(__file__).parent
@@ -326,6 +326,7 @@ def _terms(**changes: Any) -> Terms:
         "auction_offset": 0,
         "summary_release": "none",
         "seed_rows": 0,
+        "seed_digest": "",
         "schedule": "",
         "price_per_row": 0.0,
         "accept_unproven": (),
@@ -344,6 +345,7 @@ def _interactive_terms(size: int) -> Terms:
         auction="paper",
         auction_epsilon=auction_epsilon(owners=len(_NAMES), epsilon=1.0, delta=1e-5),
         seed_rows=150,
+        seed_digest=digest_of_rows(_table(150)),
         accept_unproven=_ACCEPTED,
     )
 

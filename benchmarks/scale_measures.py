@@ -236,6 +236,7 @@ def _terms(schema: Schema, given: Given) -> Terms:
         auction_offset=0,
         summary_release="none",
         seed_rows=0,
+        seed_digest="",
         schedule="",
         price_per_row=0.0,
         accept_unproven=(),

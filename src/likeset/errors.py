@@ -14,6 +14,7 @@
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
     │   ├── QuorumMissed                      fewer owners took part than the terms ask for
+    │   ├── NotCurated                        the curator lacks what the terms name; nobody was asked
     │   ├── NoAnswer                          the server between the parties cannot be reached; ask again
     │   ├── RunCancelled                      stopped before the end; can be resumed
     │   └── TermsExpired                      the terms may no longer be used; nothing was released
@@ -48,6 +49,7 @@ __all__ = [
     "LikesetError",
     "MessagePurged",
     "NoAnswer",
+    "NotCurated",
     "ProtocolError",
     "QuorumMissed",
     "RunCancelled",
@@ -238,6 +240,13 @@ class IllegalMessage(ProtocolError):
 
 class QuorumMissed(ProtocolError):
     """Fewer owners took part than the terms ask for; there is no summary."""
+
+
+class NotCurated(ProtocolError):
+    """The curator lacks something public that the terms name, such as the schema; nobody was asked.
+
+    The text says what, for whoever submitted the run.
+    """
 
 
 class RunCancelled(ProtocolError):

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from carried_world import OWNERS, HereEngine, make_world, write_job
-from node_world import SCHEMA_OF_ALL, rows_text
+from node_world import SCHEMA_OF_ALL, rows_text, write_policy
 
 from likeset.app.report import render
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable, NotCurated
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import median_gamma
 from likeset.jobs.consumer_home import ConsumerHome, NetworkRun, consumer
@@ -23,12 +23,16 @@ from likeset.jobs.hashed import read_summary
 from likeset.jobs.job import Job
 from likeset.jobs.opened import open_target
 from likeset.ledger import Ledger
+from likeset.node.curating import CuratorHome, curator
 from likeset.node.owner_node import OwnerNode
 from likeset.protocol.hashing import commitment, hash_map
+from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Summary, decode
+from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.declared import DeclaredRecords
+from likeset.tables.sources import open_source
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
@@ -228,6 +232,69 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(home: ConsumerHome) -
             target=target,
             hash_seed=seed,
         )
+
+
+SEEDED: dict[str, Any] = {
+    "protocol": "interactive",
+    "seed_rows": "public.csv",
+    "summary_release": "gaussian",
+    "owner_epsilon": 4.0,
+}
+
+
+def _with_public_rows(home: ConsumerHome, **changes: Any) -> NetworkRun:
+    folder = home.folder.parent
+    (folder / "public.csv").write_text(rows_text(21, count=7))
+    limits = {"epsilon": 5.0, "delta": 1e-5, "rows": 36}
+    for name in OWNERS:
+        write_policy(folder / f"node-{name}", name, manual_approval=False, per_run=limits, total=dict(limits))
+    return invited(home, **{**SEEDED, **changes})
+
+
+def test_a_run_starts_from_public_rows_that_the_curator_has(home: ConsumerHome) -> None:
+    run = _with_public_rows(home)
+    folder = home.folder.parent
+    assert run.terms.seed_rows == 7
+    assert CuratorHome(folder / "curator").add_seed_rows(str(folder / "public.csv")) == (run.terms.seed_digest,)
+    result = done(home, run)
+    assert result["rows_selected"] == 6
+    assert all(one["problem"] is None for one in result["owners"])
+    seat = curator(run.terms, CURATOR, folder / "curator")
+    assert isinstance(seat.party, InteractiveCurator)
+    expected = DeclaredRecords(SCHEMA_OF_ALL)
+    with open_source(str(folder / "public.csv")) as source:
+        (block,) = [one.table for one in source.blocks(SCHEMA_OF_ALL.record_columns)]
+    features = run.terms.kernel.features()(expected.rows_of(expected.of(block)))
+    assert np.array_equal(seat.party._seed_features, features)
+
+
+def test_a_curator_without_the_public_rows_or_with_others_ends_the_run_first(home: ConsumerHome) -> None:
+    run = _with_public_rows(home)
+    folder = home.folder.parent
+    place = CuratorHome(folder / "curator")
+    (folder / "other.csv").write_text(rows_text(22, count=7))
+    assert place.add_seed_rows(str(folder / "other.csv")) != (run.terms.seed_digest,)
+    with pytest.raises(NotCurated, match=f"does not have the public seed rows {run.terms.seed_digest[:12]}"):
+        run.submit(HereEngine(folder))
+    place.add_seed_rows(str(folder / "public.csv"))
+    kept = place.public_rows.folder / f"{run.terms.seed_digest}.npy"
+    whole = kept.read_bytes()
+    for data, reason in ((whole[:-4], "cannot read"), (whole[:-4] + b"\0\0\0?", "are not what they were")):
+        kept.write_bytes(data)
+        with pytest.raises(NotCurated, match=reason):
+            run.submit(HereEngine(folder))
+    for name in OWNERS:
+        with OwnerNode(folder / f"node-{name}") as node:
+            assert run.name not in node.runs.by_name  # nobody heard of it
+    assert not (run.folder / "summary.bin").exists()
+
+
+def test_public_rows_that_fit_no_schema_are_refused_by_name(home: ConsumerHome) -> None:
+    folder = home.folder.parent
+    (folder / "odd.csv").write_text("age,dose\n50,3\n")
+    with pytest.raises(InvalidArgument, match=r"fits none of the schemas that are known here: .*odd\.csv"):
+        CuratorHome(folder / "curator").add_seed_rows(str(folder / "odd.csv"))
+    assert not CuratorHome(folder / "curator").public_rows.folder.exists()
 
 
 def _lines(path: Path) -> list[dict[str, str]]:

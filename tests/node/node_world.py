@@ -75,6 +75,7 @@ _TERMS: dict[str, Any] = {
     "auction_offset": 0,
     "summary_release": "none",
     "seed_rows": 0,
+    "seed_digest": "",
     "schedule": "",
     "price_per_row": 1.0,
     "accept_unproven": (),

@@ -27,7 +27,7 @@ from likeset.protocol.owner import Owner
 from likeset.protocol.party import Party
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
-from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
 from likeset.tables.scan import MemoryScan
 
 CONSUMER = "hospital"
@@ -82,7 +82,10 @@ PAPER: dict[str, Any] = {
 
 def terms(**changes: Any) -> Terms:
     """Terms of a small run with three owners."""
-    return Terms(**{**_BASE, **changes})
+    given = {**_BASE, **changes}
+    if given["seed_rows"]:
+        given.setdefault("seed_digest", digest_of_rows(rows(99, given["seed_rows"])))
+    return Terms(**{"seed_digest": "", **given})
 
 
 def rows(seed: int, count: int = 12, *, columns: int = 3, shift: float = 0.0) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
 from likeset.protocol.hashing import commitment
 from likeset.protocol.plans import planned_views
-from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Hashing, Kernel, Terms
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Hashing, Kernel, Terms, digest_of_rows
 
 SECRET = (1 << 255) + 12345
 HASHING = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))
@@ -46,6 +46,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "auction_offset": {**THRESHOLD, "auction_offset": 3},
     "summary_release": {"protocol": "interactive", "summary_release": "gaussian", "owner_budget": Budget(1.0, 1e-5)},
     "seed_rows": {"seed_rows": 3},
+    "seed_digest": {"seed_rows": 3, "seed_digest": "0" * 64},
     "schedule": {"protocol": "interactive", "schedule": "proof", "kernel": PAPER_KERNEL},
     "price_per_row": {"price_per_row": 2.0},
     "accept_unproven": {"accept_unproven": ("paper-auction",)},
@@ -58,6 +59,23 @@ def test_every_field_is_part_of_the_digest() -> None:
     digests = {name: terms(**change).digest for name, change in CHANGES.items()}
     assert len({terms().digest, *digests.values()}) == len(CHANGES) + 1
     assert terms(auction="threshold", auction_epsilon=8.0, auction_offset=2).digest == digests["auction"]
+
+
+def test_seed_rows_are_named_by_their_numbers_in_their_order() -> None:
+    """In single precision, for so they are used; a zero is a zero."""
+    plain = np.array([[0.0, 1.0], [2.0, 0.1]])
+    same = (plain.astype(np.float32), np.array([[-0.0, 1.0], [2.0, 0.1 + 1e-12]]), np.asfortranarray(plain))
+    assert {digest_of_rows(one) for one in same} == {digest_of_rows(plain)}
+    others = (plain[::-1], plain.T, plain.reshape(1, 4), plain + 1e-6, plain[:1])
+    assert len({digest_of_rows(one) for one in (plain, *others)}) == 6
+
+
+@pytest.mark.parametrize(
+    ("count", "digest"), [(3, ""), (0, "0" * 64), (3, "0" * 63), (3, "G" * 64), (3, "0" * 64 + "\n")]
+)
+def test_seed_rows_have_a_digest_exactly_where_there_are_some(count: int, digest: str) -> None:
+    with pytest.raises(InvalidArgument, match="seed_digest"):
+        terms(seed_rows=count, seed_digest=digest)
 
 
 @pytest.mark.parametrize("part", ["columns", "dimension", "gamma", "seed"])

@@ -21,7 +21,7 @@ from likeset.engines.delivery import deliver
 from likeset.engines.flare_report import CANCELLED, NEWS_TOPIC, News, RunReport, write_report
 from likeset.engines.pump import Pump
 from likeset.engines.seats import ABSTAINS, NOTED, READY, WAITING, Seat, Table, load_settings, load_terms
-from likeset.errors import LikesetError, ProtocolError, QuorumMissed, RunCancelled, TermsExpired
+from likeset.errors import LikesetError, NotCurated, ProtocolError, QuorumMissed, RunCancelled, TermsExpired
 from likeset.protocol.curator import Curator
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -153,6 +153,8 @@ def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callabl
         outcome = "quorum missed"
     except TermsExpired:
         outcome = "terms expired"
+    except NotCurated as error:
+        outcome = f"not curated: {error}"
     except _NoConsumer:
         outcome = "the consumer gave no answer"
     except LikesetError as error:

@@ -25,7 +25,6 @@ from likeset.jobs.pictures import pictures_document
 from likeset.jobs.result import result_document, selected_rows, summary_table
 from likeset.jobs.run import PICTURES, REPORT, RESULT, SUMMARY, Amend, FinishedJob, Render
 from likeset.ledger import Ledger
-from likeset.market.order import Stalls
 from likeset.market.run import Market, Outcome
 from likeset.protocol.messages import Summary
 from likeset.protocol.owner import Scan
@@ -36,10 +35,6 @@ from likeset.tables.schema import Schema
 
 __all__ = ["Drafted", "Ended", "check_carried", "draft", "finish"]
 
-_PLAIN: tuple[tuple[str, object, str], ...] = (
-    ("noise", "secret", "between organisations noise is secret"),
-    ("seed_rows", None, "the curator has no public seed rows"),
-)
 
 _SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False}
 _HANDLE = "likeset_handle"
@@ -82,15 +77,17 @@ def check_carried(job: Job, schema: Schema) -> list[str]:
     Raises:
         InvalidArgument: the job asks for something that only a run on one machine can do.
     """
-    given = job.model_dump()
-    for name, only, reason in _PLAIN:
-        if given[name] != only:
-            raise InvalidArgument(name, given[name], f"must be {only} (or left out): {reason}")
+    if job.noise != "secret":
+        raise InvalidArgument("noise", job.noise, "must be secret (or left out): between organisations noise is secret")
     check_length(job, schema)
-    if job.hash_dimension is not None:
-        return notes_on_hashes(job, schema)
+    found = notes_on_hashes(job, schema)
+    given = job.model_dump()
     wished = [f"{name} = {given[name]}" for name, usual in _SELECTING.items() if given[name] != usual]
-    return [f"the curator hears, with your rows, how to select: {', '.join(wished)}; no owner does"] if wished else []
+    if wished and job.hash_dimension is None:
+        found.append(f"the curator hears, with your rows, how to select: {', '.join(wished)}; no owner does")
+    if job.seed_rows is not None:
+        found.append("the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`")
+    return found
 
 
 def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
@@ -110,7 +107,7 @@ def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
     schema = Schema.load(job.schema_file)
     check_carried(job, schema)
     target = open_target(job, schema)
-    market = Market(job.order(rows_per_unit=schema.rows_per_unit), _stalls(job, schema, target))
+    market = _market(job, schema, target)
     deal = market.agree(ledger, resumable=True)
     return Drafted(
         terms=replace(deal.terms, expires=expires),
@@ -154,12 +151,11 @@ def finish(
     if hash_seed is not None:
         read = read_summary(terms, summary, schema=schema, target=target, hash_seed=hash_seed)
         summary = read.summary
-    stalls = _stalls(job, schema, target)
-    order = job.order(rows_per_unit=schema.rows_per_unit)
+    market = _market(job, schema, target)
     outcome = Outcome(
         terms=terms,
-        guarantees=Market(order, stalls).outline().guarantees,
-        gamma=terms.hashing.gamma if terms.hashing else order.selection(stalls).kernel_width(target.rows),
+        guarantees=market.outline().guarantees,
+        gamma=terms.hashing.gamma if terms.hashing else market.selection.kernel_width(target.rows),
         summary=summary,
         picks=tuple(
             (terms.owners[owner], int(row)) for owner, row in zip(summary.owners, summary.handles, strict=True)
@@ -176,7 +172,7 @@ def finish(
         target=target,
         owners=cast(Mapping[str, Scan], dict.fromkeys(terms.owners, _Elsewhere())),
         names=dict.fromkeys(terms.owners, ""),
-        stalls=stalls,
+        stalls=market.stalls,
         warnings=[*job_warnings(job, schema), *notes_on_hashes(job, schema)],
     )
     rows, records = selected_rows(opened, outcome) if read is None else (read.rows, read.records)
@@ -194,10 +190,11 @@ def finish(
     return FinishedJob(out, result)
 
 
-def _stalls(job: Job, schema: Schema, target: Target) -> Stalls:
-    stalls, _ = stalls_without_owners(job, schema, target)
+def _market(job: Job, schema: Schema, target: Target) -> Market:
+    stalls, seed_rows = stalls_without_owners(job, schema, target)
     content = hashlib.sha256(f"{schema.digest}\n{target.fingerprint}".encode()).digest()
-    return replace(stalls, content=content)
+    order = job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows)
+    return Market(order, replace(stalls, content=content))
 
 
 @dataclass(frozen=True)

@@ -258,7 +258,7 @@ class Market:
             column_names=stalls.column_names,
             schema_digest=stalls.schema_digest,
             owners=tuple(stalls.owners),
-            seed_rows=0 if self._seed_rows is None else len(self._seed_rows),
+            seed_rows=self._seed_rows,
             version=version("likeset"),
         )
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from likeset.engines.seats import Seat
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.node import receipts
+from likeset.node.public_rows import PublicRows
 from likeset.node.transcripts import CuratorTranscripts
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, make_home_folder
@@ -86,11 +87,20 @@ class CuratorHome:
         """The schema of this digest."""
         path = self.schemas / f"{digest}.yaml"
         if not path.exists():
-            raise InvalidArgument("schema", digest[:12], f"is not known here; put it into {self.schemas}")
+            raise NotCurated(f"the curator does not know the schema {digest[:12]} that the terms name")
         schema = Schema.load(path)
         if schema.digest != digest:
             raise BadDocument(str(path), "is not the schema that it is called after")
         return schema
+
+    @property
+    def public_rows(self) -> PublicRows:
+        """The public rows that runs may start from."""
+        return PublicRows(self.folder / "seed-rows")
+
+    def add_seed_rows(self, place: str) -> tuple[str, ...]:
+        """Know public rows, as the schemas that are known here map them; returns their digests."""
+        return self.public_rows.add(place, [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))])
 
     def write_receipts(self, run: str) -> list[Path]:
         """Sign what is known of a run, for each owner; returns the files."""
@@ -186,14 +196,14 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
     home = CuratorHome(folder)
     home.check()
     receipts.public_key(home.key)  # without it no receipt could be signed when rows are here
-    if terms.seed_rows:
-        raise IllegalMessage("public seed rows do not come with the terms; this curator has none")
-    kind = _RecordedSealed if terms.protocol == "sealed" else _RecordedInteractive
-    made = kind(
-        terms,
-        ledger=home.ledger(terms),
-        noise=SecretNoise(),
-        declared=DeclaredRecords(home.schema(terms.schema_digest)),
-    )
+    declared = DeclaredRecords(home.schema(terms.schema_digest))
+    seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
+    made: _Recorded
+    if terms.protocol == "sealed":
+        made = _RecordedSealed(terms, ledger=home.ledger(terms), noise=SecretNoise(), declared=declared)
+    else:
+        made = _RecordedInteractive(
+            terms, ledger=home.ledger(terms), noise=SecretNoise(), declared=declared, seed_rows=seed_rows
+        )
     made.home = home
     return Seat(made, receipts=lambda: home.receipts_under(terms))

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from likeset import arguments
+from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, width_choice
 from likeset.privacy import accounting, loss
 from likeset.privacy.events import Gaussian, Observer
 from likeset.privacy.relation import Relation
-from likeset.protocol.terms import Budget, Hashing, Kernel, Terms
+from likeset.protocol.terms import Budget, Hashing, Kernel, Terms, digest_of_rows
 
 __all__ = ["Draft", "Facts", "ReleaseOutlook", "Wishes", "release_outlook"]
 
@@ -62,7 +63,7 @@ class Wishes:
     run: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Facts:
     """What is public about the data.
 
@@ -75,7 +76,7 @@ class Facts:
         column_names: of the table that they came from; empty for arrays.
         schema_digest: of the schema that declares them; empty for arrays.
         owners: names of the owners.
-        seed_rows: how many public rows start the summary of ``interactive``.
+        seed_rows: public rows that start the summary of ``interactive``; None for none.
         version: of the package.
     """
 
@@ -87,7 +88,7 @@ class Facts:
     column_names: tuple[str, ...]
     schema_digest: str
     owners: tuple[str, ...]
-    seed_rows: int
+    seed_rows: Rows | None
     version: str
 
 
@@ -236,7 +237,8 @@ class Draft:
             auction_epsilon=epsilon,
             auction_offset=offset,
             summary_release=wishes.summary_release,
-            seed_rows=facts.seed_rows,
+            seed_rows=0 if facts.seed_rows is None else len(facts.seed_rows),
+            seed_digest="" if facts.seed_rows is None else digest_of_rows(facts.seed_rows),
             schedule=wishes.schedule,
             price_per_row=wishes.price_per_row,
             accept_unproven=tuple(wishes.accept_unproven),

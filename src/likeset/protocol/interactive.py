@@ -43,7 +43,7 @@ from likeset.protocol.messages import (
     TargetRelease,
 )
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Terms, digest_of_rows
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
 
@@ -69,7 +69,7 @@ class InteractiveCurator(Curator):
         ledger: where auctions and summary releases are charged and kept.
         noise: where their noise comes from.
         declared: what records must look like, where owners send any.
-        seed_rows: public or synthetic rows that start the summary; as many as the terms say.
+        seed_rows: public or synthetic rows that start the summary; those that the terms name.
     """
 
     def __init__(
@@ -89,6 +89,8 @@ class InteractiveCurator(Curator):
             raise InvalidArgument(
                 "seed_rows", f"array of shape {rows.shape}", f"must have shape {wanted}, by the terms"
             )
+        if len(rows) and digest_of_rows(rows) != terms.seed_digest:
+            raise InvalidArgument("seed_rows", f"array of shape {rows.shape}", "are not those that the terms name")
         self._map = terms.kernel.features()
         self._seed_features = self._map(rows) if len(rows) else np.empty((0, terms.kernel.dimension), np.float32)
         self._target_mean = np.zeros(terms.kernel.dimension)  # in lattice steps

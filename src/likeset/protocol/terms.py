@@ -14,7 +14,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from likeset import arguments
+from likeset.arguments import Rows
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.geometry.features import FourierFeatures
 from likeset.mechanisms.auction import PAPER_AUCTION, plan_threshold
@@ -24,7 +27,7 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
 
-__all__ = ["RELEASE_SCALE", "SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms"]
+__all__ = ["RELEASE_SCALE", "SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms", "digest_of_rows"]
 
 RELEASE_SCALE = 1.0 / 3.0
 """Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
@@ -34,7 +37,7 @@ SUMMARY_RELEASE = "summary-release"
 
 # Terms come from others: what nobody can mean must not take all memory of whoever reads them.
 _MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
-_COMMITMENT = re.compile(r"[0-9a-f]{64}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class Hashing:
         )
         if self.dimension % 2:
             raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
-        if not isinstance(self.commitment, str) or _COMMITMENT.fullmatch(self.commitment) is None:
+        if not isinstance(self.commitment, str) or _DIGEST.fullmatch(self.commitment) is None:
             raise InvalidArgument("hashing.commitment", "other text", "must be what commitment() gave")
 
 
@@ -143,6 +146,7 @@ class Terms:
         auction_offset: with ``threshold``, about how many owners are asked; 0 otherwise.
         summary_release: what ``interactive`` tells owners about the summary so far: ``none``, ``gaussian``, ``mwem``.
         seed_rows: how many public rows start the summary of ``interactive``; never owners' rows.
+        seed_digest: which rows these are (``digest_of_rows``); empty where there are none.
         schedule: the paper's schedule by name for ``mwem``; empty where the budget is split for the user.
         price_per_row: what an owner is paid for each row disclosed; depends on nobody else's data.
         accept_unproven: names of parts without a proof that all parties accept.
@@ -175,6 +179,7 @@ class Terms:
     auction_offset: int
     summary_release: Literal["none", "gaussian", "mwem"]
     seed_rows: int
+    seed_digest: str
     schedule: str
     price_per_row: float
     accept_unproven: tuple[str, ...]
@@ -199,7 +204,7 @@ class Terms:
         reserved = {"curator", self.consumer} & set(self.owners)
         if reserved or self.consumer == "curator":
             raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
-        for argument in ("purpose", "expires", "schema_digest", "version"):
+        for argument in ("purpose", "expires", "schema_digest", "seed_digest", "version"):
             _text(argument, getattr(self, argument))
         _ = self.end
         for argument in ("columns", "accept_unproven"):
@@ -237,6 +242,10 @@ class Terms:
             )
         if self.protocol == "interactive" and self.offers == "uniform":
             raise InvalidArgument("offers", "uniform", "is of the sealed protocol; interactive needs a target release")
+        if re.fullmatch(_DIGEST if self.seed_rows else "", self.seed_digest) is None:
+            raise InvalidArgument(
+                "seed_digest", "other text", "must be what digest_of_rows() gave, or empty if there are none"
+            )
         if self.hashing is not None and self.summary_release != "none":
             raise InvalidArgument(
                 "summary_release", self.summary_release, "needs rows; a curator who sees hashes only can release none"
@@ -347,10 +356,17 @@ class Terms:
         return replace(self, **changes)
 
 
+def digest_of_rows(rows: Rows) -> str:
+    """By which the terms name public rows: of their numbers in single precision, in their order."""
+    plain = np.ascontiguousarray(rows, dtype="<f4") + np.float32(0.0)  # no -0.0: equal rows have one digest
+    head = f"likeset/rows/1\n{plain.shape[0]}x{plain.shape[1]}\n".encode()
+    return hashlib.sha256(head + plain.tobytes()).hexdigest()
+
+
 @lru_cache(maxsize=16)
 def _digest(terms: Terms) -> str:
     """Kept: with thousands of owners, each of them asks, and the text names them all."""
-    return hashlib.sha256(b"likeset/terms/1\n" + terms.to_json().encode()).hexdigest()
+    return hashlib.sha256(b"likeset/terms/2\n" + terms.to_json().encode()).hexdigest()
 
 
 def _keep(thing: object, **values: float) -> None:

@@ -104,7 +104,7 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
         column_names=(),
         schema_digest="",
         owners=tuple(f"owner-{place}" for place in range(len(market.owners))),
-        seed_rows=len(market.public) if starts_from_rows and market.public is not None else 0,
+        seed_rows=market.public if starts_from_rows else None,
         version=version("likeset"),
     )
     draft = Draft(Wishes(**wanted), facts)

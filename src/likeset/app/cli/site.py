@@ -63,6 +63,9 @@ def curator(
     *,
     home: Annotated[Path, typer.Option(help="The curator's directory; made if it is not there.", show_default=False)],
     schema: Annotated[list[Path] | None, typer.Option(help="A schema that runs may use; repeatable.")] = None,
+    seed_rows: Annotated[
+        list[Path] | None, typer.Option(help="Public rows that runs may start from, on those schemas; repeatable.")
+    ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for owners' decisions.")] = 3600.0,
     per_call: Annotated[float, typer.Option(min=1, help="Seconds that an owner may take for one answer.")] = 60.0,
     as_json: JsonFlag = False,
@@ -78,6 +81,8 @@ def curator(
     made.check()
     for path in schema or []:
         made.add_schema(path)
+    for path in seed_rows or []:
+        made.add_seed_rows(str(path))
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call}
     _settled(kit, "likeset.node.curating:curator", home, as_json=as_json, limits=limits)
     # NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise.

@@ -1,0 +1,57 @@
+"""A curator that lacks what the terms name says so to whoever submitted the run, and asks nobody."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+
+from node_world import SCHEMA, SCHEMA_OF_ALL
+from protocol_world import terms
+
+from likeset.engines.flare_job import write_settings
+from likeset.engines.flare_report import News
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+
+
+class _Site:
+    """A site that nobody may call."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, called: str) -> Any:
+        raise AssertionError(f"{self.name} was called: {called}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"schema_digest": "ab" * 32}, "the curator does not know the schema abababababab that the terms name"),
+        (
+            {"protocol": "interactive", "seed_rows": 3, "seed_digest": "cd" * 32},
+            "the curator does not have the public seed rows cdcdcdcdcdcd that the terms name",
+        ),
+    ],
+)
+def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    from likeset.engines.flare_parts import _curated
+    from likeset.node.curating import make_curator_home
+
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    make_curator_home(tmp_path / "curator").add_schema(tmp_path / "schema.yaml")
+    write_settings(tmp_path, factory="likeset.node.curating:curator", folder=tmp_path / "curator")
+    context = SimpleNamespace(
+        clients=[_Site("a"), _Site("hospital")],
+        workspace=SimpleNamespace(get_site_config_dir=lambda: str(tmp_path)),
+    )
+    agreed = terms(**{"schema_digest": SCHEMA_OF_ALL.digest, **changes})
+    report, acknowledge = _curated(agreed, context, News())
+    assert report.outcome == f"not curated: {words}"
+    assert (report.calls, report.messages, report.unanswered) == (0, 0, {})
+    acknowledge()
