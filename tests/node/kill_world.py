@@ -4,6 +4,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from node_world import approve, make_node, rows_text
 
 from likeset.engines.seats import Factory, Seat
@@ -14,6 +15,7 @@ from likeset.node import acknowledged
 from likeset.node.curating import CuratorHome, curator, make_curator_home
 from likeset.node.owner_node import OwnerNode
 from likeset.node.site import owner
+from likeset.privacy.noise import SecretNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.party import CURATOR
@@ -81,9 +83,12 @@ def _drafted(place: Path, kinds: tuple[str, ...]) -> list[Terms]:
 def warm_up(run: Terms) -> None:
     """Load and compute here what every process that is forked from here would."""
     ciphers = "cryptography.hazmat.primitives.asymmetric.ed25519"
-    for name in ("dp_accounting.pld", "dp_accounting.rdp", "duckdb", "pandas", "pyarrow.parquet", ciphers):
+    tables = ("duckdb", "pandas", "pyarrow.csv", "pyarrow.parquet", "likeset.tables.delimited")
+    for name in (*tables, "dp_accounting.pld", "dp_accounting.rdp", "likeset.tables.records_in_text", ciphers):
         importlib.import_module(name)
     planned_views(run)
+    SecretNoise()
+    run.kernel.features()(np.zeros((1, run.kernel.columns), dtype=np.float32))
 
 
 def seat(run: Terms, site: str, folder: Path) -> Seat | None:
