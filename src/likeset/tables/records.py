@@ -1,12 +1,14 @@
 """Records: rows in the columns that were declared, as bytes that may leave an owner.
 
 The bytes are an Arrow stream with one compressed batch. Whoever reads it checks that it holds exactly the columns
-and types that the schema declares, as many rows as came beside it, and nothing else.
+and types that the schema declares, as many rows as came beside it, and nothing else; and before anything is expanded,
+that it will not take more memory than so many rows can need.
 """
 
 import pyarrow as pa
 
 from likeset.errors import BadMessage
+from likeset.tables.record_headers import BatchHeader
 
 __all__ = ["most_bytes", "pack", "unpack"]
 
@@ -14,6 +16,8 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _BUFFERS = {False: 3, True: 5}  # of a column, and of one with lists, at most
 _BYTES_PER_BUFFER = 144  # its length, rounding up, and what compression adds where nothing can be compressed
+_MOST_EXPANDED = 1 << 30  # bytes: no message is larger
+_CELL, _TEXT, _LIST = 64, 1 << 16, 1 << 23  # bytes of a cell when it is expanded: of texts and lists on average
 
 
 def pack(table: pa.Table) -> bytes:
@@ -50,13 +54,37 @@ def unpack(data: bytes, *, kind: pa.Schema, rows: int) -> pa.Table:
     """
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            if not reader.schema.equals(kind):
+                raise BadMessage("its records have other columns or types than the schema declares")
+            _check_size(data, kind=kind, rows=rows)
             table = reader.read_all()
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except BadMessage:
+        raise
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         # The original may quote what was sent.
         raise BadMessage(f"its records cannot be read ({type(error).__name__})") from None
-    if not table.schema.equals(kind):
-        raise BadMessage("its records have other columns or types than the schema declares")
     if table.num_rows != rows:
         raise BadMessage(f"it has {table.num_rows} records for {rows} rows")
     return table
+
+
+def _check_size(data: bytes, *, kind: pa.Schema, rows: int) -> None:
+    """Raise unless there is one batch, of so many rows, that takes no more memory than they can need."""
+    reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
+    reader.read_next_message()  # the schema, which was looked at
+    for place, message in enumerate(reader):
+        if message.type != "record batch" or place > 0:
+            raise BadMessage("its records are more than one batch")
+        header = BatchHeader.of(message)
+        if header.rows != rows:
+            raise BadMessage(f"it has {header.rows} records for {rows} rows")
+        if header.expanded > _most_expanded(kind, rows):
+            raise BadMessage(f"its {rows} records would take {header.expanded} bytes; more than they can need")
+
+
+def _most_expanded(kind: pa.Schema, rows: int) -> int:
+    cells = sum(
+        _LIST if pa.types.is_list(one.type) else _TEXT if pa.types.is_string(one.type) else _CELL for one in kind
+    )
+    return min(_MOST_EXPANDED, (rows + 1) * cells)
