@@ -1,19 +1,21 @@
 """``likeset run`` and ``likeset site`` as a user types them; the network is in this process."""
 
 import importlib.util
+import io
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
 from carried_world import HereEngine, make_world, write_job
 
-from likeset.app.cli import app, run
+from likeset.app.cli import app, follow, run
 from likeset.engines.flare_report import News
 from likeset.errors import InvalidArgument, NoAnswer
 from likeset.node.curating import CuratorHome
@@ -165,16 +167,31 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(world: World, monkeypat
         return answer
 
     monkeypatch.setattr(world.engine, "state", state)
-    monkeypatch.setattr(run, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(follow, "_SECONDS_BETWEEN_LOOKS", 0.0)
     shown = world.shown("watch", "run-1").splitlines()
     assert [line.split("  ")[0] for line in shown[:3]] == ["the curator's server does not answer", "starting", "done"]
 
     monkeypatch.setattr(world.engine, "state", lambda _: state_of_a_dead_server())
     with pytest.raises(NoAnswer):
         world.say("watch", "run-1", "--once")
-    monkeypatch.setattr(run, "_SECONDS_WITHOUT_SERVER", 0.0)
+    monkeypatch.setattr(follow, "_SECONDS_WITHOUT_SERVER", 0.0)
     with pytest.raises(NoAnswer):
         world.say("watch", "run-1")
+
+
+def test_a_terminal_shows_a_table_that_changes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.say("submit", world.folder / "job.yaml")
+    states = iter(["RUNNING", "RUNNING", "FINISHED:COMPLETED"])
+    news = iter([News("run-1", {"a": "ready", "b": "waiting"}), News("run-1", {"a": "ready", "b": "abstains"})])
+    monkeypatch.setattr(world.engine, "state", lambda _: next(states))
+    monkeypatch.setattr(world.engine, "news", lambda _: next(news))
+    monkeypatch.setattr(follow, "_SECONDS_BETWEEN_LOOKS", 0.6)  # the table is drawn anew every half second
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr(follow, "stdout", terminal)
+    world.shown("watch", "run-1")
+    drawn = terminal.file.getvalue()  # type: ignore[attr-defined]
+    found = [drawn.find(words) for words in ("waits for a decision", "does not take part", "Run run-1: done")]
+    assert -1 < found[0] < found[1] < found[2]
 
 
 def state_of_a_dead_server() -> str:

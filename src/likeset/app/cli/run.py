@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from likeset.app.cli.follow import OPEN, follow
 from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
 
@@ -31,9 +32,6 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
 _DONE = "done"
-_AWAY = "the curator's server does not answer"
-_OPEN = ("starting", "running", "waiting for decisions", "ending", _AWAY)
-_SECONDS_WITHOUT_SERVER = 300.0
 _SECONDS_BETWEEN_LOOKS = 1.5
 
 
@@ -180,7 +178,7 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     """
     place = _home(home)
     made, engine = place.known(name), _engine(place)
-    if made.jobs and (state := made.look(engine)[0]) in _OPEN:
+    if made.jobs and (state := made.look(engine)[0]) in OPEN:
         raise InvalidArgument("RUN", name, f"is {state}; there is nothing to resume")
     _told_submitted(made, made.submit(engine), as_json=as_json)
 
@@ -209,36 +207,10 @@ def watch(
         stdout.print(f"It goes on with: likeset run resume {escape(name)}", soft_wrap=True)
     elif state == _DONE:
         stdout.print(f"See it with: likeset run report {escape(name)}", soft_wrap=True)
-    if state not in (_DONE, *_OPEN):
+    if state not in (_DONE, *OPEN):
         if not as_json:
             complain(f"run {name}: {state}")
         raise typer.Exit(1)
-
-
-def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> tuple[str, dict[str, str]]:
-    """Look at a run until it has ended, and say what has changed; a server that is away for a while may come back."""
-    from likeset.errors import NoAnswer
-
-    last: tuple[str, dict[str, str]] | None = None
-    heard = time.monotonic()
-    while True:
-        try:
-            found = made.look(engine)
-            heard = time.monotonic()
-        except NoAnswer:
-            if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:
-                raise
-            found = (_AWAY, {})
-        if found[0] == "starting" and last is not None and last[0] not in ("starting", _AWAY):
-            found = ("ending", last[1])  # the curator is gone, and NVFlare has not said so yet
-        if found != last and not quiet:
-            state, sites = found
-            words = "  ".join(f"{escape(site)}: {said}" for site, said in sites.items())
-            stdout.print(f"[bold]{state}[/]  {words}", soft_wrap=True)
-        last = found
-        if once or found[0] not in _OPEN:
-            return found
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 @run.command()
