@@ -19,6 +19,7 @@ from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, TargetRelease, encode
 from likeset.protocol.plans import planned_views
+from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel, Terms
 
 DELTA = 0.05  # smaller ones are decided in tails that so few observations do not reach
@@ -51,7 +52,7 @@ def _heard(
     seen = []
     for _ in range(RUNS if agreed.auction == "everyone" else AUCTIONS):
         drawn: Any = noise(fresh_seed())
-        made = World(agreed, data, target, QuickLedger(), drawn)
+        made = World(agreed, data, target, QuickLedger(), drawn, selection=Selection(gamma=1.0))
         curator = made.curator()
         sent = list(curator.receive(made.consumer().start()[0]))
         if agreed.auction != "everyone":
