@@ -57,7 +57,8 @@ class InteractiveOwner(Owner):
         elif isinstance(body, Asked) and 1 <= message.round == self._round:
             replies = self._answer(message, body, story)
         else:
-            raise IllegalMessage(f"{self._named(message)}: may not come now")
+            why = f": the terms foresee {self.terms.size} rounds" if message.round > self.terms.size else ""
+            raise IllegalMessage(f"{self._named(message)}: may not come now{why}")
         self._story = story
         return replies
 
