@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_world import SCHEMA, Wire, approve, make_node, terms
+from node_world import SCHEMA, Wire, approve, call, make_node, terms
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.engines.pump import Pump
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.ledger import Ledger, Limit
 from likeset.node import receipts
 from likeset.node.curating import CuratorHome, curator, make_curator_home
@@ -264,6 +264,20 @@ def test_receipts_of_a_run_can_be_made_again(ended: Ended) -> None:
     assert isinstance(unknown.exception, InvalidArgument)
 
 
+def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> None:
+    """A run whose terms changed: neither receipt replaces the other, and an owner is sent that of the terms at hand."""
+    home, changed = make_curator_home(tmp_path / "curator"), replace(RUN, size=5)
+    for agreed in (RUN, changed):
+        home.transcripts.keep("a", [call(agreed)])
+    signed = [receipts.read_receipt(path).transcript.terms for path in home.write_receipts(RUN.run)]
+    assert sorted(signed) == sorted([RUN.digest, changed.digest])
+    for agreed in (RUN, changed):
+        sent = home.receipts_under(agreed)
+        assert {name: receipts.receipt_in(name, data).transcript.terms for name, data in sent.items()} == {
+            "a": agreed.digest
+        }
+
+
 def test_a_key_that_others_can_read_signs_nothing(ended: Ended) -> None:
     ended.home.key.chmod(0o644)
     with pytest.raises(BadDocument, match="other users can read it"):
@@ -274,7 +288,7 @@ def test_a_key_that_others_can_read_signs_nothing(ended: Ended) -> None:
 
 def test_a_curator_that_does_not_know_the_schema_does_not_curate(ended: Ended) -> None:
     next(ended.home.schemas.iterdir()).unlink()
-    with pytest.raises(InvalidArgument, match="is not known here"):
+    with pytest.raises(NotCurated, match="does not know the schema"):
         curator(RUN, CURATOR, ended.home.folder)
 
 
