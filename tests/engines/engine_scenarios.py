@@ -37,6 +37,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "interactive": INTERACTIVE,
     "gaussian": {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)},
     "paper": PAPER,
+    "wished": {},
+    "wished-rounds": INTERACTIVE,
     "sealed-denied": {},
     "sealed-poor": {},
     "sealed-broken": {},

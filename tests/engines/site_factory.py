@@ -21,10 +21,13 @@ from likeset.privacy.view import View
 from likeset.protocol.messages import Message
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
+from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 SECRET = 2**128 + 7
 NOON = datetime(2029, 1, 1, 12, tzinfo=UTC)
+WISHES = {"wished": Selection(gamma=0.7, weighted=True), "wished-rounds": Selection(gamma=5.0)}
+"""How the consumer wants rows selected, by run; no other site knows."""
 
 
 def ledger_of(folder: Path, run: str) -> Ledger:
@@ -63,7 +66,14 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
     if terms.run in orders.get("undecided", []):
         return None
     ledger = ledger_of(folder, terms.run)
-    made = world(terms, ledger, count=orders.get("rows", 12), noise_seed=orders.get("noise_seed", 0), secret=SECRET)
+    made = world(
+        terms,
+        ledger,
+        count=orders.get("rows", 12),
+        noise_seed=orders.get("noise_seed", 0),
+        secret=SECRET,
+        selection=WISHES.get(terms.run, Selection()) if name == terms.consumer else Selection(gamma=1e-9),
+    )
     if name == CURATOR:
         return Seat(made.curator(), receipts=lambda: {one: receipt(terms, one) for one in terms.owners})
     if name == terms.consumer:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from engine_scenarios import ORDERS, PYTHONPATH, SCENARIOS, give_orders, run_locally, settle_sites, traces
-from protocol_world import terms
-from site_factory import receipt
+from protocol_world import CONSUMER, terms, world
+from site_factory import WISHES, receipt
 
 from likeset.engines.nvflare import RunReport, simulate
 from likeset.engines.seats import REASONS_FILE
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.protocol.messages import Summary, decode
 from likeset.protocol.terms import Terms
 
 needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
@@ -35,6 +37,19 @@ def test_the_local_engine_repeats_a_run_without_a_new_draw(tmp_path: Path, name:
     give_orders(tmp_path, noise_seed=99)
     assert run_locally(SCENARIOS[name], tmp_path) == outcome
     assert traces(tmp_path, name) == before
+
+
+@pytest.mark.parametrize("name", WISHES)
+def test_what_the_consumer_wishes_is_heeded_in_runs_of_every_engine(tmp_path: Path, name: str) -> None:
+    """By terms that are equal but for the run's name; the engines below are compared with this one."""
+    settle_sites(tmp_path, [SCENARIOS[name]])
+    run_locally(SCENARIOS[name], tmp_path)
+    body = decode((tmp_path / CONSUMER / f"{name}.summary").read_bytes()).body
+    assert isinstance(body, Summary)
+    target, gamma = world(SCENARIOS[name]).target, WISHES[name].gamma
+    assert gamma is not None
+    assert body.squared_mmds[-1] == pytest.approx(squared_mmd(body.rows, target, gamma=gamma), rel=1e-4)
+    assert (body.weights.max() > body.weights.min()) == WISHES[name].weighted
 
 
 @needs_nvflare
