@@ -232,8 +232,8 @@ class _Session:
         self.submitted.append({path.name for path in Path(job).rglob("terms-*.json")})
         return f"job-{len(self.submitted)}"
 
-    def get_job_status(self, _job: str) -> str:
-        return "FINISHED:COMPLETED"
+    def get_job_meta(self, _job: str) -> dict[str, str]:
+        return {"status": "FINISHED:COMPLETED"}
 
     def abort_job(self, job: str) -> None:
         self.aborted.append(job)

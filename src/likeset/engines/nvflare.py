@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -29,6 +30,8 @@ from likeset.protocol.terms import Terms
 __all__ = ["CLASSES", "News", "NvflareEngine", "RunReport", "settle", "simulate", "write_job"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+_UNDER_WAY = ("DISPATCHED", "RUNNING")
+_ABANDONED = "FINISHED:ABANDONED"
 
 
 def _need_nvflare() -> None:
@@ -101,7 +104,7 @@ class NvflareEngine:
     def state(self, job: str) -> str:
         """NVFlare's word for where a job is."""
         with self._session() as session:
-            return str(session.get_job_status(job))
+            return _state(session, job)
 
     def news(self, job: str) -> News | None:
         """Where a running job is, site by site; None if it does not run (any more)."""
@@ -175,17 +178,36 @@ class NvflareEngine:
             if (self.cancelled is not None and self.cancelled()) or time.monotonic() > end:
                 session.abort_job(job)
                 raise RunCancelled(f"job {job} was cancelled; submit the same terms to resume its runs")
-            state = str(session.get_job_status(job))
+            state = _state(session, job)
             if state != last and self.progress is not None:
                 self.progress(state)
             last = state
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _report(self, session: Any, job: str) -> list[RunReport]:
+        if _state(session, job) == _ABANDONED:
+            return []  # there is nothing to fetch, and NVFlare would say that the job still runs
         with tempfile.TemporaryDirectory() as folder:
             place = session.download_job_result(job, folder)
             found = sorted(Path(place).rglob(REPORT_FILE))
             return read_report(found[0].parent) if found else []
+
+
+def _state(session: Any, job: str) -> str:
+    """NVFlare's word for where a job is.
+
+    A server that was killed comes back with its jobs still called running, and nothing ever changes that; so whatever
+    ran before the server started has ended.
+    """
+    about = session.get_job_meta(job)
+    state = str(about.get("status"))
+    if state not in _UNDER_WAY:
+        return state
+    began = about.get("last_schedule_time") or 0.0
+    if state == "RUNNING" and about.get("start_time"):
+        began = datetime.fromisoformat(about["start_time"]).timestamp()
+    since = session.get_system_info().server_info.start_time
+    return _ABANDONED if since is not None and 0.0 < began < since else state
 
 
 def simulate(
