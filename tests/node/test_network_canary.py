@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, rea
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs in the simulator among real nodes: one with bids in each round, one with misfits and an auction."""
+    """Runs in the simulator among real nodes: with bids in each round, with misfits and an auction, with hashes."""
     folder = tmp_path_factory.mktemp("whole")
     home = make_world(folder)
     limits = {"epsilon": 50.0, "delta": 1e-5, "rows": 100}
@@ -40,8 +41,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(folder / "curator" / "curator.pub", folder / f"node-{name}")
     agreed = [
         _terms(home, folder, run="bids", protocol="interactive", size=4),
+        _terms(home, folder, run="hashes", hash_dimension=64),
         _terms(home, folder, run="misfits", auction="threshold", auction_epsilon=4.0),
     ]
+    for name in OWNERS:
+        with OwnerNode(folder / f"node-{name}") as node:  # the seed comes to them beside the network
+            node.invite(agreed[1].to_json())
+            assert node.approve("hashes", agreed[1].digest, by="Ada", hash_seed=home.known("hashes").hash_seed).accepted
     paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in ("node", "jobs"))
     reports = simulate(
         *agreed,
@@ -52,8 +58,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         seconds=300.0,
         seconds_per_call=100.0,
     )
-    assert [report.unanswered for report in reports] == [{}, {}]
-    assert reports[0].outcome == "done"
+    assert [report.unanswered for report in reports] == [{}, {}, {}]
+    assert [report.outcome for report in reports[:2]] == ["done", "done"]
     return folder
 
 
@@ -109,11 +115,30 @@ def test_doses_are_in_no_log(world: Path) -> None:
             assert b".4242" not in path.read_bytes(), path
 
 
+def test_the_seed_of_hashes_is_with_owners_and_consumer_and_nobody_else(world: Path) -> None:
+    seed = ConsumerHome(world / "home").known("hashes").hash_seed
+    assert seed is not None
+    forms = (f"{seed:x}".encode(), seed.to_bytes(32, "big"), seed.to_bytes(32, "little"))
+    found = {
+        path.relative_to(world).parts[0]
+        for path in world.rglob("*")
+        if path.is_file() and any(one in path.read_bytes() for one in forms)
+    }
+    assert found == {"home", *(f"node-{name}" for name in OWNERS)}
+
+
+def test_the_consumer_reads_rows_from_hashes_that_came_over_the_network(world: Path) -> None:
+    done = ConsumerHome(world / "home").known("hashes").collect(render=lambda *_: "")
+    table = pq.read_table(done.out / "summary.parquet")
+    assert table.num_rows == done.result["rows_selected"] == 6
+    assert all(round(dose % 1, 2) == 0.42 for dose in table.column("dose").to_pylist())
+
+
 def test_receipts_came_to_each_owner_by_themselves_and_agree(world: Path) -> None:
     """Also of a run that may have missed its quorum; each owner has its own and nobody else's."""
     for name in OWNERS:
         with OwnerNode(world / f"node-{name}") as node:
-            left = {run: sum(one.rows for one in outbox.left(node, run)) for run in ("bids", "misfits")}
+            left = {run: sum(one.rows for one in outbox.left(node, run)) for run in ("bids", "hashes", "misfits")}
             for run, rows in left.items():
                 found = acknowledged.check(node, run)
                 assert (found.pinned, found.problems, found.notes, found.aside) == (True, (), (), ())
