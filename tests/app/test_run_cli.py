@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
 from carried_world import HereEngine, make_world, write_job
+from node_world import rows_text
 
 from likeset.app.cli import app, follow, run
 from likeset.engines.flare_report import News
-from likeset.errors import InvalidArgument, NoAnswer
+from likeset.errors import InvalidArgument, LikesetError, NoAnswer, NotCurated
 from likeset.node.curating import CuratorHome
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
@@ -112,6 +113,29 @@ def test_hashes_from_the_seed_to_the_rows(world: World) -> None:
     assert "The curator saw 24 hashes of rows" in shown
     assert "12 hashes of rows" in shown
     assert "6 rows in the open" in shown  # to the consumer, who has the seed
+
+
+def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: World) -> None:
+    (world.folder / "public.csv").write_text(rows_text(3, count=5))
+    job = write_job(world.folder, protocol="interactive", seed_rows="public.csv")
+    (note,) = world.say("plan", job)["between_organisations"]
+    assert "the curator must have the same public seed rows" in note
+    terms = json.loads(Path(world.say("invite", job)["terms"]).read_text())
+    assert terms["seed_rows"] == 5
+    with pytest.raises(NotCurated, match=terms["seed_digest"][:12]):
+        world.say("submit", job)
+    kit = world.folder / "kit"
+    for name in ("startup", "local"):
+        (kit / name).mkdir(parents=True)
+    (kit / "local" / "resources.json.default").write_text(json.dumps({"components": []}))
+    words = ["site", "curator", str(kit), "--home", str(world.folder / "curator")]
+    odd = CliRunner().invoke(app, [*words, "--seed-rows", str(world.folder / "schema.yaml")])
+    assert isinstance(odd.exception, LikesetError)
+    assert not (kit / "local" / "likeset_site.json").exists()
+    given = CliRunner().invoke(app, [*words, "--seed-rows", str(world.folder / "public.csv"), "--json"])
+    assert given.exit_code == 0, given.output
+    world.say("submit", job)
+    assert world.say("report", "run-1")["rows_selected"] == 6
 
 
 def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:

@@ -1,0 +1,76 @@
+"""Homes and secrets of parties: for one user alone, and never over something that is there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from likeset.errors import InvalidArgument, LedgerUnavailable
+from likeset.private_files import keep_private, make_home_folder, read_secret, write_secret
+
+SECRET = (1 << 200) + 3
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_a_home_is_new_or_empty_and_for_nobody_else(tmp_path: Path) -> None:
+    make_home_folder(tmp_path / "some" / "where")
+    assert _mode(tmp_path / "some" / "where") == 0o700
+    (tmp_path / "open").mkdir(mode=0o755)
+    make_home_folder(tmp_path / "open")
+    assert _mode(tmp_path / "open") == 0o700
+    with pytest.raises(InvalidArgument, match="holds something already"):
+        make_home_folder(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgument, match="cannot be used as a directory"):
+        make_home_folder(tmp_path / "file")
+
+
+def test_a_secret_comes_back_and_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    before = os.umask(0)
+    try:
+        write_secret(path, SECRET)
+    finally:
+        os.umask(before)
+    assert _mode(path) == 0o600
+    assert read_secret(path) == SECRET
+    with pytest.raises(FileExistsError):
+        write_secret(path, 1)
+
+
+@pytest.mark.parametrize("text", ["", "xyz", "ab", f"{SECRET:064x}0", "AB" * 32, "é"])
+def test_a_damaged_secret_is_not_taken_for_another(tmp_path: Path, text: str) -> None:
+    write_secret(tmp_path / "key", SECRET)
+    (tmp_path / "key").write_text(text, encoding="utf-8")
+    with pytest.raises(LedgerUnavailable, match="restore it from a copy"):
+        read_secret(tmp_path / "key")
+    with pytest.raises(LedgerUnavailable, match="cannot be read"):
+        read_secret(tmp_path / "other")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o610])
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    write_secret(tmp_path / "key", SECRET)
+    (tmp_path / "key").chmod(mode)
+    with pytest.raises(LedgerUnavailable, match="chmod 600"):
+        read_secret(tmp_path / "key")
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keep_private(path, lambda place: place.write_text("one"))
+    assert _mode(path) == 0o600
+
+    def fail(place: Path) -> None:
+        place.write_text("half")
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        keep_private(path, fail)
+    assert path.read_text() == "one"
+    keep_private(path, lambda place: place.write_text("two"))
+    assert path.read_text() == "two"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
