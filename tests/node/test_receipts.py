@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.engines.pump import Pump
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed, RunCancelled
 from likeset.ledger import Ledger, Limit
-from likeset.node import receipts
+from likeset.node import acknowledged, receipts
 from likeset.node.curating import CuratorHome, curator, make_curator_home
 from likeset.node.owner_node import OwnerNode
 from likeset.node.transcripts import Line, Transcript, compare, of_node
@@ -48,7 +48,9 @@ class Ended:
         return self.home.folder / "receipts" / RUN.run / f"{name}.json"
 
 
-def held(place: Path, run: Terms = RUN, *, wire: Callable[..., Wire] = Wire) -> Ended:
+def held(
+    place: Path, run: Terms = RUN, *, wire: Callable[..., Wire] = Wire, cancelled: Callable[[], bool] | None = None
+) -> Ended:
     """A whole run between nodes and a curator that are as they are between organisations."""
     if not (place / "curator").exists():
         make_curator_home(place / "curator").add_schema(_schema(place))
@@ -63,7 +65,7 @@ def held(place: Path, run: Terms = RUN, *, wire: Callable[..., Wire] = Wire) -> 
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, ()))
         target = np.random.default_rng(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
         consumer = Consumer(run, target=target, ledger=ledger, noise=SecretNoise())
-        Pump(seat.party, wire({"a": a, "b": b}, consumer), workers=1).run()
+        Pump(seat.party, wire({"a": a, "b": b}, consumer), workers=1, cancelled=cancelled).run()
     return Ended(place, home)
 
 
@@ -195,6 +197,45 @@ def test_owners_of_a_run_without_a_quorum_get_receipts_too(tmp_path: Path) -> No
     assert receipts.read_receipt(missed.receipt("a")).transcript.rows == RUN.rows_per_owner
     assert receipts.read_receipt(missed.receipt("b")).transcript.rows == 0
     assert verify(missed.node("a"), missed.receipt("a"))[0] == 0
+
+
+def test_a_run_that_was_cancelled_is_acknowledged_as_far_as_it_came(tmp_path: Path) -> None:
+    """Looked at before each message: the target, the owners' answers, and then the curator has heard the first one."""
+    looks = iter([False, False, False, True])
+    with pytest.raises(RunCancelled):
+        held(tmp_path, cancelled=lambda: next(looks))
+    seat = curator(RUN, CURATOR, tmp_path / "curator")
+    assert seat.receipts is not None
+    found = {name: receipts.receipt_in(name, data).transcript for name, data in seat.receipts().items()}
+    assert {name: one.rows for name, one in found.items()} == {"a": RUN.rows_per_owner, "b": 0}
+    assert held(tmp_path).receipt("b").exists()
+    resumed = curator(RUN, CURATOR, tmp_path / "curator").receipts
+    assert resumed is not None
+    assert receipts.receipt_in("b", resumed()["b"]).transcript.rows == RUN.rows_per_owner
+    with OwnerNode(tmp_path / "node-b") as node:
+        for data in (seat.receipts()["b"], resumed()["b"]):
+            acknowledged.take(node, RUN, data)
+        assert acknowledged.check(node, RUN.run).notes[0].startswith("signed with the key")
+
+
+def test_what_is_acknowledged_to_one_owner_does_not_depend_on_the_others(once: Ended, tmp_path: Path) -> None:
+    """Here the other one never answers, and the run fails; the release is drawn anew, so its digest differs."""
+
+    class Alone(Wire):
+        def ask(self, owner: str, data: bytes) -> Any:
+            if owner == "b":
+                raise IllegalMessage("no answer")
+            return super().ask(owner, data)
+
+    def told(path: Path) -> list[tuple[object, ...]]:
+        lines = receipts.read_receipt(path).transcript.lines
+        return [(line.round, line.way, line.kind, line.bytes, line.rows) for line in lines]
+
+    alone = replace(RUN, quorum=2)
+    with pytest.raises(QuorumMissed):
+        held(tmp_path, alone, wire=Alone)
+    failed = Ended(tmp_path, CuratorHome(tmp_path / "curator"))
+    assert told(failed.receipt("a")) == told(once.receipt("a"))
 
 
 def test_what_only_one_side_may_know_is_told_apart() -> None:
