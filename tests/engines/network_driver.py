@@ -25,6 +25,7 @@ from likeset.protocol.terms import Terms
 CLIENTS = ("a", "b", "c", CONSUMER)
 DYING = terms(run="dying", protocol="interactive", size=6)
 GATED = terms(run="gated")
+OVERSIZED = terms(run="oversized")
 VANISHING = terms(run="vanishing", protocol="interactive", size=6)
 
 
@@ -42,6 +43,7 @@ def network(folder: Path) -> LoopbackNetwork:
         folder=folder / "sites" / "server",
         seconds_per_call=10.0,
         seconds_for_decisions=60.0,
+        most_bytes=1 << 23,
     )
     return made
 
@@ -56,8 +58,9 @@ def conformance(folder: Path) -> dict[str, Any]:
         found["foreign"] = _foreign(net, folder)
         found["gated"] = _gated(net, folder / "sites" / "c" / "site.json")
         found["certificates"] = _certificates(net, folder)
-        orders = {"die": [DYING.run], "vanish": [VANISHING.run]}
+        orders = {"die": [DYING.run], "vanish": [VANISHING.run], "swell": [OVERSIZED.run]}
         (folder / "sites" / "c" / "site.json").write_text(json.dumps(orders))
+        found["oversized"] = _run(net, OVERSIZED)
         found["dying"] = _run(net, DYING)
         found["vanishing"] = _run(net, VANISHING)
         net.kill(net.server)

@@ -1,24 +1,26 @@
 """Parties for tests of engines: made at each site from the terms and from what lies in the site's own folder.
 
-``site.json`` in that folder, if there is one, says in which runs the site denies, decides late, falls silent or goes
-down, and with which seed its simulated noise begins.
+``site.json`` in that folder, if there is one, says in which runs the site denies, decides late, falls silent, says
+too much or goes down, and with which seed its simulated noise begins.
 """
 
 import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from protocol_world import open_accounts, world
 
 from likeset.engines.seats import Seat
 from likeset.errors import IllegalMessage
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.view import View
-from likeset.protocol.messages import Message
+from likeset.protocol.messages import Message, Offer
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
@@ -83,6 +85,8 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
         _disturb(owner, lambda: time.sleep(16))
     if terms.run in orders.get("break", []):
         _disturb(owner, _break)
+    if terms.run in orders.get("swell", []):
+        _swell(owner)
     for how in ("die", "vanish"):
         if terms.run in orders.get(how, []) and not (folder / how).exists():
             _disturb(owner, lambda how=how: _die(folder / how), after=3)
@@ -111,6 +115,18 @@ def _die(mark: Path) -> None:
     if mark.name == "vanish":
         os.kill(os.getppid(), 9)
     os.kill(os.getpid(), 9)
+
+
+def _swell(owner: Owner) -> None:
+    """This owner's offers have 16 MiB that nobody asked for."""
+    honest = owner.receive
+
+    def receive(message: Message) -> tuple[Message, ...]:
+        (reply,) = honest(message)
+        assert isinstance(reply.body, Offer)
+        return (replace(reply, body=replace(reply.body, records=np.zeros(1 << 24, dtype=np.uint8))),)
+
+    owner.receive = receive  # type: ignore[method-assign]
 
 
 def _disturb(owner: Owner, what: Any, *, after: int = 0) -> None:

@@ -6,7 +6,7 @@
 | an unknown owner | here | here | here |
 | a replayed job, or message | here | here | here |
 | terms that changed after approval | here | here | here |
-| an oversized message | here | here | here |
+| an oversized message | here | here, ``test_network.py`` | here |
 | records that expand without bound | is sent none | here | ``test_record_bombs.py`` |
 | more rows than the terms say | here | here | here |
 | more rounds than the terms say | here | here | hears one message |
