@@ -192,7 +192,7 @@ def receipts(
     *,
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign what the curator received in a run so far, for each owner; a run that ends does it by itself, and sends them.
+    """Sign what the curator received in a run so far, for each owner; a run that ends does so itself, and sends them.
 
     For an owner who could not be reached then: it keeps the file with [bold]likeset transcript keep[/].
 
