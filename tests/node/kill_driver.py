@@ -16,7 +16,7 @@ from typing import Any
 
 import kill_looks as looks
 from kill_parties import Blow, Ended, Hub, Said, random_blow
-from kill_world import CONSUMER, folder_of, make_network, warm_up
+from kill_world import CONSUMER, KINDS, folder_of, make_network, warm_up
 
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -145,7 +145,7 @@ def undisturbed(place: Path, run: Terms) -> tuple[Ended, Ended]:
 def main(place: Path, kind: str, kills: int, seed: int) -> None:
     """As many kills as asked for, spread over as many runs as that takes."""
     coins = random.Random(seed)  # noqa: S311 - no secret
-    (run,) = apart(lambda: make_network(place / "first", kind))
+    (run,) = apart(lambda: make_network(place / "first", {kind: KINDS[kind]}))
     warm_up(run)
     shutil.copytree(place / "first", place / "usual")
     usual = undisturbed(place / "usual", run)

@@ -82,6 +82,16 @@ def charged(spent: Accounts, usual: Accounts, messages: list[tuple[Message, byte
     return sorted(set(complaints))
 
 
+def undercounted(spent: Accounts, usual: Accounts) -> list[str]:
+    """Accounts on which less was charged than usual."""
+    return [
+        f"{ledger}, {view}: charged {spent[ledger].get(view)}, usually {least}"
+        for ledger, views in usual.items()
+        for view, least in views.items()
+        if any(mine < theirs - 1e-9 for mine, theirs in zip(spent[ledger].get(view, (0.0, 0)), least, strict=True))
+    ]
+
+
 def rows_that_left(messages: Iterable[tuple[Message, bytes]]) -> dict[str, dict[int, tuple[int, str]]]:
     """By owner: the handles of the rows that really left, each with the place in which it did."""
     found: dict[str, dict[int, tuple[int, str]]] = {name: {} for name in OWNERS}

@@ -1,6 +1,9 @@
 """A small network of real organisations in one folder: three nodes, a curator, a consumer, and terms they agreed on."""
 
 import importlib
+import json
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ from likeset.node.site import owner
 from likeset.privacy.noise import SecretNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import planned_views
 from likeset.protocol.terms import Terms
@@ -45,14 +50,14 @@ def folder_of(place: Path, site: str) -> Path:
     return place / {CURATOR: "curator", CONSUMER: "home"}.get(site, f"node-{site}")
 
 
-def make_network(place: Path, *kinds: str) -> list[Terms]:
-    """Everybody's directories; the terms of a run of each kind, which every owner has approved."""
+def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str = "kit") -> list[Terms]:
+    """Everybody's directories; the terms of the jobs, each with its run's name, which every owner has approved."""
     room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
     made = make_curator_home(folder_of(place, CURATOR))
     for seed, name in enumerate(OWNERS):
         make_node(place, name, seed=seed, runs_per_month=99, **room)
     made.add_schema(place / "schema.yaml")
-    runs = _drafted(place, kinds)
+    runs = _drafted(place, jobs, kit)
     for name in OWNERS:
         with OwnerNode(folder_of(place, name)) as node:
             acknowledged.pin(node, made.public_key, by="Ada")
@@ -61,8 +66,8 @@ def make_network(place: Path, *kinds: str) -> list[Terms]:
     return runs
 
 
-def _drafted(place: Path, kinds: tuple[str, ...]) -> list[Terms]:
-    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, kit="kit", user="lead")
+def _drafted(place: Path, jobs: Mapping[str, Mapping[str, Any]], kit: str) -> list[Terms]:
+    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, kit=kit, user="lead")
     with Ledger(home.ledger) as ledger:
         ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
     (place / "target.csv").write_text(rows_text(7, count=30))
@@ -77,7 +82,8 @@ def _drafted(place: Path, kinds: tuple[str, ...]) -> list[Terms]:
         "dimension": 16,
         "offers": "tilted",
     }
-    return [home.invite(Job.of(**{**job, "run": one, **KINDS[one]}), expires="2099-01-01").terms for one in kinds]
+    made = [Job.of(**{**job, "run": run, **changes}) for run, changes in jobs.items()]
+    return [home.invite(one, expires="2099-01-01").terms for one in made]
 
 
 def warm_up(run: Terms) -> None:
@@ -95,6 +101,40 @@ def seat(run: Terms, site: str, folder: Path) -> Seat | None:
     """What the settings of a site name: its party in a run."""
     made: dict[str, Factory] = {CURATOR: curator, CONSUMER: consumer}
     return made.get(site, owner)(run, site, folder)
+
+
+def teed(run: Terms, site: str, folder: Path) -> Seat | None:
+    """As ``seat``; what the party hears and says is also in a file, with the process that it is in."""
+    site = CURATOR if site == "server" else site
+    made = seat(run, site, folder)
+    if made is None:
+        return None
+    party = made.party
+    receive = party.receive
+
+    def note(heard: list[Message], said: Sequence[Message]) -> None:
+        words = {"run": run.run, "pid": os.getpid(), "heard": [encode(one).hex() for one in heard]}
+        line = json.dumps({**words, "said": [encode(one).hex() for one in said]}) + "\n"
+        descriptor = os.open(folder.parent / f"wire-{site}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "a") as file:
+            file.write(line)
+
+    def heard(message: Message) -> tuple[Message, ...]:
+        replies = receive(message)
+        note([message], replies)
+        return replies
+
+    party.receive = heard  # type: ignore[method-assign]
+    if isinstance(party, Consumer):
+        start = party.start
+
+        def started() -> tuple[Message, ...]:
+            said = start()
+            note([], said)
+            return said
+
+        party.start = started  # type: ignore[method-assign]
+    return made
 
 
 def homes(place: Path) -> tuple[CuratorHome, ConsumerHome]:
