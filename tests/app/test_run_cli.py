@@ -4,6 +4,7 @@ import importlib.util
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from node_world import rows_text
 
 from likeset.app.cli import app, follow, run
 from likeset.engines.flare_report import News
-from likeset.errors import InvalidArgument, LikesetError, NoAnswer, NotCurated
+from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, NotCurated, UnfinishedRequest
 from likeset.node.curating import CuratorHome
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
@@ -58,7 +59,8 @@ def test_a_run_from_invitation_to_shares(world: World) -> None:
     invited = world.say("invite", job, "--days", 3)
     assert json.loads(Path(invited["terms"]).read_text())["expires"] == invited["expires"]
     assert world.say("submit", job)["digest"] == invited["digest"]
-    assert world.say("watch", "run-1") == {"run": "run-1", "state": "done", "sites": {"a": "done", "b": "done"}}
+    done = {"run": "run-1", "state": "done", "sites": {"a": "done", "b": "done"}, "obstacle": None}
+    assert world.say("watch", "run-1") == done
     assert world.say("report", "run-1")["rows_selected"] == 6
     shares = world.say("shares", "run-1")["owners"]
     assert sum(one["share"] for one in shares) == pytest.approx(1.0)
@@ -164,6 +166,49 @@ def test_a_run_that_was_interrupted_goes_on(world: World) -> None:
     world.engine.dies = False
     assert world.say("resume", "run-1")["job"] == "job-1"
     assert world.say("watch", "run-1")["state"] == "done"
+
+
+def _stopped(*_: object) -> Any:
+    raise NoAnswer("the process of the site is gone")
+
+
+def test_a_run_whose_charge_has_no_draw_says_what_is_spent_and_what_to_do(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.mechanisms.gaussian_mean.run", _stopped)
+    world.say("submit", world.folder / "job.yaml")
+    monkeypatch.undo()
+    monkeypatch.setattr(run, "_engine", lambda _: world.engine)
+    monkeypatch.setenv("LIKESET_HOME", str(world.folder / "home"))
+    why = world.say("watch", "run-1", code=1)["obstacle"]
+    epsilon = json.loads((world.folder / "home/runs/run-1/terms.json").read_text())["target_budget"]["epsilon"]
+    for words in ("your site was stopped", f"epsilon = {epsilon:.3g} of your budget stays spent", "another name"):
+        assert words in why
+    with pytest.raises(UnfinishedRequest, match="run run-1 cannot go on"):
+        world.say("resume", "run-1")
+    assert list(world.engine.ended) == ["job-0"]
+    with pytest.raises(BudgetExceeded):  # it was all that this consumer allows
+        world.say("submit", write_job(world.folder, run="run-2"))
+
+
+def test_a_run_whose_curator_has_a_charge_without_a_draw_says_so(world: World) -> None:
+    world.say("submit", world.folder / "job.yaml")
+    (report,) = world.engine.ended["job-0"]
+    world.engine.ended["job-0"] = [replace(report, outcome="failed: UnfinishedRequest")]
+    assert "the curator was stopped" in world.say("watch", "run-1", code=1)["obstacle"]
+    with pytest.raises(UnfinishedRequest, match="rows that owners sent stay disclosed and charged"):
+        world.say("resume", "run-1")
+
+
+@pytest.mark.parametrize("outcome", ["quorum missed", "the consumer gave no answer"])
+def test_what_can_be_resumed_is_said_to_be(world: World, outcome: str) -> None:
+    world.say("submit", world.folder / "job.yaml")
+    (report,) = world.engine.ended["job-0"]
+    world.engine.ended["job-0"] = [replace(report, outcome=outcome)]
+    result = CliRunner().invoke(app, ["run", "watch", "run-1"])
+    assert result.exit_code == 1
+    assert f"run run-1: {outcome}" in result.stderr
+    assert "It goes on with: likeset run resume run-1" in result.stdout
 
 
 def test_what_waits_and_works_is_told_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

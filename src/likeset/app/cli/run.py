@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from likeset.app.cli.follow import OPEN, follow
 from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
-from likeset.errors import InvalidArgument
+from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
     from likeset.jobs.consumer_home import ConsumerHome, Engine, NetworkRun
@@ -32,6 +32,11 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
 _DONE = "done"
+_RESUMABLE = {
+    "interrupted": "",
+    "quorum missed": "Too few owners answered; ask those who did not. ",
+    "the consumer gave no answer": "Your own site was not reached, or abstentions.jsonl in its directory says more. ",
+}
 _SECONDS_BETWEEN_LOOKS = 1.5
 
 
@@ -176,10 +181,15 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: [bold]likeset run resume sepsis-2026-07 --home clinic[/]
     """
+    from likeset.jobs.obstacles import obstacle
+
     place = _home(home)
     made, engine = place.known(name), _engine(place)
-    if made.jobs and (state := made.look(engine)[0]) in OPEN:
+    state = made.look(engine)[0] if made.jobs else ""
+    if state in OPEN:
         raise InvalidArgument("RUN", name, f"is {state}; there is nothing to resume")
+    if (why := obstacle(made, state)) is not None:
+        raise UnfinishedRequest(why)
     _told_submitted(made, made.submit(engine), as_json=as_json)
 
 
@@ -195,21 +205,25 @@ def watch(
 
     Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
     """
+    from likeset.jobs.obstacles import obstacle
+
     place = _home(home)
     made = place.known(name)
     with _engine(place) as engine:
         state, sites = follow(made, engine, once=once, quiet=as_json)
         if state == _DONE:
             made.ended(engine)
+    failed = state not in (_DONE, *OPEN)
+    why = obstacle(made, state) if failed else None
     if as_json:
-        show_json({"run": name, "state": state, "sites": sites})
-    elif state == "interrupted":
-        stdout.print(f"It goes on with: likeset run resume {escape(name)}", soft_wrap=True)
+        show_json({"run": name, "state": state, "sites": sites, "obstacle": why})
     elif state == _DONE:
         stdout.print(f"See it with: likeset run report {escape(name)}", soft_wrap=True)
-    if state not in (_DONE, *OPEN):
-        if not as_json:
-            complain(f"run {name}: {state}")
+    elif failed:
+        complain(why or f"run {name}: {state}")
+        if why is None and state in _RESUMABLE:
+            stdout.print(f"{_RESUMABLE[state]}It goes on with: likeset run resume {escape(name)}", soft_wrap=True)
+    if failed:
         raise typer.Exit(1)
 
 
