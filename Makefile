@@ -8,7 +8,12 @@ DEVELOPED := $(VENV)/.developed
 
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
-.PHONY: help demo test check lint types format bench lock clean
+SLOW := tests/engines/test_network.py tests/node/test_network_kills.py tests/app/test_network_demo.py tests/test_deploying.py
+KILLS ?= 1000
+NETWORK_KILLS ?= $(shell expr $(KILLS) / 20)
+SEED := $(or $(LIKESET_SEED),$(shell date +%s))
+
+.PHONY: help demo test slow soak check lint types format bench lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -30,6 +35,16 @@ demo: $(INSTALLED) ## match a target on bundled data, print a table, draw a pict
 
 test: $(DEVELOPED) ## run the tests
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# One after the other: each of them starts a network of many processes.
+slow: $(DEVELOPED) ## run the slow tests, over networks of processes with certificates
+	LIKESET_SLOW=1 $(BIN)/python -m pytest $(SLOW)
+
+soak: $(DEVELOPED) ## kill parties at random moments and resume, KILLS times with other coins each time (long)
+	@echo "LIKESET_SEED=$(SEED) repeats it"
+	LIKESET_SEED=$(SEED) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest --numprocesses auto tests/node/test_kills.py
+	LIKESET_SEED=$(SEED) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) LIKESET_SLOW=1 \
+	  $(BIN)/python -m pytest tests/node/test_network_kills.py
 
 lint: $(DEVELOPED) ## style and layout
 	$(BIN)/ruff check .
