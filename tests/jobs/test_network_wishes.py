@@ -32,6 +32,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.declared import DeclaredRecords
+from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
@@ -232,6 +233,24 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(home: ConsumerHome) -
             target=target,
             hash_seed=seed,
         )
+
+
+def test_a_row_that_was_not_found_is_none_even_where_any_numbers_are_a_record(home: ConsumerHome) -> None:
+    text = "likeset: schema\nversion: 1\ncolumns:\n"
+    text += "".join(f"  {name}: {{kind: numeric, bounds: [0, 1]}}\n" for name in ("x", "y"))
+    run = invited(home, **HASHED)
+    done(home, run)
+    whole, seed = received(run), run.hash_seed
+    assert seed is not None
+    narrow = replace(run.terms, kernel=replace(run.terms.kernel, columns=2))
+    rows = np.random.default_rng(1).random((6, 2)).astype(np.float32)
+    hashed = hash_map(narrow, seed)(rows)
+    hashed[2] = np.roll(hashed[2], 1)
+    target = replace(open_target(run.job, SCHEMA_OF_ALL), rows=np.random.default_rng(2).random((30, 2), np.float32))
+    schema = Schema.from_text(text)
+    found = read_summary(narrow, replace(whole, rows=hashed), schema=schema, target=target, hash_seed=seed)
+    assert found.unread == 1
+    assert np.abs(found.rows - np.delete(rows, 2, axis=0)).max() < 1e-5
 
 
 SEEDED: dict[str, Any] = {
