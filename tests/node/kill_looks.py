@@ -82,6 +82,16 @@ def charged(spent: Accounts, usual: Accounts, messages: list[tuple[Message, byte
     return sorted(set(complaints))
 
 
+def overcounted(spent: Accounts, usual: Accounts, run: Terms) -> list[str]:
+    """Accounts on which a crash cost something: whatever was charged is taken up again, and not paid twice."""
+    return [
+        f"{ledger}, {view}: charged {epsilon}, {rows} rows; usually {usual[ledger][view]}"
+        for ledger, views in spent.items()
+        for view, (epsilon, rows) in views.items()
+        if epsilon > usual[ledger][view][0] + 1e-9 or rows > run.rows_per_owner
+    ]
+
+
 def undercounted(spent: Accounts, usual: Accounts) -> list[str]:
     """Accounts on which less was charged than usual."""
     return [
