@@ -111,7 +111,7 @@ class LoopbackNetwork:
         return self._running[site].pid
 
     def kill(self, site: str) -> None:
-        """End a site at once, with its jobs, as a power cut would."""
+        """End a site at once; its jobs are process groups of their own, and may work on for a while."""
         process = self._running.pop(site, None)
         if process is None:
             return
