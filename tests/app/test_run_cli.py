@@ -109,7 +109,9 @@ def test_hashes_from_the_seed_to_the_rows(world: World) -> None:
         ):
             result = CliRunner().invoke(app, ["owner", *words, *node])
             assert result.exit_code == 0, result.output
-    world.say("submit", job)
+    submitted = world.shown("submit", job)
+    assert f"{seed}" in submitted  # for a consumer who invited nobody before
+    assert "must not pass through the curator" in submitted
     assert world.say("report", "run-1")["rows_selected"] == 6
     shown = world.shown("report", "run-1")
     assert "The curator saw 24 hashes of rows" in shown

@@ -144,21 +144,14 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     Example: [bold]likeset run invite job.yaml --home clinic[/]
     """
     made = _invited(job, days, _home(home))
-    terms, seed = made.terms, made.hash_seed_path if made.terms.hashing else None
-    notes = made.notes
+    terms, notes = made.terms, made.notes
     if as_json:
         told = {"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires}
-        show_json({**told, "hash_seed": None if seed is None else str(seed), "notes": notes})
+        show_json({**told, "hash_seed": _seed_file(made), "notes": notes})
         return
     stdout.print(f"[bold]{escape(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
     stdout.print("Owners look at it with: likeset owner inbox --add terms.json", soft_wrap=True)
-    if seed is not None:
-        stdout.print(
-            f"[bold]{escape(str(seed))}[/]  the seed of the hashes, for owners alone: hand it over, or send it "
-            "encrypted. Whoever has it and the hashes has the rows, so it must not pass through the curator.",
-            soft_wrap=True,
-        )
-        stdout.print(f"They approve with: likeset owner approve {escape(made.name)} --hash-seed FILE", soft_wrap=True)
+    _show_seed(made)
     _show_notes(notes)
 
 
@@ -304,6 +297,23 @@ def listed(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)
 
 
+def _seed_file(made: "NetworkRun") -> str | None:
+    """Where the seed of hashes lies; None where the curator sees rows."""
+    return str(made.hash_seed_path) if made.terms.hashing else None
+
+
+def _show_seed(made: "NetworkRun") -> None:
+    """How the seed of hashes goes to owners, where there is one."""
+    seed = _seed_file(made)
+    if seed is not None:
+        stdout.print(
+            f"[bold]{escape(seed)}[/]  the seed of the hashes, for owners alone: hand it over, or send it encrypted. "
+            "Whoever has it and the hashes has the rows, so it must not pass through the curator.",
+            soft_wrap=True,
+        )
+        stdout.print(f"They approve with: likeset owner approve {escape(made.name)} --hash-seed FILE", soft_wrap=True)
+
+
 def _show_notes(notes: Sequence[str]) -> None:
     for note in notes:
         stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
@@ -333,9 +343,10 @@ def _invited(job: Path, days: int, home: "ConsumerHome") -> "NetworkRun":
 
 def _told_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
     if as_json:
-        show_json({"run": made.name, "job": job, "digest": made.terms.digest})
+        show_json({"run": made.name, "job": job, "digest": made.terms.digest, "hash_seed": _seed_file(made)})
         return
     stdout.print(f"[bold green]submitted[/]  {escape(made.name)}, terms {made.terms.digest[:12]}", soft_wrap=True)
+    _show_seed(made)
     stdout.print(f"Follow it with: likeset run watch {escape(made.name)}", soft_wrap=True)
 
 
