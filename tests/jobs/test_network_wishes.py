@@ -167,6 +167,8 @@ def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: Consu
         with pytest.raises(IllegalMessage, match="is not the one that the terms"):
             node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed + 1)
     result = done(home, run, "a")
+    with OwnerNode(home.folder.parent / "node-b") as node:
+        assert not node.record_of(run.name).began  # nothing was charged for a run that it cannot answer
     assert [one["selected"] for one in result["owners"]] == [6, 0]
     assert "b did not take part" in result["warnings"]
 

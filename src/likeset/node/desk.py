@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from likeset.errors import IllegalMessage
+from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Request
 from likeset.node import budgets, transcript
 from likeset.node.datasets import OpenedData, Registry
@@ -76,8 +77,10 @@ class Desk:
             data = self._registry.get(decision.data)
             source = stack.enter_context(data.open_source())
             opened = data.guarded(source, terms, smallest_group=policy.smallest_group)
+            # Without the seed nothing can be answered, so nothing is charged.
+            hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
             self._charge(record, terms, data.name, opened.fingerprint)
-            active = self._resumed(terms, opened)
+            active = self._resumed(terms, opened, hashes)
             self._open.push(stack.pop_all())
         return active
 
@@ -96,9 +99,8 @@ class Desk:
         if not record.began:
             self._note("began", terms.run, digest=terms.digest, data=data, ledger=str(self._ledger.head()))
 
-    def _resumed(self, terms: Terms, opened: OpenedData) -> _Active:
+    def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard."""
-        hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
         active = _Active(
             _owners(terms)(terms, self._name, scan=opened.scan, key=self._key, ledger=self._ledger, hashes=hashes)
         )
