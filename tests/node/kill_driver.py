@@ -92,6 +92,7 @@ class Story:
         for one in late:
             self.said += one.said
         last = self._ended(hub)
+        stuck = stuck or (last[1] if UNFINISHED in last[1] else "")  # the last kill may have done it
         again = self._ended(hub) if stuck or self.coins.random() < _SHARE_LOOKED_AT_TWICE else last
         messages = looks.passed(self.said)
         complaints = apart(lambda: self._looked(messages, done=not stuck))
