@@ -167,10 +167,20 @@ def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: Consu
         with pytest.raises(IllegalMessage, match="is not the one that the terms"):
             node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed + 1)
     result = done(home, run, "a")
-    with OwnerNode(home.folder.parent / "node-b") as node:
-        assert not node.record_of(run.name).began  # nothing was charged for a run that it cannot answer
     assert [one["selected"] for one in result["owners"]] == [6, 0]
     assert "b did not take part" in result["warnings"]
+
+
+def test_an_owner_that_lost_the_seed_is_charged_nothing_for_what_it_cannot_answer(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
+    with OwnerNode(home.folder.parent / "node-b") as node:
+        node.invite(run.terms.to_json())
+        assert node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed).accepted
+        node.home.keep_hash_seed(run.terms.digest, 1 << 255)
+    done(home, run, "a")
+    with OwnerNode(home.folder.parent / "node-b") as node:
+        assert not node.record_of(run.name).began
+        assert not [entry for entry in node.ledger.entries() if entry.kind == "reserve"]
 
 
 def test_a_consumer_whose_seed_is_another_or_open_to_others_releases_nothing(home: ConsumerHome) -> None:
