@@ -42,9 +42,9 @@ slow: $(DEVELOPED) ## run the slow tests, over networks of processes with certif
 
 soak: $(DEVELOPED) ## kill parties at random moments and resume, KILLS times with other coins each time (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"
-	LIKESET_SEED=$(SEED) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest --numprocesses auto tests/node/test_kills.py
+	LIKESET_SEED=$(SEED) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -rP --numprocesses auto tests/node/test_kills.py
 	LIKESET_SEED=$(SEED) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) LIKESET_SLOW=1 \
-	  $(BIN)/python -m pytest tests/node/test_network_kills.py
+	  $(BIN)/python -m pytest -rP tests/node/test_network_kills.py
 
 lint: $(DEVELOPED) ## style and layout
 	$(BIN)/ruff check .

@@ -47,6 +47,7 @@ def test_a_run_whose_parties_are_killed_resumes_or_says_why_not(tmp_path: Path, 
         timeout=300 + 30 * kills,
     )
     assert result.returncode == 0, f"seed {SEED}: {result.stderr[-3000:]}"
+    sys.stdout.write(result.stdout)  # how often each end was; `make soak` shows it
     found = json.loads(result.stdout)
     assert found["bad"] == [], f"seed {SEED}"
     assert sum(found["killed"].values()) >= kills

@@ -44,6 +44,7 @@ def _driver(*words: str, seconds: float) -> None:
 def test_a_run_goes_on_after_sites_of_the_network_were_killed(tmp_path: Path) -> None:
     _driver("drive", str(tmp_path), str(KILLS), str(SEED), seconds=300 + 120 * KILLS)
     jobs = json.loads((tmp_path / "jobs.json").read_text())
+    sys.stdout.writelines(f"{job}\n" for job in jobs)
     disturbed = [job for job in jobs if "blow" in job]
     assert len(disturbed) == KILLS
     assert {job["outcome"] for job in jobs} <= ENDS, jobs
