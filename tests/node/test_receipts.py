@@ -219,8 +219,10 @@ def test_a_run_that_was_cancelled_is_acknowledged_as_far_as_it_came(tmp_path: Pa
 
 
 def test_what_is_acknowledged_to_one_owner_does_not_depend_on_the_others(once: Ended, tmp_path: Path) -> None:
-    """Here the other one never answers, and the run fails. The release is drawn anew, so its digest differs; and this
-    owner has a new key and offers other rows, so what comes from it is of another length."""
+    """Here the other one never answers, and the run fails.
+
+    The release is drawn anew, so its digest differs; this owner has a new key and offers rows of another length.
+    """
 
     class Alone(Wire):
         def ask(self, owner: str, data: bytes) -> Any:
