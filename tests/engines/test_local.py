@@ -140,11 +140,11 @@ def test_an_owner_who_says_what_nobody_expects_does_not_stop_the_run(body: Body)
     assert len(result.summary.rows) == 4
 
 
-def test_an_owner_who_says_two_things_is_held_to_the_first() -> None:
+def test_an_owner_who_says_two_things_has_said_nothing() -> None:
     made = world(terms())
     result = _run(made, a=_liar(made, lambda honest: [honest, replace(honest, body=OFFER)]))
-    assert same_summary(result.summary, carry(world(terms())).summary)
-    assert "another one came in its place before" in result.failures["a"]
+    assert "2 messages" in result.failures["a"]
+    assert result.summary.absent.tolist() == [0]
 
 
 @pytest.mark.parametrize("name", ["b", "curator", "hospital"])

@@ -2,6 +2,10 @@
 
 How bytes get from one party to another is the transport's business. Whoever cannot answer (its policy, its budget, its
 data, its connection) abstains, and a message of an owner that the curator refuses is as if it had not come.
+
+Everybody talks to the curator and hears the curator: nothing is carried from one owner to another, or to the consumer,
+that the curator did not write. An answer is one message, in its sender's own name, for the curator, and none that was
+taken before; whoever answers otherwise fails alone.
 """
 
 from collections import deque
@@ -22,6 +26,8 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
 
 _Parcel = tuple[Message, bytes]
+
+_MOST_REPLIES = 1  # of a party to one message: no protocol has more
 
 
 class Transport(Protocol):
@@ -85,6 +91,7 @@ class Pump:
     messages: int = field(default=0, init=False)
     bytes_sent: int = field(default=0, init=False)
     failures: dict[str, str] = field(default_factory=dict, init=False)
+    _taken_places: set[tuple[str, int, str]] = field(default_factory=set, init=False)
 
     def run(self) -> None:
         """Deliver messages until the consumer has its summary.
@@ -129,10 +136,16 @@ class Pump:
         return self._counted([(message, encode(message)) for message in messages])
 
     def _arrived(self, replies: Sequence[bytes], sender: str) -> list[_Parcel]:
-        """Messages from bytes, counted; whoever speaks in another's name is not heard."""
+        """A party's messages to the curator from bytes, counted: all of them, or none if one may not come."""
+        if len(replies) > _MOST_REPLIES:
+            raise IllegalMessage(f"{sender} sent {len(replies)} messages where at most {_MOST_REPLIES} may come")
         parcels = [(decode(data, most_bytes=self.most_bytes), data) for data in replies]
-        if any(message.sender != sender for message, _ in parcels):
-            raise IllegalMessage(f"{sender} spoke in another party's name")
+        for message, _ in parcels:
+            if message.sender != sender:
+                raise IllegalMessage(f"{sender} spoke in another party's name")
+            if message.receiver != self.curator.name:
+                # Carried on, it would be refused there, and the blame would be the receiver's.
+                raise IllegalMessage(f"{sender} wrote to somebody else than the curator")
         return self._counted(parcels)
 
     def _counted(self, parcels: list[_Parcel]) -> list[_Parcel]:
@@ -160,13 +173,18 @@ class Pump:
 
     def _heard_by_curator(self, message: Message) -> list[_Parcel]:
         """What the curator says to a message; one of an owner that it refuses does not stop the run."""
+        place = (message.sender, message.round, message.body.kind)
         try:
+            if place in self._taken_places:
+                # The curator would say again what it said then, to all: an owner could go round in circles for ever.
+                raise IllegalMessage(f"{message.sender} sent a {message.body.kind} message again that was taken before")
             replies = self.curator.receive(message)
         except (BadMessage, IllegalMessage) as error:
             if message.sender not in self.curator.terms.owners:
                 raise
             self.failures.setdefault(message.sender, str(error))
             return []
+        self._taken_places.add(place)
         return self._sent(replies)
 
     def _report(self) -> None:
