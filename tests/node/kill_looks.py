@@ -120,7 +120,7 @@ def at_owners(place: Path, run: Terms, messages: list[tuple[Message, bytes]], *,
     """Ledger, audit log and outbox of each owner, both copies of the transcript, and the receipt."""
     complaints = []
     curator, _ = homes(place)
-    theirs = {one.owner: one for one in curator.transcripts.of_run(run.run)}
+    theirs = {one.owner: one for one in curator.transcripts().of_run(run.run)}
     for name in OWNERS:
         really = {data for message, data in messages if message.sender == name}
         with OwnerNode(folder_of(place, name)) as node:

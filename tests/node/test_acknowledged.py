@@ -279,8 +279,8 @@ def test_names_of_runs_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
     assert [path.name for path in (house.folder / "receipts").glob("*.json")] == ["x%2F..%2F..%2F..%2Fy.json"]
     assert house.checked().pinned
     house.node.close()
-    transcripts = house.curator.transcripts
-    transcripts.keep("b/../../c", [replace(call(run), receiver="b/../../c")])
+    transcripts = house.curator.transcripts()
+    transcripts.keep([replace(call(run), receiver="b/../../c")])
     (written,) = house.curator.write_receipts(run.run)
     assert written.resolve().is_relative_to((house.curator.folder / "receipts").resolve())
     assert receipts.file_name("é" * 120) == receipts.file_name("é" * 120) != receipts.file_name("è" * 120)

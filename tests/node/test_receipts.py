@@ -312,7 +312,7 @@ def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> Non
     """A run whose terms changed: neither receipt replaces the other, and an owner is sent that of the terms at hand."""
     home, changed = make_curator_home(tmp_path / "curator"), replace(RUN, size=5)
     for agreed in (RUN, changed):
-        home.transcripts.keep("a", [call(agreed)])
+        home.transcripts().keep([call(agreed)])
     signed = [receipts.read_receipt(path).transcript.terms for path in home.write_receipts(RUN.run)]
     assert sorted(signed) == sorted([RUN.digest, changed.digest])
     for agreed in (RUN, changed):

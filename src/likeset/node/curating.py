@@ -14,8 +14,8 @@ from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.node import receipts
+from likeset.node.curator_transcripts import CuratorTranscripts
 from likeset.node.public_rows import PublicRows
-from likeset.node.transcripts import CuratorTranscripts
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, make_home_folder
 from likeset.protocol.budgets import open_accounts, owner_limits
@@ -67,9 +67,8 @@ class CuratorHome:
         """The folder of the schemas, each under its digest."""
         return self.folder / "schemas"
 
-    @property
     def transcripts(self) -> CuratorTranscripts:
-        """What passed between the curator and owners."""
+        """What passed between the curator and owners; close it."""
         return CuratorTranscripts(self.folder / "transcripts.sqlite")
 
     def check(self) -> None:
@@ -118,7 +117,9 @@ class CuratorHome:
         """Receipts for the owners of a run, in files; one more for each further version of its terms."""
         place = self.folder / "receipts" / receipts.file_name(run)
         place.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        transcripts, made = self.transcripts.of_run(run), list[tuple[Path, receipts.Receipt]]()
+        made = list[tuple[Path, receipts.Receipt]]()
+        with self.transcripts() as copies:
+            transcripts = copies.of_run(run)
         times = Counter(found.owner for found in transcripts)
         for found in transcripts:
             version = f"-{found.terms[:12]}" if times[found.owner] > 1 else ""
@@ -147,11 +148,12 @@ class _Recorded(Curator):
     """A curator who writes everything down."""
 
     home: CuratorHome
+    copies: CuratorTranscripts
 
     def receive(self, message: Message) -> tuple[Message, ...]:
         """As any curator; the message is kept first, used or not, and the replies before they leave."""
         if message.sender in self.terms.owners and message.terms == self.terms.digest:
-            self.home.transcripts.keep(message.sender, [message])
+            self.copies.keep([message])
         return self._kept(lambda: super(_Recorded, self).receive(message))
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
@@ -164,9 +166,7 @@ class _Recorded(Curator):
         except QuorumMissed:
             self.home.write_receipts(self.terms.run)  # rows came in all the same
             raise
-        for reply in replies:
-            if reply.receiver in self.terms.owners:
-                self.home.transcripts.keep(reply.receiver, [reply])
+        self.copies.keep(reply for reply in replies if reply.receiver in self.terms.owners)
         if self.finished:
             self.home.write_receipts(self.terms.run)
         return replies
@@ -205,5 +205,5 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
         made = _RecordedInteractive(
             terms, ledger=home.ledger(terms), noise=SecretNoise(), declared=declared, seed_rows=seed_rows
         )
-    made.home = home
+    made.home, made.copies = home, home.transcripts()
     return Seat(made, receipts=lambda: home.receipts_under(terms))

@@ -6,22 +6,18 @@ sides alone: whoever could guess a message could find it in there.
 
 import hashlib
 import json
-import os
 import re
-import sqlite3
-from collections.abc import Collection, Iterable
-from contextlib import closing
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from likeset.errors import BadDocument, LedgerUnavailable
+from likeset.errors import BadDocument
 from likeset.node import transcript
 from likeset.node.owner_node import OwnerNode
-from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
+from likeset.protocol.messages import Delivery, Offer, decode
 
 __all__ = [
-    "CuratorTranscripts",
     "Line",
     "Transcript",
     "compare",
@@ -38,11 +34,6 @@ Way = Literal["from owner", "to owner"]
 Place = tuple[str, int, str]
 """Way, round and kind of a message."""
 
-_TABLE = """CREATE TABLE IF NOT EXISTS lines (
-    terms TEXT, run TEXT NOT NULL, owner TEXT, way TEXT, round INTEGER, kind TEXT,
-    digest TEXT NOT NULL, bytes INTEGER NOT NULL, rows INTEGER NOT NULL,
-    PRIMARY KEY (terms, owner, way, round, kind)
-) WITHOUT ROWID"""
 _FIELDS = {"way": str, "round": int, "kind": str, "digest": str, "bytes": int, "rows": int}
 _KIND, _DIGEST = re.compile(r"[a-z-]{1,40}"), re.compile(r"[0-9a-f]{64}")
 _LARGEST = 1 << 53
@@ -203,49 +194,6 @@ def read_lines(name: str, found: Any) -> tuple[Line, ...]:
     if len({line.place for line in lines}) < len(lines):
         raise BadDocument(name, "two messages stand in one place", field="lines")
     return tuple(sorted(lines))
-
-
-class CuratorTranscripts:
-    """The curator's copies, on disk before a message is answered or leaves.
-
-    Args:
-        path: an SQLite file; made if it is not there.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def keep(self, owner: str, messages: Iterable[Message]) -> None:
-        """Write messages down; one that is there already is left as it is."""
-        values = []
-        for message in messages:
-            line = line_of(encode(message), owner=owner)
-            place = (message.terms, message.run, owner, line.way, line.round, line.kind)
-            values.append((*place, line.digest, line.bytes, line.rows))
-        if values:
-            self._do("INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-
-    def of_run(self, run: str) -> list[Transcript]:
-        """The copies of a run, owner by owner; of several versions of its terms one after the other."""
-        rows = self._do("SELECT terms, owner, round, way, kind, digest, bytes, rows FROM lines WHERE run = ?", [(run,)])
-        found: dict[tuple[str, str], list[Line]] = {}
-        for terms, owner, *line in rows:
-            found.setdefault((terms, owner), []).append(Line(*line))
-        return [Transcript(run, terms, owner, tuple(sorted(lines))) for (terms, owner), lines in sorted(found.items())]
-
-    def _do(self, statement: str, values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        try:
-            if not self._path.exists():
-                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
-            with closing(sqlite3.connect(self._path)) as connection, connection:
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute(_TABLE)
-                found = list[tuple[Any, ...]]()
-                for one in values:
-                    found += connection.execute(statement, one).fetchall()
-                return found
-        except (OSError, sqlite3.Error) as error:
-            raise LedgerUnavailable(f"{self._path} cannot be read or written; nothing is sent") from error
 
 
 def read_transcript(path: Path) -> Transcript:
