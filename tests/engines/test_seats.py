@@ -28,6 +28,7 @@ from likeset.engines.seats import (
 )
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
+from likeset.protocol.party import Party
 from likeset.protocol.terms import Budget, Terms
 
 SEALED = SCENARIOS["sealed"]
@@ -99,7 +100,13 @@ def test_another_message_in_the_place_of_one_that_was_answered_is_refused_also_a
 def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_path: Path) -> None:
     """In ``interactive`` answers depend on all that was heard; a second telling of the run must be the same telling."""
     agreed = terms(
-        run="rounds", protocol="interactive", size=2, summary_release="gaussian", owner_budget=Budget(2.0, 1e-5)
+        run="rounds",
+        protocol="interactive",
+        size=2,
+        summary_release="gaussian",
+        owner_budget=Budget(2.0, 1e-5),
+        seed_rows=1,
+        seed_digest="0" * 64,
     )
     settle_sites(tmp_path, [agreed])
 
@@ -123,6 +130,29 @@ def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_pat
     assert "was answered before" in _reasons(tmp_path, "a")[0]
     assert [again.hear(data) for data in honest] == said
     assert stat.S_IMODE((tmp_path / "a" / HEARD_FILE).stat().st_mode) == 0o600
+
+
+class _Wrapped(Party):
+    """An owner's party that is none of likeset's own."""
+
+    def __init__(self, inner: Party) -> None:
+        super().__init__(inner.terms, inner.name)
+        self._inner = inner
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        return self._inner.receive(message)
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_the_table_remembers_for_every_owner_that_does_not_say_it_does_so_itself(
+    tmp_path: Path, remembers: bool
+) -> None:
+    settle_sites(tmp_path, [SEALED])
+    made = seat(SEALED, "a", tmp_path / "a")
+    assert made is not None
+    wrapped = replace(made, party=_Wrapped(made.party), remembers=remembers)
+    assert isinstance(_table(tmp_path, "a", factory=lambda *_: wrapped).hear(_call()), list)
+    assert (tmp_path / "a" / HEARD_FILE).exists() != remembers
 
 
 def test_a_site_that_cannot_remember_what_it_answered_does_not_answer(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 from node_world import approve, call, logged, make_node, terms
 
+from likeset.engines.heard import HEARD_FILE
 from likeset.engines.seats import REASONS_FILE, SETTINGS_FILE, Table, load_settings
 from likeset.node.owner_node import OwnerNode
-from likeset.protocol.messages import encode
+from likeset.protocol.messages import TargetRelease, encode
 from likeset.protocol.terms import Terms
 
 
@@ -38,6 +40,21 @@ def test_a_site_waits_for_its_steward_and_answers_when_he_has_approved(table: Ta
     with OwnerNode(tmp_path / "node-a") as steward:
         steward.withdraw(run.run, by="Ada")
     assert table.hear(encode(call(run))) == "abstains"
+
+
+def test_a_node_remembers_what_it_answered_in_its_own_ledger_and_nowhere_else(table: Table, tmp_path: Path) -> None:
+    """A second release in the place of the first, to a site that started anew."""
+    (run,) = table.terms.values()
+    with OwnerNode(tmp_path / "node-a") as steward:
+        steward.invite(run.to_json())
+        approve(steward, run)
+    first = table.hear(encode(call(run)))
+    assert isinstance(first, list)
+    assert not (tmp_path / "node-a" / HEARD_FILE).exists()
+    with OwnerNode(tmp_path / "node-a") as anew:
+        other = replace(call(run), body=TargetRelease(release=np.ones(run.kernel.dimension)))
+        assert anew.hear(encode(other)) == "abstains"
+        assert anew.hear(encode(call(run))) == first
 
 
 def test_a_site_whose_node_refuses_abstains(table: Table, tmp_path: Path) -> None:

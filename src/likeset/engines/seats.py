@@ -25,15 +25,16 @@ from typing import Any, Final, Literal, TypeVar
 
 from likeset.engines.heard import Heard
 from likeset.engines.pump import check_not_expired, utc_now
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
 from likeset.protocol.consumer import Consumer
+from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
 from likeset.protocol.messages import MOST_BYTES, Summary, decode, encode
-from likeset.protocol.owner import Owner
 from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
 
 __all__ = [
     "ABSTAINS",
+    "MOST_RUNS",
     "NOTED",
     "READY",
     "REASONS_FILE",
@@ -61,7 +62,10 @@ Standing = Literal["abstains", "waiting", "ready"]
 
 _Answer = TypeVar("_Answer")
 
-_MOST_REASONS = 1 << 24  # bytes in the file of reasons: a flood must not fill the disk
+MOST_RUNS = 100
+"""Runs in one job."""
+
+_MOST_REASONS = 1 << 23  # bytes in the file of reasons and in the one before it: a flood must not fill the disk
 _HEAD = 1 << 21
 _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
 _RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 11, 1 << 25
@@ -78,6 +82,8 @@ class Seat:
         keep_receipt: at an owner, takes such a receipt; looks at it and keeps it or refuses it.
         absent: the party does not take part (any more) and is not heard; receipts are taken all the same, since they
             are about what left before.
+        remembers: the party itself keeps on disk what it answered, and refuses another message in its place, as an
+            owner's node does in its ledger. For any other owner the table remembers (``engines.heard``).
     """
 
     party: Party
@@ -85,6 +91,7 @@ class Seat:
     receipts: Callable[[], Mapping[str, bytes]] | None = None
     keep_receipt: Callable[[bytes], None] | None = None
     absent: bool = False
+    remembers: bool = False
 
 
 Factory = Callable[[Terms, str, Path], Seat | None]
@@ -157,10 +164,17 @@ def _functions(path: Path, name: object) -> tuple[Factory, Callable[[Path, str],
 def load_terms(folder: Path) -> dict[str, Terms]:
     """The terms that came with a job, by their digests as computed here; a text that is not canonical is refused."""
     found: dict[str, Terms] = {}
-    for path in sorted(folder.glob("terms-*.json")):
-        text = path.read_text(encoding="utf-8")
-        terms = Terms.from_json(text)
-        if terms.to_json() != text or path.name != f"terms-{terms.digest}.json":
+    paths = sorted(folder.glob("terms-*.json"))
+    if len(paths) > MOST_RUNS:
+        raise InvalidArgument("terms", f"of {len(paths)} runs", f"a job may name at most {MOST_RUNS}")
+    for path in paths:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MOST_TEXT + 1)
+        try:
+            terms = read_foreign_canonical(text)
+        except (BadMessage, ValueError) as error:
+            raise InvalidArgument("terms", path.name, "is too long, or not the canonical text of terms") from error
+        if path.name != f"terms-{terms.digest}.json":
             raise InvalidArgument("terms", path.name, "is not the canonical text of the terms with that digest")
         found[terms.digest] = terms
     if not found:
@@ -222,11 +236,12 @@ class Table:
         def answer() -> list[bytes]:
             message = decode(data, most_bytes=self._most_bytes())
             seat = self._taken(message.terms)
-            is_owner = isinstance(seat.party, Owner)  # a consumer may be sent a fuller summary when a run is resumed
-            if is_owner:
+            # A consumer may be sent a fuller summary when a run is resumed.
+            watched = self.site != self._agreed(message.terms).consumer and not seat.remembers
+            if watched:
                 self._heard.check(message)
             replies = [encode(reply) for reply in self._asked(lambda: seat.party.receive(message))]
-            if is_owner:
+            if watched:
                 self._heard.keep(message)
             if seat.keep is not None and isinstance(message.body, Summary):
                 seat.keep(data)
@@ -328,7 +343,7 @@ class Table:
             self.settings.folder.mkdir(parents=True, exist_ok=True)
             path = self.settings.folder / REASONS_FILE
             if path.exists() and path.stat().st_size > _MOST_REASONS:
-                return
+                path.replace(path.with_name(path.name + ".1"))  # what is newest is there, whatever came before
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(descriptor, "a", encoding="utf-8") as file:
                 file.write(line + "\n")

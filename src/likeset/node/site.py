@@ -44,7 +44,8 @@ def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
         if record is None or terms.digest not in record.versions:
             raise
         return Seat(GuardedOwner(node, terms), keep_receipt=keep, absent=True)
-    return None if party is None else Seat(party, keep_receipt=keep)
+    # The ledger's journal holds every message that was answered: nothing need be written twice.
+    return None if party is None else Seat(party, keep_receipt=keep, remembers=True)
 
 
 def refused(folder: Path, reason: str) -> None:
