@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from likeset.engines.seats import SETTINGS_FILE, SiteSettings
+from likeset.engines.seats import MOST_RUNS, SETTINGS_FILE, SiteSettings
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.protocol.foreign_terms import check_meant
 from likeset.protocol.terms import Terms
 
 __all__ = ["CLASSES", "settle", "write_job", "write_settings"]
@@ -49,12 +50,17 @@ def write_job(folder: Path, *terms: Terms) -> Path:
     """A job for runs under these terms, as a folder that NVFlare takes; its parties are sites of the same names.
 
     Raises:
-        InvalidArgument: there are no terms, two runs have one name, or a party has a name that no site can have.
+        InvalidArgument: there are no terms, two runs have one name, a party has a name that no site can have, or
+            sites would refuse to read the terms.
     """
     if not terms:
         raise InvalidArgument("terms", "none", "a job needs the terms of at least one run")
     if len({one.run for one in terms}) < len(terms):
         raise InvalidArgument("terms", "several of one run", "a job may name a run once only")
+    if len(terms) > MOST_RUNS:
+        raise InvalidArgument("terms", f"of {len(terms)} runs", f"a job may name at most {MOST_RUNS}")
+    for one in terms:
+        check_meant(one)  # sites would refuse them unread
     consumers = sorted({one.consumer for one in terms})
     owners = sorted({name for one in terms for name in one.owners} - set(consumers))
     for name in (*consumers, *owners):

@@ -168,11 +168,11 @@ def load_terms(folder: Path) -> dict[str, Terms]:
     if len(paths) > MOST_RUNS:
         raise InvalidArgument("terms", f"of {len(paths)} runs", f"a job may name at most {MOST_RUNS}")
     for path in paths:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_TEXT + 1)
         try:
+            with path.open(encoding="utf-8") as file:
+                text = file.read(MOST_TEXT + 1)
             terms = read_foreign_canonical(text)
-        except (BadMessage, ValueError) as error:
+        except (BadMessage, UnicodeDecodeError) as error:
             raise InvalidArgument("terms", path.name, "is too long, or not the canonical text of terms") from error
         if path.name != f"terms-{terms.digest}.json":
             raise InvalidArgument("terms", path.name, "is not the canonical text of the terms with that digest")
