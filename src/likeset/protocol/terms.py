@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -20,6 +21,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.geometry.features import FourierFeatures
+from likeset.geometry.stream import MAX_SEED
 from likeset.mechanisms.auction import PAPER_AUCTION, plan_threshold
 from likeset.privacy.events import Observer
 from likeset.privacy.guarantee import checked_delta
@@ -77,8 +79,11 @@ class Kernel:
             columns=arguments.count("columns", self.columns, most=_MOST_COLUMNS),
             dimension=arguments.count("dimension", self.dimension, most=_MOST_COORDINATES),
             gamma=arguments.positive("gamma", self.gamma),
-            seed=arguments.count("seed", self.seed, least=0),
+            seed=arguments.count("seed", self.seed, least=0, most=MAX_SEED, most_is="a 256-bit number"),
         )
+        # All that the map itself would refuse: to build it takes time, and nobody has approved the terms yet.
+        if self.kind == "paired" and self.dimension % 2:
+            raise InvalidArgument("dimension", self.dimension, "must be even for paired features")
         if self.columns * self.dimension > _MOST_FREQUENCIES:
             raise InvalidArgument("dimension", self.dimension, f"is too long for {self.columns} columns")
 
@@ -188,7 +193,6 @@ class Terms:
     def __post_init__(self) -> None:
         self._check_words()
         self._check_numbers()
-        _ = self.kernel.features()
         self._check_combination()
 
     def _check_words(self) -> None:
@@ -198,7 +202,7 @@ class Terms:
             raise InvalidArgument("owners", "none", "at least one owner is needed")
         for name in self.owners:
             checked_name("owners", name)
-        twice = sorted({name for name in self.owners if self.owners.count(name) > 1})
+        twice = sorted(name for name, times in Counter(self.owners).items() if times > 1)
         if twice:
             raise InvalidArgument("owners", ", ".join(twice), "an owner may be named once only")
         reserved = {"curator", self.consumer} & set(self.owners)
