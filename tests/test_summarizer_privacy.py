@@ -240,14 +240,21 @@ class TestOtherProtocols:
         assert stated.basis is Basis.PROVEN
         assert stated.epsilon == pytest.approx(np.log1p(np.e), rel=1e-4)  # for any coalition; a little less by delta
 
-    @pytest.mark.parametrize("protocol", ["sealed", "interactive"])
-    def test_a_curator_may_see_hashes_only(self, protocol: Any) -> None:
-        settings: dict[str, Any] = {"hash_dimension": 256, "protocol": protocol, "gamma": 0.3, "release_gamma": 0.1}
+    def test_a_curator_may_see_hashes_only(self) -> None:
+        settings: dict[str, Any] = {"hash_dimension": 256, "gamma": 0.3, "release_gamma": 0.1}
         found = Summarizer(5, **settings).fit(TARGET, OWNERS, LABELS)
         np.testing.assert_array_equal(found.summary_, [OWNERS[owner][row] for owner, row in found.indices_])
         assert labels_of(found) == [LABELS[owner][row] for owner, row in found.indices_]
         assert found.gamma_ == 0.3
         assert "hashes" in guarantee_of(found, View.curator("south")).note
+
+    def test_where_the_curator_sees_hashes_nobody_bids_however_many_owners_there_are(self) -> None:
+        tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}
+        settings: dict[str, Any] = {"offer_factor": 5, "epsilon": 8.0, "release_gamma": 0.1, "gamma": 0.3}
+        found = simulated(3, hash_dimension=32, **settings).fit(TARGET, tables)
+        assert found.terms_.auction == "everyone"
+        with pytest.raises(InvalidArgument, match="hash_dimension"):
+            simulated(3, hash_dimension=32, auction="threshold", **settings).fit(TARGET, tables)
 
     def test_the_kernel_of_hashes_is_never_read_off_the_target(self) -> None:
         settings: dict[str, Any] = {"hash_dimension": 32, "offers": "uniform", "release_gamma": None}

@@ -60,7 +60,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         schedule: the paper's schedule for ``mwem``: ``theorem``, ``proof``, ``experiment``; empty splits the budget.
         owner_epsilon: what owners may learn about one another's rows; 0 unless an auction or summary release needs it.
         seed_rows: public rows that start the summary of ``interactive``.
-        hash_dimension: if given, the curator sees hashes of this length instead of rows.
+        hash_dimension: if given, the curator sees hashes of this length instead of rows; with ``sealed`` and everyone
+            asked.
         weights: whether to weigh the selected rows so that they match better still.
         relation: ``replace-one`` or ``add-or-remove``: what neighbouring data are.
         declared_size: under add-or-remove, where the number of the target's rows is itself protected, the public number

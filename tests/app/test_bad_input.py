@@ -378,6 +378,8 @@ BAD: list[Bad] = [
     given("no offers", "offer_factor = 0", "above zero", offer_factor=0),
     given("odd hash dimension", "hash_dimension = 7", "even", hash_dimension=7),
     given("hash dimension 0", "hash_dimension = 0", "at least 2", hash_dimension=0),
+    given("hashes with interactive", "hash_dimension", "sealed", protocol="interactive", hash_dimension=64),
+    given("hashes with an auction", "hash_dimension", "everyone", auction="threshold", hash_dimension=64),
     given("interactive with uniform offers", "offers", "interactive", protocol="interactive", offers="uniform"),
     given("weights with hashes", "weights", "sealed", weights=True, hash_dimension=64),
     given("an auction without a proof", "paper", "interactive", auction="paper"),

@@ -150,6 +150,8 @@ def test_a_plan_refuses_what_the_run_would_refuse(world: World) -> None:
         ({"epsilon": 0.0}, "epsilon"),
         ({"delta": 1.0}, "delta"),
         ({"hash_dimension": 7}, "hash_dimension"),
+        ({"hash_dimension": 64, "protocol": "interactive"}, "hash_dimension"),
+        ({"hash_dimension": 64, "auction": "threshold"}, "hash_dimension"),
         ({"owners": {"north": str(world.folder / "none.csv")}}, "owner north"),
         ({"seed": -1}, "seed"),
     ):

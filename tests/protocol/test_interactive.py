@@ -1,5 +1,6 @@
 """``interactive``: Algorithm 3 round by round, with the sound options and with the paper's own."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from protocol_world import (
     KERNEL,
     PAPER,
@@ -35,6 +37,7 @@ from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import (
     Asked,
     Bid,
+    Body,
     Delivery,
     Message,
     Misfit,
@@ -258,7 +261,7 @@ def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -
 
 
 def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
-    made = world(terms(**GAUSSIAN))
+    made = world(terms(**GAUSSIAN, seed_rows=1))
     curator, owner = made.curator(), made.owner("a")
     calls = [call for call in curator.receive(made.consumer().start()[0]) if call.receiver == "a"]
     opening, first = calls
@@ -286,6 +289,46 @@ def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
     (again,) = owner.receive(first)
     assert bid is again
     assert isinstance(bid.body, Bid)
+
+
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [(INTERACTIVE, 1), (INTERACTIVE, 2), ({**INTERACTIVE, "seed_rows": 3}, 1), (GAUSSIAN, 1)],
+    ids=["none", "none, later", "none, with seed rows", "gaussian, before there is a summary"],
+)
+@pytest.mark.parametrize("values", [np.zeros(1), np.ones(1), np.empty(0)], ids=["zero", "one", "coordinate alone"])
+def test_an_owner_refuses_a_release_about_the_summary_that_the_terms_do_not_announce(
+    options: dict[str, Any], number: int, values: NDArray[np.float64]
+) -> None:
+    """By directions of its choice a curator would learn rows that it never asks for, feature by feature."""
+    made = world(terms(**options))
+    owner = made.owner("a")
+
+    def say(round_number: int, body: Body) -> Sequence[Message]:
+        return owner.receive(Message(made.terms.run, made.terms.digest, "curator", "a", round_number, body))
+
+    nothing = SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
+    say(0, TargetRelease(release=np.ones(16)))
+    for before in range(1, number):
+        say(before, nothing)
+        say(before, Asked(asked=False))
+    with pytest.raises(IllegalMessage, match="announce no release"):
+        say(number, SummaryRelease(coordinates=np.array([3]), values=values))
+    (bid,) = say(number, nothing)
+    assert isinstance(bid.body, Bid)
+
+
+def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_are() -> None:
+    """With nothing released, the direction is that of the target's release from the first round to the last."""
+    made = world(terms(**INTERACTIVE, size=9))
+    owner = made.owner("a")
+    bids = set()
+    owner.receive(Message(made.terms.run, made.terms.digest, "curator", "a", 0, TargetRelease(release=np.ones(16))))
+    for number in range(1, 10):
+        for body in (SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0)), Asked(asked=False)):
+            replies = owner.receive(Message(made.terms.run, made.terms.digest, "curator", "a", number, body))
+            bids |= {(reply.body.gain, reply.body.handle) for reply in replies if isinstance(reply.body, Bid)}
+    assert len(bids) == 1
 
 
 def test_the_curator_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:

@@ -51,6 +51,8 @@ class ScriptedCurator(InteractiveCurator):
     keeps_pool = True
 
     def _release_summary(self) -> SummaryRelease:
+        if self._round == 1:  # there is no summary yet, and owners hear of none
+            return SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
         mean = self.script[self._round - 1]
         self._released_mean = mean
         self._summary_mean = direction_on_lattice(mean)

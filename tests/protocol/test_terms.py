@@ -205,6 +205,8 @@ def test_other_text_is_refused(text: str) -> None:
         {"protocol": "interactive", "summary_release": "gaussian"},
         {**PAPER, "kernel": KERNEL},
         {**PAPER, "hashing": HASHING},
+        {"protocol": "interactive", "hashing": HASHING},
+        {**THRESHOLD, "hashing": HASHING},
     ],
 )
 def test_combinations_that_make_no_sense_are_refused(change: dict[str, Any]) -> None:

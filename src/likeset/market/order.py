@@ -86,6 +86,12 @@ class Order:
         if self.weights and (self.hash_dimension is not None or self.wishes.protocol == "interactive"):
             raise InvalidArgument("weights", True, "go with the sealed protocol and a curator who sees rows")
         if self.hash_dimension is not None:
+            if self.wishes.protocol == "interactive" or self.wishes.auction not in ("auto", "everyone"):
+                raise InvalidArgument(
+                    "hash_dimension",
+                    self.hash_dimension,
+                    "goes with protocol sealed and auction everyone: by bids the curator would see what hashes hide",
+                )
             return Selection()
         if self.gamma == "median":
             gamma = _median_gamma("target", stalls.target, scale=scale)

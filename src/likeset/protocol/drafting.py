@@ -210,7 +210,7 @@ class Draft:
         """The terms, once the release's kernel is known."""
         wishes, facts = self.wishes, self.facts
         paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
-        name, epsilon, offset = self._auction()
+        name, epsilon, offset = self._auction(hashed=hashing is not None)
         return Terms(
             run=wishes.run,
             consumer=facts.consumer,
@@ -298,14 +298,15 @@ class Draft:
             "release would be mostly noise, so none is made and nothing of the budget is spent"
         )
 
-    def _auction(self) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
-        """Who is asked: everyone, unless there are more owners than rows to be offered."""
+    def _auction(self, *, hashed: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
+        """Who is asked: everyone, unless there are more owners than rows to be offered, and rows are seen."""
         wishes, owners = self.wishes, len(self.facts.owners)
         arguments.one_of("auction", wishes.auction, ("auto", "everyone", "threshold", "paper"))
         offered = wishes.offer_factor * wishes.size
         name = wishes.auction
         if name == "auto":
-            name = "everyone" if owners <= offered or wishes.protocol == "interactive" else "threshold"
+            many = owners > offered and wishes.protocol == "sealed" and not hashed
+            name = "threshold" if many else "everyone"
         if name == "everyone":
             return "everyone", 0.0, 0
         epsilon = arguments.positive("auction_epsilon", wishes.auction_epsilon)

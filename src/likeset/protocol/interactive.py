@@ -164,18 +164,14 @@ class InteractiveCurator(Curator):
             self._flag(owner, fault)
             return
         self._delivered.add((owner, delivery.handle))
-        features = np.zeros(self.terms.kernel.dimension)
-        if not self.terms.hashing:
-            features = delivery.features[0].astype(np.float64)
+        features = delivery.features[0].astype(np.float64)
         addend = within_bounds(features, paired=self.terms.kernel.kind == "paired")
         self._pool.append(_Row(Held(self.terms.owners.index(owner), offer), features, addend))
 
     def _mismatch(self, bid: Bid, delivery: Delivery) -> str | None:
-        """How a row differs from its bid; where hashes are all there is, only the handle can be compared."""
+        """How a row differs from its bid."""
         if len(delivery.rows) != 1 or delivery.handle != bid.handle:
             return "sent another row than the one it bid"
-        if self.terms.hashing:
-            return None
         if delivery.features.shape != (1, self.terms.kernel.dimension) or not np.isfinite(delivery.features).all():
             return "sent features of another shape than agreed"
         own = features_on_lattice(self._map.of_few(delivery.rows))
@@ -302,24 +298,10 @@ class InteractiveCurator(Curator):
 
     def _best_at_hand(self) -> int:
         """Position of the pool's best row; equal ones by owner, then by handle, as owners rank them."""
-        if self.terms.hashing:
-            scores = self._hashed_gains()
-        else:
-            scores = self._gains(np.stack([row.features for row in self._pool]))
+        scores = self._gains(np.stack([row.features for row in self._pool]))
         handles = np.array([row.held.offer.handles[0] for row in self._pool])
         owners = np.array([row.held.owner for row in self._pool])
         return int(np.lexsort((handles, owners, -scores))[0])
-
-    def _hashed_gains(self) -> NDArray[np.float64]:
-        """Where hashes are all there is: gains by their inner products, with the target's hashes in full."""
-        if self._target is None:
-            raise IllegalMessage("there is no target")
-        pool = np.stack([row.held.offer.rows[0] for row in self._pool])
-        gains: NDArray[np.float64] = (pool @ self._target.mean(axis=0)).astype(np.float64)
-        if self._chosen:
-            total = np.sum([row.held.offer.rows[0] for row in self._chosen], axis=0)
-            gains -= (pool @ total) / (len(self._chosen) + 1)
-        return gains
 
     def _finish(self) -> Message:
         if self._target is None:
@@ -331,5 +313,4 @@ class InteractiveCurator(Curator):
         if not held:
             self._check_quorum(0)
         rows: Rows = np.concatenate([one.offer.rows for one in held])
-        judge = self._selection.judge_hashed if self.terms.hashing else self._selection.judge
-        return self._summary(held, judge(rows, self._target))
+        return self._summary(held, self._selection.judge(rows, self._target))

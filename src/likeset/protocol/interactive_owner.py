@@ -91,6 +91,10 @@ class InteractiveOwner(Owner):
     def _bid(self, message: Message, release: SummaryRelease) -> Sequence[Message]:
         if self._features is None:
             raise IllegalMessage(f"{self._named(message)}: comes before the release of the target")
+        nothing_to_tell = self.terms.summary_release == "none" or self.terms.seed_rows + message.round == 1
+        if nothing_to_tell and (release.coordinates.size or release.values.size):
+            # By directions of its own choice a curator would learn of every row that it does not ask for.
+            raise IllegalMessage(f"{self._named(message)}: the terms announce no release in this round")
         changed = release.coordinates
         if changed.shape != release.values.shape or not np.isfinite(release.values).all():
             raise IllegalMessage(f"{self._named(message)}: does not have a value for each coordinate")
@@ -143,13 +147,12 @@ class InteractiveOwner(Owner):
     def _delivery(self, drawn: DrawnRows) -> Delivery:
         offer = self._offer(drawn)
         self.rows_disclosed -= len(offer.rows)  # counted when it leaves, also if it left before
-        features = np.empty((0, 0), dtype=np.float32)
-        if self._hashes is None and self._features is not None:
-            features = self._features[:, drawn.row_numbers[0]][None, :]
+        if self._features is None:
+            raise IllegalMessage("a row is asked for before the release of the target")
         return Delivery(
             rows=offer.rows,
             labels=offer.labels,
             handle=int(offer.handles[0]),
-            features=features,
+            features=self._features[:, drawn.row_numbers[0]][None, :],
             records=offer.records,
         )

@@ -67,13 +67,6 @@ class Selection:
         sums = _sums_before(len(wide), lambda part: rbf_kernel(wide[part], wide[: part.stop], gamma=gamma))
         return _judged(kernel_means(wide, target, gamma=gamma), *sums, within_target)
 
-    def judge_hashed(self, rows: Rows, target: Rows) -> Selected:
-        """The same by inner products of hashes."""
-        mean = target.mean(axis=0, dtype=np.float64)
-        wide = rows.astype(np.float64)
-        sums = _sums_before(len(wide), lambda part: wide[part] @ wide[: part.stop].T)
-        return _judged(wide @ mean, *sums, float(mean @ mean))
-
     def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
         """Greedy on inner products of hashes."""
         found = match_hashed(pool, target, min(size, len(pool)), progress=progress)

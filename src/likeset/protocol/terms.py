@@ -134,7 +134,7 @@ class Terms:
         schema_digest: of the schema that declares the columns; empty for bare arrays.
         columns: names of the columns that leave an owner; empty for bare arrays.
         kernel: feature map of the releases.
-        hashing: set where the curator may see hashes only.
+        hashing: set where the curator may see hashes only; with ``sealed`` and everyone asked.
         protocol: ``sealed`` or ``interactive``.
         size: rows of the summary (the paper's p).
         target_size: rows of the target (m), public; under add-or-remove declared beforehand and near the true number.
@@ -250,9 +250,12 @@ class Terms:
             raise InvalidArgument(
                 "seed_digest", "other text", "must be what digest_of_rows() gave, or empty if there are none"
             )
-        if self.hashing is not None and self.summary_release != "none":
+        if self.hashing is not None and (self.protocol == "interactive" or self.auction != "everyone"):
+            # A bid or a misfit is a number computed from a row's public features: docs/proofs/hash-only.md.
             raise InvalidArgument(
-                "summary_release", self.summary_release, "needs rows; a curator who sees hashes only can release none"
+                "hashing",
+                f"{self.protocol}, {self.auction} asked",
+                "goes with the sealed protocol and everyone asked: bids tell of rows what hashes are to hide",
             )
         if self.summary_release != "none" and not self.schedule and self.owner_budget.epsilon == 0.0:
             raise InvalidArgument("owner_budget", 0.0, "allows no release of the summary; use summary_release='none'")

@@ -37,7 +37,8 @@ Weights = Annotated[
     bool | None, typer.Option("--weights/--no-weights", help="Weigh the rows to match better.", show_default=False)
 ]
 HashDimension = Annotated[
-    int | None, typer.Option(help="Show the curator hashes of this length instead of rows.", show_default=False)
+    int | None,
+    typer.Option(help="Show the curator hashes of this length instead of rows (sealed only).", show_default=False),
 ]
 PublicRows = Annotated[
     str | None, typer.Option(help="Rows that anybody may see; they set the release's scale for free.")
