@@ -27,15 +27,19 @@ LATER = datetime(2029, 3, 6, tzinfo=UTC)
 class House:
     """An owner's node from which rows left, the curator's key, and another one."""
 
-    def __init__(self, place: Path, run: Terms = RUN) -> None:
+    def __init__(self, place: Path, run: Terms = RUN, *, begin: bool = True) -> None:
         self.place, self.run = place, run
         self.curator = make_curator_home(place / "curator")
         self.stranger = make_curator_home(place / "stranger")
         self.folder = make_node(place)
         self.node = OwnerNode(self.folder)
         approve(self.node, run)
-        assert isinstance(self.node.hear(encode(call(run))), list)
         self.pin()
+        if begin:
+            self.begin()
+
+    def begin(self) -> None:
+        assert isinstance(self.node.hear(encode(call(self.run))), list)
 
     @property
     def copy(self) -> Transcript:

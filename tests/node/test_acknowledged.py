@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import call, logged, terms
+from node_world import approve, call, logged, terms
 from receipt_house import LATER, RUN, House, verify
+from typer.testing import CliRunner
 
+from likeset.app.cli import app
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.node import acknowledged, outbox, receipts
 from likeset.node.owner_node import OwnerNode
 from likeset.node.receipts import Receipt
 from likeset.node.transcripts import Line, Transcript
+from likeset.protocol.messages import encode
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
@@ -270,6 +273,102 @@ def test_of_two_receipts_that_come_at_once_the_stronger_stays(house: House, monk
     other.join()
     assert house.checked().receipt == more
     assert house.checked().problems == ()
+
+
+def invented(*, number: int = 1, kind: str = "target-release") -> Line:
+    """A message that the curator says it sent."""
+    return Line(number, "to owner", kind, "0" * 64, 1, 0)
+
+
+@pytest.fixture
+def early(tmp_path: Path) -> Iterator[House]:
+    """A house whose curator signed before it said anything: that it had said something else."""
+    made = House(tmp_path, begin=False)
+    made.take(made.signed(lines=(invented(),)))
+    yield made
+    made.node.close()
+
+
+def test_a_receipt_of_what_the_owner_never_heard_does_not_keep_the_true_one_out(early: House) -> None:
+    before = early.checked().receipt
+    early.begin()
+    true = early.signed()
+    early.take(true)
+    found = early.checked()
+    assert (found.receipt, found.problems, found.contradictions, found.notes) == (true, (), (), ())
+    assert [receipts.read_receipt(path) for path in early.aside()] == [before], "two signed stories are evidence"
+    problems, notes = outbox.verify(early.node)
+    assert problems == []
+    assert any("signed what contradicts the rest" in note for note in notes)
+    assert "Yes: " in acknowledged.in_words(early.node, RUN.run)
+
+
+def test_a_curator_cannot_make_the_owners_own_record_look_damaged(early: House) -> None:
+    """It signs, and says something else afterwards; no further receipt ever comes."""
+    early.begin()
+    found = early.checked()
+    assert found.problems == ()
+    assert found.contradictions == (
+        "target-release to owner, round 1: the curator signed another message than the one that came",
+    )
+    problems, notes = outbox.verify(early.node)
+    assert problems == []
+    assert any(note.startswith("the curator contradicts this node, run run-1: target-release") for note in notes)
+    assert "also contradicts what came here" in acknowledged.in_words(early.node, RUN.run)
+    told = CliRunner().invoke(app, ["owner", "audit", "verify", "--node", str(early.folder)])
+    assert (told.exit_code, "holds" in told.stdout) == (0, True)
+    assert "contradicts this node" in " ".join(told.stdout.split())
+    assert found.contradictions[0] in verify(early.folder, code=1)["receipts"][0]["problems"]
+
+
+def test_what_came_after_a_receipt_is_no_contradiction(tmp_path: Path) -> None:
+    """As when a run was interrupted, its receipts went out, and it was resumed."""
+    house = House(tmp_path, begin=False)
+    house.take(house.signed(lines=()))
+    house.begin()
+    found = house.checked()
+    assert (found.problems, found.contradictions) == ((), ())
+    assert "target-release to owner, round 1: came after the receipt" in found.notes
+    assert outbox.verify(house.node)[0] == []
+    house.node.close()
+
+
+def test_receipts_of_invented_messages_replace_nothing_and_fill_no_log(house: House) -> None:
+    house.take(house.signed())
+    before = house.kept_bytes()
+    for number in range(2, 30):
+        lines = tuple(sorted((*house.copy.lines, invented(number=number, kind="asked"))))
+        house.take(house.signed(lines=lines))
+    assert house.kept_bytes() == before
+    assert len(logged(house.node, "acknowledged")) == 1
+    assert house.aside() == []
+
+
+def test_a_receipt_under_terms_that_were_replaced_is_the_curators_contradiction(tmp_path: Path) -> None:
+    house = House(tmp_path, begin=False)
+    house.take(house.signed(lines=(invented(),)))
+    other = RUN.with_changes(purpose="research on something else")
+    approve(house.node, other)
+    assert isinstance(house.node.hear(encode(call(other))), list)
+    found = house.checked()
+    assert found.problems == ()
+    assert f"terms: they are {other.digest} here" in found.contradictions[0]
+    assert outbox.verify(house.node)[0] == []
+    acknowledged.take(house.node, other, receipts.sign(house.copy, house.curator.key).to_bytes())
+    assert house.checked().contradictions == ()
+    house.node.close()
+
+
+def test_a_kept_receipt_of_rows_that_this_node_forgot_is_damage(house: House) -> None:
+    """It was compared when it came: if it does not fit any more, something here changed."""
+    offered = next(line for line in house.copy.lines if line.kind == "offer")
+    house.path.parent.mkdir(mode=0o700, exist_ok=True)
+    more = tuple(sorted((*house.copy.lines, replace(offered, round=2))))
+    receipts.write_receipt(house.path, house.signed(lines=more))
+    found = house.checked()
+    assert "the curator acknowledges it (12 rows); the owner did not send it" in found.problems[0]
+    assert found.contradictions == ()
+    assert any("the owner did not send it" in str(problem) for problem in outbox.verify(house.node)[0])
 
 
 def test_names_of_runs_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """The curator's receipts at an owner: taken in, kept, and held against what the owner itself knows.
 
-A receipt is evidence against the curator, so it is never lost to a weaker one. In the node's directory
+A receipt is evidence against the curator, so it is never lost to a weaker one. It binds by what this node knows, too:
+lines about messages that the node never heard cost the curator nothing, and neither keep a receipt in its place nor out
+of it. What the curator signed and what this node heard may differ; that is the curator's contradiction, and no damage
+to the node's own record. In the node's directory
 
 - ``curator.pub`` is the curator's public key, which somebody pinned (``likeset owner trust``). The key in a receipt is
   not taken for the curator's because it came first: while none is pinned, receipts are kept and count as signed with an
   unknown key;
-- ``receipts/RUN.json`` is the receipt of a run that acknowledges most;
+- ``receipts/RUN.json`` is the receipt of a run that acknowledges most of what this node sent and heard;
 - ``receipts/aside/RUN`` holds what the curator signed for this owner and what contradicts this node, or that receipt.
 
 What is kept stands in the audit log; so does what is refused, and why.
@@ -15,7 +18,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,7 +26,7 @@ from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
 from likeset.node.owner_node import OwnerNode
 from likeset.node.receipts import Receipt, file_name, has_cryptography, key_in, read_receipt, receipt_in, write_receipt
-from likeset.node.transcripts import FromOwner, compare, of_node, own_side
+from likeset.node.transcripts import FromOwner, Line, Place, ToOwner, Transcript, compare, of_node, own_side
 from likeset.protocol.terms import Terms
 
 __all__ = [
@@ -53,7 +56,8 @@ class Checked:
         run: its name.
         receipt: the one that acknowledges most; None if there is none, or it cannot be read.
         pinned: whether it is signed with the key that is, or then was, pinned.
-        problems: what does not hold.
+        problems: what does not hold; somebody or something changed what this node kept.
+        contradictions: what the curator signed and what is not so by this node's record, which holds.
         notes: what is worth knowing.
         aside: files with what the curator signed, too, and what contradicts the rest.
     """
@@ -62,6 +66,7 @@ class Checked:
     receipt: Receipt | None
     pinned: bool
     problems: tuple[str, ...]
+    contradictions: tuple[str, ...]
     notes: tuple[str, ...]
     aside: tuple[Path, ...]
 
@@ -165,18 +170,19 @@ def _take(node: OwnerNode, receipt: Receipt) -> None:
         if compare(own, receipt.transcript, purged=purged)[0]:
             _set_aside(node, receipt)
             _refuse("it contradicts what this node sent and heard; see receipts/aside")
+        known = _Known(frozenset(own.lines), purged)
         if before is not None:
             bound = trusted is None or before.key == trusted or record.receipts.get(before.digest, False)
             if trusted is None and before.key != receipt.key:
                 _set_aside(node, receipt)
                 _refuse("it is signed with another key than the one before, and nobody pinned either")
-            if bound and not _covers(receipt, before):
+            if bound and not _covers(receipt, before, known):
                 _set_aside(node, receipt)
                 _refuse("it acknowledges less than one that is kept, or something else; see receipts/aside")
-            if before.key == receipt.key and _covers(before, receipt):
+            if before.key == receipt.key and _covers(before, receipt, known):
                 receipt = before  # nothing new, and the earlier time is the better evidence
-            elif before.key != receipt.key:
-                _set_aside(node, before, always=True)
+            elif before.key != receipt.key or _contradictions(own, before.transcript):
+                _set_aside(node, before, always=True)  # at most once for each line that this node knows
         if receipt is not before:
             _write(receipt_path(node, run), receipt)
         if receipt.digest != next(reversed(record.receipts), ""):
@@ -191,9 +197,38 @@ def _take(node: OwnerNode, receipt: Receipt) -> None:
             )
 
 
-def _covers(one: Receipt, other: Receipt) -> bool:
-    """Whether one acknowledges all that another does."""
-    return set(other.transcript.lines) <= set(one.transcript.lines)
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What this node sent and heard itself.
+
+    Attributes:
+        lines: of messages that are here.
+        purged: places of others, whose bytes were removed.
+    """
+
+    lines: frozenset[Line]
+    purged: frozenset[Place]
+
+    def of(self, receipt: Receipt) -> set[Line]:
+        """What a receipt says about it; about what never came here, anything could be written."""
+        return {line for line in receipt.transcript.lines if line in self.lines or line.place in self.purged}
+
+
+def _covers(one: Receipt, other: Receipt, known: _Known) -> bool:
+    """Whether one acknowledges all that another does, of what is known here."""
+    return known.of(other) <= known.of(one)
+
+
+def _contradictions(own: Transcript, told: Transcript) -> list[str]:
+    """What the curator claims to have said and what this node heard otherwise, or under other terms."""
+    if own.terms != told.terms:
+        return [f"terms: they are {own.terms} here, and the curator signed {told.terms}"]
+    heard = {line.place: line for line in own.lines if line.way == ToOwner}
+    return [
+        f"{line}: the curator signed another message than the one that came"
+        for line in told.lines
+        if line.place in heard and heard[line.place] != line
+    ]
 
 
 def _refuse(reason: str) -> NoReturn:
@@ -257,21 +292,36 @@ def check(node: OwnerNode, run: str) -> Checked:
     try:
         receipt = held(node, run)
     except BadDocument as error:
-        return Checked(run, None, False, (str(error),), (), aside)
+        return Checked(run, None, False, (str(error),), (), (), aside)
     if receipt is None:
         if record.receipts:
             problems.append("the receipt that was kept is gone")
         elif record.sent:
             notes.append("messages left, and no receipt came yet")
-        return Checked(run, None, False, tuple(problems), tuple(notes), aside)
+        return Checked(run, None, False, tuple(problems), (), tuple(notes), aside)
     pinned = _check_key(node, receipt, problems, notes, then=record.receipts.get(receipt.digest, False))
     if receipt.digest not in record.receipts:
         notes.append("the audit log does not know this receipt: a crash came first, or somebody put it there")
     elif receipt.digest != next(reversed(record.receipts)):
         problems.append("it is an older receipt than the one that was kept last")
     own, purged = own_side(node, run)
-    found, more = compare(own, receipt.transcript, purged=purged)
-    return Checked(run, receipt, pinned, (*problems, *found), (*notes, *more), aside)
+    told = receipt.transcript
+    contradictions = _contradictions(own, told)
+    if own.terms == told.terms:
+        # What this node sent was compared when the receipt came; what it heard since then cannot be in it.
+        since = {line.place for line in own.lines if line.way == ToOwner} - {line.place for line in told.lines}
+        heard = {line.place for line in own.lines if line.way == ToOwner}
+        found, more = compare(_without(own, heard), _without(told, heard), purged=purged)
+        problems += found
+        notes += [
+            *more,
+            *(f"{kind} {way}, round {number}: came after the receipt" for way, number, kind in sorted(since)),
+        ]
+    return Checked(run, receipt, pinned, tuple(problems), tuple(contradictions), tuple(notes), aside)
+
+
+def _without(found: Transcript, places: set[Place]) -> Transcript:
+    return replace(found, lines=tuple(line for line in found.lines if line.place not in places))
 
 
 def _check_key(node: OwnerNode, receipt: Receipt, problems: list[str], notes: list[str], *, then: bool) -> bool:
@@ -328,6 +378,7 @@ def in_words(node: OwnerNode, run: str) -> str:
     said = set(found.receipt.transcript.lines)
     missing = [line for line in sent if line not in said]
     how = "" if found.pinned else ", signed with a key that nobody here pinned"
+    how += "; it also contradicts what came here" if found.contradictions else ""
     if missing:
         return f"Not all: {len(missing)} of {len(sent)} messages that left are not in its receipt{how}."
     return f"Yes: {found.receipt.transcript.rows:,} rows, on {found.receipt.at[:10]}{how}."

@@ -106,6 +106,8 @@ def _table(body: Offer | Delivery, kind: Any, schema: Schema) -> pa.Table:
 def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem], list[str]]:
     """Whether audit log, ledger, outbox and receipts hold, and agree: what does not, and what is worth knowing.
 
+    That the curator's signed words contradict this node is worth knowing; it does not say that anything here changed.
+
     Args:
         node: the node.
         head: of the audit log at some earlier time, kept elsewhere.
@@ -141,13 +143,17 @@ def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem],
 
 
 def _receipts(node: OwnerNode) -> tuple[list[Problem], list[str]]:
-    """What is wrong with the curator's receipts, and what is worth knowing; that one is still to come is not."""
+    """What is wrong with receipts as they are kept here, and what is worth knowing; that one is to come is not."""
     try:
         checked = acknowledged.check_all(node)
     except LikesetError as error:
         return [Problem(0, f"receipts: {error}")], []
     problems = [Problem(0, f"receipt of run {one.run}: {what}") for one in checked for what in one.problems]
     notes = [f"receipt of run {one.run}: {what}" for one in checked if one.receipt for what in one.notes]
+    # The curator's word against this node's: whoever could sign one could otherwise raise an alarm here at will.
+    notes += [
+        f"the curator contradicts this node, run {one.run}: {what}" for one in checked for what in one.contradictions
+    ]
     notes += [f"the curator signed what contradicts the rest: {path}" for one in checked for path in one.aside]
     return problems, notes
 

@@ -329,7 +329,10 @@ def verify(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that audit log, ledger and receipts are whole, and agree with what left. Exit code 1 if not.
+    """Check that audit log, ledger and receipts are whole, and agree with what left.
+
+    Exit code 1 if they are not: something in this directory changed. Where the curator signed what contradicts the
+    node, that is noted, and the exit code is 0; [bold]likeset transcript verify[/] ends with 1 there.
 
     The chain has no key: keep the head that this prints where nobody who can write the directory can write.
 

@@ -41,7 +41,10 @@ def verify(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check receipts: their signatures, and that both copies are of the same messages. Exit code 1 if not.
+    """Check receipts: their signatures, and that both copies are of the same messages.
+
+    Exit code 1 if not: also where the curator contradicts itself or the node, which [bold]likeset owner audit verify[/]
+    only notes.
 
     Without B, those that came to the node from the curator. Messages that got lost on their way are noted, and are no
     contradiction. What the curator signed, too, and what contradicts the rest, lies in receipts/aside of the node.
@@ -92,7 +95,11 @@ def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> No
         found = [check(opened, run)] if run else check_all(opened)
     told = []
     for one in found:
-        problems = [*one.problems, *(f"the curator also signed something else: {path}" for path in one.aside)]
+        problems = [
+            *one.problems,
+            *one.contradictions,
+            *(f"the curator also signed something else: {path}" for path in one.aside),
+        ]
         if run and one.receipt is None and not problems:
             problems.append("no receipt of this run is kept")
         told.append((one, problems))
