@@ -202,7 +202,8 @@ def test_while_no_key_is_pinned_receipts_are_kept_as_of_an_unknown_one(house: Ho
     house.refuses(house.signed(), "another key than the one before, and nobody pinned either")
     # Who pins the right one gets the right receipt, and the other is not lost.
     house.pin()
-    assert "and the curator's is" in house.checked().problems[0]
+    assert "and the curator's is" in house.checked().contradictions[0]
+    assert outbox.verify(house.node)[0] == [], "it is what came while nobody had pinned a key"
     right = house.signed(lines=house.without("offer"))
     house.take(right)
     assert house.checked().receipt == right
@@ -357,6 +358,12 @@ def test_a_receipt_under_terms_that_were_replaced_is_the_curators_contradiction(
     acknowledged.take(house.node, other, receipts.sign(house.copy, house.curator.key).to_bytes())
     assert house.checked().contradictions == ()
     house.node.close()
+
+
+def test_a_receipt_of_another_key_that_somebody_put_here_is_damage(house: House) -> None:
+    house.take(house.signed())
+    receipts.write_receipt(house.path, house.signed(key=house.stranger.key))
+    assert "and the curator's is" in house.checked().problems[0]
 
 
 def test_a_kept_receipt_of_rows_that_this_node_forgot_is_damage(house: House) -> None:

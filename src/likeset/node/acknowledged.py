@@ -299,14 +299,15 @@ def check(node: OwnerNode, run: str) -> Checked:
         elif record.sent:
             notes.append("messages left, and no receipt came yet")
         return Checked(run, None, False, tuple(problems), (), tuple(notes), aside)
-    pinned = _check_key(node, receipt, problems, notes, then=record.receipts.get(receipt.digest, False))
+    contradictions = list[str]()
+    pinned = _check_key(node, receipt, record.receipts.get(receipt.digest), problems, contradictions, notes)
     if receipt.digest not in record.receipts:
         notes.append("the audit log does not know this receipt: a crash came first, or somebody put it there")
     elif receipt.digest != next(reversed(record.receipts)):
         problems.append("it is an older receipt than the one that was kept last")
     own, purged = own_side(node, run)
     told = receipt.transcript
-    contradictions = _contradictions(own, told)
+    contradictions += _contradictions(own, told)
     if own.terms == told.terms:
         # What this node sent was compared when the receipt came; what it heard since then cannot be in it.
         since = {line.place for line in own.lines if line.way == ToOwner} - {line.place for line in told.lines}
@@ -324,8 +325,18 @@ def _without(found: Transcript, places: set[Place]) -> Transcript:
     return replace(found, lines=tuple(line for line in found.lines if line.place not in places))
 
 
-def _check_key(node: OwnerNode, receipt: Receipt, problems: list[str], notes: list[str], *, then: bool) -> bool:
-    """Whether the signature is of a key that is, or was, pinned; what is wrong with it is added to what was found."""
+def _check_key(
+    node: OwnerNode,
+    receipt: Receipt,
+    then: bool | None,
+    problems: list[str],
+    contradictions: list[str],
+    notes: list[str],
+) -> bool:
+    """Whether the signature is of a key that is, or was, pinned; what is wrong with it is added to what was found.
+
+    ``then`` says whether its key was pinned when it came, as the audit log knows; None if that does not know it.
+    """
     trusted = pinned_key(node)
     if not has_cryptography():
         notes.append("its signature cannot be checked here; pip install 'likeset[nvflare]'")
@@ -340,8 +351,10 @@ def _check_key(node: OwnerNode, receipt: Receipt, problems: list[str], notes: li
     elif trusted is None:
         notes.append(f"signed with the key {receipt.key[:16]}..., which nobody pinned; see `likeset owner trust`")
     else:
-        problems.append(f"signed with the key {receipt.key[:16]}..., and the curator's is {trusted[:16]}...")
-    return then
+        # It came while no key was pinned, and was taken for what it is; one that never came was put here.
+        found = problems if then is None else contradictions
+        found.append(f"signed with the key {receipt.key[:16]}..., and the curator's is {trusted[:16]}...")
+    return bool(then)
 
 
 def check_all(node: OwnerNode) -> list[Checked]:
