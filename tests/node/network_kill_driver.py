@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -227,6 +228,7 @@ def look_at(place: Path) -> None:
     """In a process that never spoke to NVFlare, since it forks."""
     network, found = Network(place, random.Random()), list[str]()  # noqa: S311 - no coins are tossed
     runs = homes(network.world)[1].runs()
+    assert runs
     for run in runs:
         ended = Hub(network.twin, run.terms).job()
         assert ended.report is not None
@@ -236,9 +238,18 @@ def look_at(place: Path) -> None:
     (place / "complaints.json").write_text(json.dumps(found, indent=1))
 
 
+def main(what: str, place: Path, *numbers: int) -> int:
+    """The exit code."""
+    try:
+        drive(place, *numbers) if what == "drive" else look_at(place)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the sites are stopped, too
-    if sys.argv[1] == "drive":
-        drive(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
-    else:
-        look_at(Path(sys.argv[2]))
+    code = main(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:]))
+    sys.stderr.flush()
+    os._exit(code)  # threads of NVFlare may still wait for a server that is gone
