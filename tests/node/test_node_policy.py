@@ -56,7 +56,14 @@ def test_all_reasons_are_told_at_once() -> None:
 
 
 def test_words_are_compared_without_regard_to_capitals_and_with_stars() -> None:
-    assert reasons(policy(consumers=["NEW-*"], purposes=["*SEPSIS"]), terms()) == ()
+    assert reasons(policy(consumers=["new-*"], purposes=["*SEPSIS"]), terms()) == ()
+
+
+@pytest.mark.parametrize("name", ["NEW-CLINIC", "New-clinic"])
+def test_a_consumers_name_is_another_one_in_other_letters(name: str) -> None:
+    for allowed in ("new-clinic", "new-*"):
+        (reason,) = reasons(policy(consumers=[allowed]), terms(consumer=name))
+        assert reason == f"consumer {name} is not among the consumers that owner.yaml allows"
 
 
 def test_epsilon_of_a_run_and_of_all_runs() -> None:

@@ -53,8 +53,8 @@ class Policy(Document):
 
     Attributes:
         name: the owner's name in the terms of runs.
-        consumers: who may ask; ``*`` stands for any letters.
-        purposes: what for; likewise, capital or small letters.
+        consumers: who may ask, by the very name in the terms; ``*`` stands for any letters.
+        purposes: what for; likewise, but capital or small letters.
         columns: that may ever leave.
         smallest_group: rows with a category value that fewer rows have are not offered; 1 offers all.
         per_run: limits of a single run.
@@ -187,9 +187,9 @@ def _about_who(policy: Policy, terms: Terms) -> list[str]:
     reasons = []
     if policy.name not in terms.owners:
         reasons.append(f"{policy.name} is not among the owners that the terms invite")
-    if not _matches(terms.consumer, policy.consumers):
+    if not any(fnmatchcase(terms.consumer, pattern) for pattern in policy.consumers):
         reasons.append(f"consumer {terms.consumer} is not among the consumers that owner.yaml allows")
-    if not _matches(terms.purpose, policy.purposes):
+    if not any(fnmatchcase(terms.purpose.casefold(), pattern.casefold()) for pattern in policy.purposes):
         reasons.append("the purpose is not among the purposes that owner.yaml allows")
     if terms.price_per_row < policy.price_at_least:
         least = f"at least {policy.price_at_least:g} is asked"
@@ -251,10 +251,6 @@ def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
     return reasons
 
 
-def _matches(word: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(word.casefold(), pattern.casefold()) for pattern in patterns)
-
-
 def starting_text(name: str) -> str:
     """The ``owner.yaml`` of a new node: nobody may do anything until somebody fills it in."""
     checked_name("name", name)
@@ -264,7 +260,7 @@ likeset: owner
 version: 1
 name: "{name}"
 
-# Who may ask, and what for; * stands for any letters, such as "clinic-*".
+# Who may ask (capital letters count: it is a name), and what for; * stands for any letters, such as "clinic-*".
 consumers: []
 purposes: []
 
