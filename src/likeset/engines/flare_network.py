@@ -26,6 +26,7 @@ __all__ = ["LoopbackNetwork"]
 
 _HOST = "localhost"  # a server of this name listens on loopback only
 _PROJECT = "likeset"
+_PRIVATE = 0o077  # a umask
 _LEAD = "lead@likeset.local"
 _BUILDERS: list[dict[str, Any]] = [
     {"path": "nvflare.lighter.impl.workspace.WorkspaceBuilder"},
@@ -73,7 +74,10 @@ class LoopbackNetwork:
         path = self.folder / "project.yml"
         path.write_text(yaml.safe_dump(project), encoding="utf-8")
         command = [sys.executable, "-m", "nvflare.cli", "provision", "-p", str(path), "-w", str(self.folder / "kits")]
-        done = subprocess.run(command, capture_output=True, env=self._environment(), check=False)  # noqa: S603
+        # NVFlare leaves all keys, the authority's among them, readable to whom the umask lets.
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, env=self._environment(), check=False, umask=_PRIVATE
+        )
         if done.returncode or not self.kit(_HOST).exists():
             raise LikesetError(f"nvflare provision ended with {done.returncode}; see {path}")
 
