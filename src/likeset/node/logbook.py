@@ -7,7 +7,8 @@ run is approved because an entry says so. No entry holds a value of a row, a bid
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,10 @@ from likeset.ledger.chain import START, Entry, Head, Problem, canonical, check, 
 from likeset.ledger.entry_table import SELECT, chain_layout, file_problems, insert
 from likeset.ledger.store import Store
 
-__all__ = ["Logbook"]
+__all__ = ["Append", "Logbook"]
+
+Append = Callable[[str, str, dict[str, Any]], Entry]
+"""Writes an entry: kind, key, document."""
 
 _LAYOUT = chain_layout("audit log", 0x4C_53_41_31)  # "LSA1"
 
@@ -55,13 +59,31 @@ class Logbook:
             key: the run or data set that it happened to.
             document: what is to be said about it; never a value of a row.
         """
+        with self.deciding() as append:
+            return append(kind, key, document)
+
+    @contextmanager
+    def deciding(self) -> Iterator[Append]:
+        """What others wrote is taken in, and nobody else writes until the block ends: what is decided on stays so.
+
+        What is appended in the block is durable when it ends, and undone if it raises. In it, no other method of this
+        log may be called.
+        """
         with self._lock:
+            written: list[Entry] = []
             with self._store.writing() as connection:
                 self._catch_up(connection)
-                entry = link(self._head, kind=kind, key=key, body=self._body(document))
-                insert(connection, entry)
-            self._take(entry)
-        return entry
+
+                def append(kind: str, key: str, document: dict[str, Any]) -> Entry:
+                    head = Head(written[-1].number, written[-1].hash) if written else self._head
+                    entry = link(head, kind=kind, key=key, body=self._body(document))
+                    insert(connection, entry)
+                    written.append(entry)
+                    return entry
+
+                yield append
+            for entry in written:
+                self._take(entry)
 
     def refresh(self) -> None:
         """Take in what other processes wrote."""
