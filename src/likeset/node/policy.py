@@ -21,7 +21,7 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import checked_name
 from likeset.protocol.terms import Terms
 
-__all__ = ["Accounts", "History", "Policy", "Verdict", "starting_text", "verdict"]
+__all__ = ["Accounts", "History", "Policy", "Verdict", "about_month", "plainly_against", "starting_text", "verdict"]
 
 _ROUNDING = 1e-9
 _UNBOUNDED = "unbounded"  # how the ledger calls a part that has no price
@@ -173,14 +173,31 @@ def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) 
     """Whether the policy allows a run under these terms, and if not, every reason."""
     reasons = [*_about_who(policy, terms), *_about_what(policy, terms), *_about_one_run(policy, terms, accounts)]
     if not accounts.charged:
-        reasons += _about_totals(policy, accounts)
-        began = history.this_month(other_than=terms.run)
-        if began + 1 > policy.runs_per_month:
-            reasons.append(f"runs this month: {began} began already, {policy.runs_per_month} are allowed")
-    end = terms.end
-    if end is not None and history.now >= end:
-        reasons.append(f"the terms ended on {terms.expires}")
-    return Verdict.of(reasons)
+        reasons += [*_about_totals(policy, accounts), *about_month(policy, terms.run, history)]
+    return Verdict.of([*reasons, *_about_end(terms, history.now)])
+
+
+def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
+    """What speaks against a run by the words of its terms alone; what it costs is not computed."""
+    rows = _about_rows(policy, terms.rows_per_owner)
+    return [*_about_who(policy, terms), *_about_what(policy, terms), *rows, *_about_end(terms, now)]
+
+
+def about_month(policy: Policy, run: str, history: History) -> list[str]:
+    """Whether one run more may begin in this calendar month."""
+    began = history.this_month(other_than=run)
+    if began + 1 <= policy.runs_per_month:
+        return []
+    return [f"runs this month: {began} began already, {policy.runs_per_month} are allowed"]
+
+
+def _about_end(terms: Terms, now: datetime) -> list[str]:
+    return [f"the terms ended on {terms.expires}"] if terms.end is not None and now >= terms.end else []
+
+
+def _about_rows(policy: Policy, rows: int) -> list[str]:
+    limit = policy.per_run.rows
+    return [f"rows in one run: {rows:,} are asked for, {limit:,} are allowed"] if rows > limit else []
 
 
 def _about_who(policy: Policy, terms: Terms) -> list[str]:
@@ -217,9 +234,7 @@ def _about_what(policy: Policy, terms: Terms) -> list[str]:
 
 
 def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str]:
-    reasons, limit = [], policy.per_run
-    if accounts.rows_of_run > limit.rows:
-        reasons.append(f"rows in one run: {accounts.rows_of_run:,} are asked for, {limit.rows:,} are allowed")
+    reasons, limit = _about_rows(policy, accounts.rows_of_run), policy.per_run
     if math.isinf(accounts.epsilon_of_run):
         if not policy.accept_unproven:
             reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
