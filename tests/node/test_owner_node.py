@@ -327,35 +327,6 @@ def test_a_node_keeps_its_name_since_budgets_are_kept_by_it(node: OwnerNode) -> 
         _ = node.policy
 
 
-def test_a_flood_of_refusals_does_not_fill_the_disk(node: OwnerNode) -> None:
-    for _ in range(50):
-        assert node.hear(b"nonsense") == "abstains"
-    assert len(logged(node, "refused")) == 20
-    assert "more" in logged(node, "refused")[-1]
-
-
-def test_a_flood_of_refusals_that_are_all_different_does_not_fill_the_disk_either(
-    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("likeset.node.owner_node._MOST_REFUSALS_A_DAY", 30)
-    for place in range(50):
-        assert node.hear(encode(call(terms(run=f"run-of-nobody-{place}")))) == "abstains"
-    assert len(logged(node, "refused")) == 30
-    assert logged(node, "refused")[-1]["more"] == "nothing more is written down today"
-    clock.now += timedelta(days=1)
-    node.hear(encode(call(terms(run="another-day"))))
-    assert len(logged(node, "refused")) == 31
-
-
-def test_a_flood_of_invitations_is_refused(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.node.owner_node._MOST_WAITING", 2)
-    monkeypatch.setattr("likeset.node.owner_node._MOST_VERSIONS", 2)
-    standings = [node.invite(terms(run=f"run-{number}").to_json()) for number in range(4)]
-    assert standings == ["waiting", "waiting", "abstains", "abstains"]
-    assert node.invite(terms(run="run-0", size=5).to_json()) == "waiting"
-    assert node.invite(terms(run="run-0", size=4).to_json()) == "abstains"
-
-
 def test_a_purged_answer_is_never_drawn_again(node: OwnerNode, clock: Clock) -> None:
     run = terms()
     approve(node, run)

@@ -6,6 +6,7 @@ A run begins here, is charged, and goes on after a restart; every reply is kept 
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
@@ -14,8 +15,8 @@ from likeset.node import budgets, transcript
 from likeset.node.datasets import OpenedData, Registry
 from likeset.node.home import Home
 from likeset.node.logbook import Logbook
-from likeset.node.policy import Policy
-from likeset.node.runs import RunRecord
+from likeset.node.policy import History, Policy, about_month
+from likeset.node.runs import Decision, RunRecord
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.interactive import InteractiveOwner
 from likeset.protocol.messages import Message, decode, encode
@@ -27,6 +28,9 @@ __all__ = ["Desk"]
 
 Permit = Callable[[RunRecord, Terms], Policy]
 """Asked before a run is opened here; raises if it may not be."""
+
+Stands = Callable[[RunRecord, Terms], None]
+"""Asked when a run begins, and before each answer leaves; raises if the decision for it stands no longer."""
 
 
 @dataclass(eq=False)
@@ -45,31 +49,35 @@ class Desk:
         name: the owner's name.
         ledger: where everything is charged and kept.
         log: the audit log.
+        clock: tells the time.
     """
 
-    def __init__(self, home: Home, name: str, *, ledger: Ledger, log: Logbook) -> None:
+    def __init__(self, home: Home, name: str, *, ledger: Ledger, log: Logbook, clock: Callable[[], datetime]) -> None:
         self._home = home
         self._name = name
         self._key = home.key()
         self._registry = Registry(home.data)
         self._ledger = ledger
         self._log = log
+        self._clock = clock
         self._active: dict[str, _Active] = {}
         self._open = ExitStack()
 
-    def answer(self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit) -> tuple[Message, ...]:
+    def answer(
+        self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit, stands: Stands
+    ) -> tuple[Message, ...]:
         """The replies to a message of a run that is approved."""
         if terms.digest not in self._active:
             if not record.began:
                 _owners(terms).check_opening(terms, self._name, message)  # what begins nothing costs nothing
-            self._active[terms.digest] = self._begun(record, terms, permit(record, terms))
-        return self._answered(record, self._active[terms.digest], message)
+            self._active[terms.digest] = self._begun(record, terms, permit(record, terms), stands)
+        return self._answered(record, self._active[terms.digest], message, stands)
 
     def close(self) -> None:
         """Let go of the rows."""
         self._open.close()
 
-    def _begun(self, record: RunRecord, terms: Terms, policy: Policy) -> _Active:
+    def _begun(self, record: RunRecord, terms: Terms, policy: Policy, stands: Stands) -> _Active:
         """The run at work; charged, and put where it was before."""
         decision = record.decided(terms.digest)
         assert decision is not None  # noqa: S101 - the node asks only for what is approved
@@ -79,12 +87,33 @@ class Desk:
             opened = data.guarded(source, terms, smallest_group=policy.smallest_group)
             # Without the seed nothing can be answered, so nothing is charged.
             hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
-            self._charge(record, terms, data.name, opened.fingerprint)
+            if record.began:
+                self._charge(terms, data.name, opened.fingerprint)
+            else:
+                self._begin(record, terms, decision, policy, stands, opened.fingerprint)
             active = self._resumed(terms, opened, hashes)
             self._open.push(stack.pop_all())
         return active
 
-    def _charge(self, record: RunRecord, terms: Terms, data: str, fingerprint: str) -> None:
+    def _begin(
+        self, record: RunRecord, terms: Terms, decision: Decision, policy: Policy, stands: Stands, fingerprint: str
+    ) -> None:
+        """Charge, and write down that the run began: while nobody can decide otherwise, or begin another run."""
+        with self._log.deciding() as append:
+            stands(record, terms)
+            if record.decided(terms.digest) != decision:
+                raise IllegalMessage(f"run {terms.run}: somebody decided anew while it began")
+            began = budgets.began(self._ledger)
+            if terms.run not in began:
+                reasons = about_month(policy, terms.run, History(began, self._clock()))
+                if reasons:
+                    raise IllegalMessage("; ".join(reasons))
+            self._charge(terms, decision.data, fingerprint)
+            if not record.began:
+                words = {"digest": terms.digest, "data": decision.data, "ledger": str(self._ledger.head())}
+                append("began", terms.run, words)
+
+    def _charge(self, terms: Terms, data: str, fingerprint: str) -> None:
         """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
         others, _, _ = budgets.costs_of(terms, self._name)
         first = self._ledger.answer(
@@ -96,8 +125,6 @@ class Desk:
         )
         if first != fingerprint.encode():
             raise IllegalMessage(f"run {terms.run}: data set {data} is not what it was when the run began")
-        if not record.began:
-            self._note("began", terms.run, digest=terms.digest, data=data, ledger=str(self._ledger.head()))
 
     def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard."""
@@ -111,31 +138,31 @@ class Desk:
             active.rows[heard.round, heard.body.kind] = transcript.rows_in(past.replies)
         return active
 
-    def _answered(self, record: RunRecord, active: _Active, message: Message) -> tuple[Message, ...]:
-        """The replies, kept before they leave."""
+    def _answered(self, record: RunRecord, active: _Active, message: Message, stands: Stands) -> tuple[Message, ...]:
+        """The replies, kept before they leave; they leave only if the decision stands when that is written down."""
+        terms = active.owner.terms
         replies = active.owner.receive(message)
         rows = transcript.rows_in(tuple(map(encode, replies)))
-        place, most = (message.round, message.body.kind), active.owner.terms.rows_per_owner
+        place, most = (message.round, message.body.kind), terms.rows_per_owner
         if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
             raise IllegalMessage(f"run {record.run}: more rows would leave than the {most} that the terms allow")
         entry, kept = transcript.record(self._ledger, self._name, message, replies)
         active.rows[place] = rows
-        if kept and entry not in record.sent:
-            self._note(
-                "sent",
-                record.run,
-                entry=entry,
-                round=message.round,
-                heard=message.body.kind,
-                replies=[decode(one).body.kind for one in kept],
-                bytes=sum(map(len, kept)),
-                rows=rows,
-                ledger=str(self._ledger.head()),
-            )
-        return tuple(decode(one) for one in kept)
-
-    def _note(self, kind: str, run: str, **words: object) -> None:
-        self._log.append(kind, run, words)
+        answers = tuple(decode(one) for one in kept)
+        words = {
+            "entry": entry,
+            "round": message.round,
+            "heard": message.body.kind,
+            "replies": [one.body.kind for one in answers],
+            "bytes": sum(map(len, kept)),
+            "rows": rows,
+            "ledger": str(self._ledger.head()),
+        }
+        with self._log.deciding() as append:
+            stands(record, terms)
+            if kept and entry not in record.sent:
+                append("sent", record.run, words)
+        return answers
 
 
 def _owners(terms: Terms) -> type[Owner]:

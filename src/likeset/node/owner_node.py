@@ -10,7 +10,7 @@ import hashlib
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -18,12 +18,13 @@ from likeset.engines.pump import check_not_expired, utc_now
 from likeset.engines.seats import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
 from likeset.ledger import Ledger
-from likeset.node import budgets
+from likeset.node import admission, budgets
 from likeset.node.datasets import DataSet, Registry
 from likeset.node.desk import Desk
 from likeset.node.home import Home
 from likeset.node.logbook import Logbook
 from likeset.node.policy import History, Policy, Verdict, verdict
+from likeset.node.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.node.runs import RunRecord, Runs
 from likeset.node.term_files import parse_terms
 from likeset.protocol.hashing import hash_map
@@ -33,11 +34,6 @@ from likeset.protocol.terms import Terms
 
 __all__ = ["GuardedOwner", "OwnerNode"]
 
-_MOST_WAITING = 200  # runs in the inbox
-_MOST_VERSIONS = 20  # versions of the terms of one run
-_MOST_REFUSALS = 20  # of one kind in one run that are written down
-_MOST_REFUSALS_A_DAY = 2000  # that are written down, of all kinds: a stranger can think of new ones
-_MOST_REASON = 600
 _HEAD = 1 << 16
 _PER_COORDINATE = 64  # bytes of a release with its coordinates, and room to spare
 _BY_POLICY = "owner.yaml"
@@ -87,12 +83,14 @@ class OwnerNode:
         self.registry = Registry(self.home.data)
         self.log = Logbook(self.home.audit, clock=clock, taken_in=self.runs.take)
         self._open.callback(self.log.close)
+        self._refusals = Refusals(self.log, self.runs.refusals, clock)
+        self._open.callback(self._refusals.flush)
         self.log.refresh()
         try:
             self.ledger = Ledger(self.home.ledger, clock=clock)
             self._open.callback(self.ledger.close)
             self.name = self.policy.name
-            self._desk = Desk(self.home, self.name, ledger=self.ledger, log=self.log)
+            self._desk = Desk(self.home, self.name, ledger=self.ledger, log=self.log, clock=clock)
             self._open.callback(self._desk.close)
         except BaseException:
             self._open.close()
@@ -142,7 +140,7 @@ class OwnerNode:
             self.log.refresh()
             record = self.runs.by_name.get(terms.run)
             if record is None or terms.digest not in record.versions:
-                self._take_in(terms, record)
+                self._take_in(terms)
             return self._stand(self.runs.by_name[terms.run], terms)
 
         return self._quietly("", take)
@@ -183,7 +181,7 @@ class OwnerNode:
                 record = self._known(message.run)
                 terms = record.version(message.terms)
                 self._check_open(record, terms)
-                return self._desk.answer(record, terms, message, permit=self._permit)
+                return self._desk.answer(record, terms, message, permit=self._permit, stands=self._check_open)
             except Exception as error:
                 self._refuse(message.run, error)
                 raise
@@ -196,7 +194,7 @@ class OwnerNode:
         """Write down what was refused before it came here: its size, its form, who sent it."""
         with self._lock, contextlib.suppress(LikesetError, OSError):
             self.log.refresh()
-            self._write_refusal("", reason)
+            self._refusals.write("", reason, account=BY_SITE)
 
     def seat(self, terms: Terms) -> GuardedOwner | None:
         """The owner in a run, for an engine; None while nobody has decided.
@@ -264,22 +262,30 @@ class OwnerNode:
             elif terms.hashing is not None:
                 self.home.hash_seed(digest)  # raises if nobody gave it
             chosen = data or self.registry.for_terms(terms)[0].name
-            self.note("approved", run, digest=digest, by=by, data=chosen)
+            with self.log.deciding() as append:
+                self._check_undecidable(record, terms)
+                append("approved", run, {"digest": digest, "by": by, "data": chosen})
         return found
 
     def deny(self, run: str, *, by: str, reason: str) -> None:
         """Refuse the terms of a run that came last."""
         record = self.record_of(run)
-        self._check_undecidable(record, record.latest)
-        if record.began:
-            raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
-        self.note("denied", run, digest=record.latest.digest, by=by, reason=reason)
+        with self.log.deciding() as append:
+            self._check_undecidable(record, record.latest)
+            if self._has_begun(record):
+                raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
+            append("denied", run, {"digest": record.latest_digest, "by": by, "reason": reason})
 
     def withdraw(self, run: str, *, by: str) -> None:
-        """From now on no message of this run is answered; what left has left, and stays charged."""
+        """From now on no message of this run is answered; what left has left, and stays charged.
+
+        An answer that is being computed meanwhile does not leave: it would have to be written down as sent, and after
+        this entry it is not.
+        """
         record = self.record_of(run)
-        if record.withdrawn is None:
-            self.note("withdrawn", run, by=by)
+        with self.log.deciding() as append:
+            if record.withdrawn is None:
+                append("withdrawn", run, {"by": by})
 
     def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
         """The data set that a run uses.
@@ -294,14 +300,14 @@ class OwnerNode:
 
     # How a run is let in.
 
-    def _take_in(self, terms: Terms, record: RunRecord | None) -> None:
-        if self.name not in terms.owners:
-            raise IllegalMessage(f"the terms of run {terms.run} do not invite {self.name}")
-        if record is None and len(self.runs.waiting()) >= _MOST_WAITING:
-            raise IllegalMessage("the inbox is full")
-        if record is not None and (record.began or len(record.versions) >= _MOST_VERSIONS):
-            raise IllegalMessage(f"run {terms.run} is known under other terms, and has begun or changed too often")
-        self.note("invited", terms.run, digest=terms.digest, terms=terms.to_json())
+    def _take_in(self, terms: Terms) -> None:
+        policy = self.policy
+        admission.check_words(policy, terms, self._clock())
+        with self.log.deciding() as append:
+            record = self.runs.by_name.get(terms.run)
+            if record is None or terms.digest not in record.versions:
+                admission.check_room(self.runs, policy, terms, self._clock())
+                append("invited", terms.run, {"digest": terms.digest, "terms": terms.to_json()})
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
         decision = record.decided(terms.digest)
@@ -338,8 +344,12 @@ class OwnerNode:
     def _check_undecidable(self, record: RunRecord, terms: Terms) -> None:
         if record.withdrawn is not None:
             raise InvalidArgument("RUN", record.run, "was withdrawn; that stays so")
-        if record.began and record.decided(terms.digest) is None:
+        if record.decided(terms.digest) is None and self._has_begun(record):
             raise InvalidArgument("RUN", record.run, "has begun under other terms")
+
+    def _has_begun(self, record: RunRecord) -> bool:
+        # Where a crash came between the charge and the log, the ledger knows.
+        return record.began or record.run in budgets.began(self.ledger)
 
     def _about_data(self, terms: Terms, data: str) -> list[str]:
         fitting = self.registry.for_terms(terms)
@@ -384,18 +394,11 @@ class OwnerNode:
 
     def _refuse(self, run: str, error: Exception) -> None:
         # Texts of errors that are not likeset's may quote rows.
-        self._write_refusal(
-            run, f"{type(error).__name__}: {error}" if isinstance(error, LikesetError) else type(error).__name__
+        name = type(error).__name__
+        record = self.runs.by_name.get(run)
+        approved = record is not None and record.decision is not None and record.decision.what == "approved"
+        self._refusals.write(
+            run,
+            f"{name}: {error}" if isinstance(error, LikesetError) else name,
+            account=about_run(run) if approved else OTHERS,
         )
-
-    def _write_refusal(self, run: str, text: str) -> None:
-        reason = text[:_MOST_REASON]
-        times = self.runs.refusals.get((run, reason), 0)
-        today = self.runs.refusals_by_day.get(f"{self._clock().astimezone(UTC):%Y-%m-%d}", 0)
-        if times >= _MOST_REFUSALS or today >= _MOST_REFUSALS_A_DAY:
-            return  # a flood must not fill the disk
-        last = {"more": "not written down any more"} if times == _MOST_REFUSALS - 1 else {}
-        if today == _MOST_REFUSALS_A_DAY - 1:
-            last = {"more": "nothing more is written down today"}
-        with contextlib.suppress(LikesetError, OSError):  # a full disk must not sound different to the other side
-            self.note("refused", run, reason=reason, **last)

@@ -1,10 +1,12 @@
 """What the audit log says about runs: invited, approved, denied, withdrawn; a fold, nothing is stored here."""
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from likeset.errors import IllegalMessage
 from likeset.ledger.chain import Entry
+from likeset.node.refusals import RefusalCounts
 from likeset.node.term_files import parse_terms
 from likeset.protocol.terms import Terms
 
@@ -40,6 +42,7 @@ class RunRecord:
         run: its name.
         versions: the text of every version of the terms that came, oldest first, by digest.
         invited_at: when each came.
+        consumers: who asks by each.
         decision: the last one; it is about one version of the terms only.
         withdrawn: by whom and when, if at all.
         reviewed: digest of the terms that somebody looked at last.
@@ -51,6 +54,7 @@ class RunRecord:
     run: str
     versions: dict[str, str] = field(default_factory=dict)
     invited_at: dict[str, str] = field(default_factory=dict)
+    consumers: dict[str, str] = field(default_factory=dict)
     decision: Decision | None = None
     withdrawn: tuple[str, str] | None = None
     reviewed: str = ""
@@ -88,8 +92,7 @@ class Runs:
 
     def __init__(self) -> None:
         self.by_name: dict[str, RunRecord] = {}
-        self.refusals: dict[tuple[str, str], int] = {}
-        self.refusals_by_day: dict[str, int] = {}
+        self.refusals = RefusalCounts()
         self.policy = ""
         self.name = ""
         self.last_at = ""
@@ -101,14 +104,12 @@ class Runs:
         if entry.kind == "policy":
             self.policy, self.name = document["digest"], document["name"]
         elif entry.kind == "refused":
-            place = (entry.key, document["reason"])
-            self.refusals[place] = self.refusals.get(place, 0) + 1
-            day = document["at"][: len("2026-01-01")]
-            self.refusals_by_day[day] = self.refusals_by_day.get(day, 0) + 1
+            self.refusals.take(entry.key, document)
         elif entry.kind == "invited":
             record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
             record.versions[document["digest"]] = document["terms"]  # read when they are needed: that takes time
             record.invited_at[document["digest"]] = document["at"]
+            record.consumers[document["digest"]] = json.loads(document["terms"])["consumer"]
         elif entry.key in self.by_name:
             self._happened(self.by_name[entry.key], entry.kind, document)
 

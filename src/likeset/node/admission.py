@@ -1,0 +1,62 @@
+"""Which invitations are written into the audit log, which keeps them for ever.
+
+Only terms that ``owner.yaml`` does not forbid by their words, and only so many: of all, of one consumer, of one run.
+Whoever is forbidden, or whose terms have ended, takes nobody's place.
+"""
+
+from datetime import UTC, datetime
+
+from likeset.errors import IllegalMessage
+from likeset.node.policy import Policy, plainly_against
+from likeset.node.runs import RunRecord, Runs
+from likeset.protocol.terms import Terms
+
+__all__ = ["check_room", "check_words", "waiting"]
+
+_MOST_WAITING = 200  # runs that wait for a decision
+_MOST_WAITING_OF_ONE = 20  # of one consumer
+_MOST_VERSIONS = 20  # of the terms of one run, from one consumer
+_MOST_A_DAY = 500  # versions that come, of all consumers
+_MOST_A_DAY_OF_ONE = 50
+
+
+def check_words(policy: Policy, terms: Terms, now: datetime) -> None:
+    """Raise if the policy forbids these terms whatever they cost: nothing is computed from them.
+
+    Raises:
+        IllegalMessage: it does; with the digest, which is all that is kept of them.
+    """
+    against = plainly_against(policy, terms, now)
+    if against:
+        raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: {'; '.join(against)}")
+
+
+def check_room(runs: Runs, policy: Policy, terms: Terms, now: datetime) -> None:
+    """Raise if these terms came too often, or too many others wait.
+
+    Raises:
+        IllegalMessage: no room is left.
+    """
+    what, record = f"run {terms.run}, terms {terms.digest}", runs.by_name.get(terms.run)
+    if record is not None and record.began:
+        raise IllegalMessage(f"{what}: the run is known under other terms, and has begun")
+    if record is not None and list(record.consumers.values()).count(terms.consumer) >= _MOST_VERSIONS:
+        raise IllegalMessage(f"{what}: the terms changed too often")
+    if record is None:
+        others = [one.latest.consumer for one in waiting(runs, policy, now)]
+        if len(others) >= _MOST_WAITING or others.count(terms.consumer) >= _MOST_WAITING_OF_ONE:
+            raise IllegalMessage(f"{what}: the inbox is full")
+    today = f"{now.astimezone(UTC):%Y-%m-%d}"
+    came = [
+        one.consumers[digest]
+        for one in runs.by_name.values()
+        for digest, at in one.invited_at.items()
+        if at.startswith(today)
+    ]
+    if len(came) >= _MOST_A_DAY or came.count(terms.consumer) >= _MOST_A_DAY_OF_ONE:
+        raise IllegalMessage(f"{what}: too many terms came today")
+
+
+def waiting(runs: Runs, policy: Policy, now: datetime) -> list[RunRecord]:
+    """Runs that somebody could decide about: not those that are forbidden by their words, or have ended."""
+    return [one for one in runs.waiting() if not plainly_against(policy, one.latest, now)]

@@ -1,0 +1,281 @@
+"""Floods at a node: nobody fills the log, hides what matters in it, or keeps others out of the inbox."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_world import Clock, approve, call, logged, make_node, terms, write_policy
+
+from likeset.engines.flare_job import write_job
+from likeset.engines.seats import REASONS_FILE, SiteSettings, Table, load_terms
+from likeset.errors import BadMessage, InvalidArgument
+from likeset.node.owner_node import OwnerNode
+from likeset.node.term_files import parse_terms
+from likeset.protocol.messages import Asked, Message, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Kernel, Terms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def node(tmp_path: Path, clock: Clock) -> Iterator[OwnerNode]:
+    with OwnerNode(make_node(tmp_path, consumers=["new-clinic", "other-clinic"]), clock=clock) as opened:
+        yield opened
+
+
+def nobody(node: OwnerNode, count: int, *, start: int = 0) -> None:
+    """Messages of runs that nobody knows, each with a reason of its own."""
+    for place in range(start, start + count):
+        assert node.hear(encode(call(terms(run=f"run-of-nobody-{place}")))) == "abstains"
+
+
+# What is written down of refusals.
+
+
+def test_what_is_alike_is_written_down_a_few_times_a_day_and_then_counted(node: OwnerNode, clock: Clock) -> None:
+    for _ in range(50):
+        assert node.hear(b"nonsense") == "abstains"
+    assert len(logged(node, "refused")) == 20
+    assert "counted only" in logged(node, "refused")[-1]["more"]
+    assert [one["count"] for one in logged(node, "refused-more")] == [1, 1, 2, 4, 8]
+    clock.now += timedelta(days=1)
+    assert node.hear(b"nonsense") == "abstains"
+    assert len(logged(node, "refused")) == 21
+    assert sum(one["count"] for one in logged(node, "refused-more")) == 30, "the rest is told when the day is over"
+    assert {(one["day"], one["account"]) for one in logged(node, "refused-more")} == {("2029-03-05", "others")}
+
+
+def test_a_flood_of_different_refusals_is_counted_and_another_day_is_another_day(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.node.refusals._MOST_A_DAY", 30)
+    nobody(node, 50)
+    assert len(logged(node, "refused")) == 30
+    assert "counted only" in logged(node, "refused")[-1]["more"]
+    clock.now += timedelta(days=1)
+    nobody(node, 1, start=50)
+    assert len(logged(node, "refused")) == 31
+    node.close()
+    with OwnerNode(node.home.folder, clock=clock) as again:
+        assert sum(one["count"] for one in logged(again, "refused-more")) == 20
+
+
+def test_what_was_only_counted_is_told_when_the_node_closes(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.node.refusals._MOST_A_DAY", 3)
+    nobody(node, 10)
+    assert sum(one["count"] for one in logged(node, "refused-more")) == 4
+    node.close()
+    with OwnerNode(node.home.folder, clock=clock) as again:
+        assert [one["count"] for one in logged(again, "refused-more")] == [1, 1, 2, 3]
+        nobody(again, 1, start=10)
+        assert len(logged(again, "refused")) == 3, "a new process knows what the log holds of today"
+
+
+def test_a_flood_of_strangers_hides_nothing_about_an_approved_run_or_from_the_site(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.node.refusals._MOST_A_DAY", 10)
+    real = terms(run="real")
+    approve(node, real)
+    nobody(node, 20)
+    known = len(logged(node, "refused"))
+    node.hear(encode(Message(real.run, real.digest, CURATOR, "a", 2, Asked(asked=True))))
+    node.hear(encode(call(terms(run="real", size=5))))
+    node.refused("a call that does not come from the curator's server")
+    assert [one["account"] for one in logged(node, "refused")[known:]] == ["run real", "run real", "site"]
+
+
+def test_a_flood_about_one_approved_run_hides_nothing_about_another(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.node.refusals._MOST_OF_RUN", 5)
+    for name in ("first", "second"):
+        approve(node, terms(run=name))
+    for place in range(2, 12):
+        node.hear(encode(call(terms(run="first"), round_number=place)))
+    node.hear(encode(call(terms(run="second"), round_number=7)))
+    accounts = [one["account"] for one in logged(node, "refused")]
+    assert accounts == [*["run first"] * 5, "run second"]
+    assert {one["account"] for one in logged(node, "refused-more")} == {"run first"}
+
+
+def test_the_file_of_reasons_goes_on_in_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.engines.seats._MOST_REASONS", 1000)
+    table = Table("a", {}, SiteSettings(lambda *_: None, tmp_path))
+    for place in range(100):
+        assert table.refuse(f"reason {place}") == "abstains"
+    lines = (tmp_path / REASONS_FILE).read_text().splitlines()
+    assert "reason 99" in json.loads(lines[-1])["reason"]
+    kept = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(kept) == 2
+    assert max(kept) < 1200
+
+
+# What is kept of invitations.
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"consumer": "nobody"}, "consumer nobody is not among"),
+        ({"purpose": "Billing"}, "the purpose is not among"),
+        ({"expires": "2020-01-01"}, "the terms ended on 2020-01-01"),
+        ({"columns": ("age", "name")}, "columns that may not leave by owner.yaml: 'name'"),
+        ({"offer_factor": 400.0}, "rows in one run: 1,200 are asked for, 36 are allowed"),
+        ({"owners": ("b", "c")}, "a is not among the owners"),
+    ],
+)
+def test_of_forbidden_terms_only_the_digest_is_kept_and_nothing_is_computed(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
+) -> None:
+    monkeypatch.delattr("likeset.node.budgets.costs_of")
+    run = terms(**changes)
+    assert node.invite(run.to_json()) == "abstains"
+    (said,) = logged(node, "refused")
+    assert reason in said["reason"]
+    assert run.digest in said["reason"]
+    assert (logged(node, "invited"), node.runs.by_name) == ([], {})
+
+
+def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.node.refusals._MOST_A_DAY", 10)
+    for place in range(100):
+        node.invite(terms(run=f"junk-{place}", purpose="x" * 60_000, consumer="nobody").to_json())
+    assert sum(len(entry.body) for entry in node.log.entries()) < 20_000
+
+
+def test_forbidden_and_expired_terms_take_nobodys_place(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.node.admission._MOST_WAITING", 3)
+    monkeypatch.setattr("likeset.node.admission._MOST_VERSIONS", 3)
+    for place in range(4):
+        node.invite(terms(run=f"j{place}", consumer="nobody").to_json())
+        node.invite(terms(run="sepsis-2026", purpose=f"Nothing {place}", consumer="nobody").to_json())
+        node.invite(terms(run=f"soon-over-{place}", expires="2029-03-06").to_json())
+    assert node.invite(terms(run="sepsis-2026").to_json()) == "abstains", "three that are allowed do wait"
+    clock.now += timedelta(days=2)
+    assert node.invite(terms(run="sepsis-2026").to_json()) == "waiting"
+    write_policy(node.home.folder, "a", consumers=["other-clinic"])
+    for place in range(3):
+        assert node.invite(terms(run=f"o{place}", consumer="other-clinic").to_json()) == "waiting"
+
+
+def test_one_consumer_does_not_crowd_out_another(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.node.admission._MOST_WAITING_OF_ONE", 3)
+    monkeypatch.setattr("likeset.node.admission._MOST_VERSIONS", 3)
+    for place in range(5):
+        node.invite(terms(run=f"many-{place}").to_json())
+        node.invite(terms(run="many-0", purpose=f"Research {place}").to_json())
+    assert len(node.runs.waiting()) == 3
+    assert len(node.runs.by_name["many-0"].versions) == 3
+    other = terms(run="many-0", consumer="other-clinic")
+    assert node.invite(other.to_json()) == "waiting"
+    assert node.invite(terms(run="of-other", consumer="other-clinic").to_json()) == "waiting"
+
+
+def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.node.admission._MOST_A_DAY_OF_ONE", 5)
+    for place in range(10):
+        node.invite(terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()).to_json())
+        clock.now += timedelta(minutes=2)
+    assert len(logged(node, "invited")) == 5
+    assert "too many terms came today" in logged(node, "refused")[-1]["reason"]
+    assert node.invite(terms(run="of-other", consumer="other-clinic").to_json()) == "waiting"
+    clock.now += timedelta(days=1)
+    assert node.invite(terms(run="another-day").to_json()) == "waiting"
+
+
+# What is read of terms.
+
+
+def _changed(part: str | None = None, **changes: Any) -> str:
+    document = json.loads(terms().to_json())
+    (document[part] if part else document).update(changes)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+UNMEANT = {
+    "owners": _changed(owners=[f"o{place}" for place in range(1025)]),
+    "rounds": _changed(protocol="interactive", size=10_001),
+    "auctions": _changed(
+        owners=list("abcdefghij"),
+        protocol="interactive",
+        size=1_001,
+        auction="threshold",
+        auction_epsilon=1.0,
+        auction_offset=5,
+    ),
+    "offer_factor": _changed(offer_factor=1e308),
+    "size": _changed(size=1_000_001),
+    "feature map": _changed("kernel", columns=1 << 14, dimension=1 << 14),
+}
+
+
+@pytest.mark.parametrize("text", UNMEANT.values(), ids=UNMEANT)
+def test_what_nobody_can_mean_is_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path, text: str) -> None:
+    digest = "0" * 64
+    (tmp_path / f"terms-{digest}.json").write_text(text)
+    for read in (lambda: parse_terms(text), lambda: load_terms(tmp_path)):
+        with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
+            read()
+    with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
+        write_job(tmp_path / "job", Terms.from_json(text))
+    assert not (tmp_path / "job").exists()
+
+
+def test_terms_that_are_too_long_are_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path) -> None:
+    long = terms(purpose="x" * (1 << 16))
+    (tmp_path / f"terms-{long.digest}.json").write_text(long.to_json())
+    with pytest.raises(BadMessage, match="too long"):
+        parse_terms(long.to_json())
+    with pytest.raises(InvalidArgument, match="too long"):
+        load_terms(tmp_path)
+    with pytest.raises(InvalidArgument, match="at most 65,536"):
+        write_job(tmp_path / "job", long)
+
+
+def test_a_job_of_too_many_runs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [terms(run=f"run-{place}") for place in range(3)]
+    config = write_job(tmp_path / "job", *runs) / "app" / "config"
+    assert len(load_terms(config)) == 3
+    monkeypatch.setattr("likeset.engines.seats.MOST_RUNS", 2)
+    with pytest.raises(InvalidArgument, match="at most 2"):
+        load_terms(config)
+
+
+def test_no_feature_map_is_built_before_a_run_begins(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2^26 numbers took two minutes and more than a gigabyte, at every look into the inbox."""
+    wide = terms(kernel=Kernel(columns=1 << 10, dimension=1 << 16, gamma=0.4, seed=7))
+    monkeypatch.delattr("likeset.geometry.features.FourierFeatures._draw")
+    start = time.monotonic()
+    assert node.invite(wide.to_json()) == "abstains", "no data set has so many columns"
+    approve(node, terms(run="small"))
+    assert node.standing("small") == "ready"
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize(("dimension", "seed", "name"), [(15, 7, "dimension"), (16, 1 << 256, "seed")])
+def test_what_a_feature_map_would_refuse_is_refused_with_the_terms(dimension: int, seed: int, name: str) -> None:
+    with pytest.raises(InvalidArgument, match=name):
+        Kernel(columns=5, dimension=dimension, gamma=0.4, seed=seed)
+
+
+def test_an_owner_that_is_named_twice_is_found_among_many() -> None:
+    many = tuple(f"o{place}" for place in range(30_000))
+    start = time.monotonic()
+    with pytest.raises(InvalidArgument, match="o77"):
+        terms(owners=(*many, "o77"))
+    assert time.monotonic() - start < 5
