@@ -257,7 +257,7 @@ def outbox(
     lines = [
         [
             one.run,
-            one.at[:19],
+            one.at[:16].replace("T", " "),
             str(one.round),
             one.kind,
             str(one.rows),
@@ -267,7 +267,7 @@ def outbox(
         ]
         for one, document in zip(found, documents, strict=True)
     ]
-    show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "acknowledged"], lines)
+    show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"], lines)
     for name, table in tables.items():
         stdout.print(f"\n[bold]{escape(name)}[/]: {table.count:,} rows")
         show_rows(table, table.count)
