@@ -38,6 +38,7 @@ BAD_DATA: list[tuple[str, dict[str, Any]]] = [
     (r"labels\['south'\].*50 rows", {"labels": {**LABELS, "south": LABELS["west/2"]}}),
     (r"labels", {"labels": [1, 2, 3]}),
     (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array(["word"] * 50)}}),
+    (r"1001 letters", {"labels": {name: ["x" * 1001] * len(LABELS[name]) for name in LABELS}}),
     (r"labels\['south'\]", {"labels": {**LABELS, "south": [[1], [2, 3]]}}),
     (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array([None] * 50)}}),
     (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array(["word", 1] * 25, dtype=object)}}),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.tables import cells
-from likeset.tables.cells import MissingWords
+from likeset.tables.cells import MissingWords, plain_array
 from likeset.tables.columns import (
     BooleanColumn,
     CategoryColumn,
@@ -24,6 +24,7 @@ from likeset.tables.columns import (
     TextColumn,
     VectorColumn,
 )
+from likeset.tables.labels import fault_of, read_labels
 from likeset.tables.scalars import BooleanMap
 from likeset.tables.schema import Schema
 
@@ -68,6 +69,34 @@ class DeclaredRecords:
         """What the schema makes of records; raises ``BadTable`` for any that are not as declared."""
         mapped = self._schema.map(records, table="records", locate=lambda offset: f"record {offset + 1}", labels=False)
         return mapped.rows
+
+    @property
+    def label_column(self) -> str | None:
+        """The column of labels."""
+        return self._schema.label_column
+
+    @property
+    def label_letters(self) -> int | None:
+        """How many letters a label has at most; None where its values are not declared."""
+        label = self._schema.declaration.label
+        if label is None or label.values is None:
+            return None if label is None or label.kind != "number" else 0
+        return max(len(value) if isinstance(value, str) else 0 for value in label.values)
+
+    def label_fault(self, labels: NDArray[Any]) -> str | None:
+        """What is wrong with labels, in words that quote none of them; None if nothing is."""
+        label = self._schema.declaration.label
+        if label is None:
+            return "labels, which nobody declared"
+        return fault_of(labels, kind=label.kind, values=label.values)
+
+    def labels_in(self, records: pa.Table) -> NDArray[Any] | None:
+        """The labels that stand in records; None where labels travel beside them alone."""
+        label = self._schema.declaration.label
+        if label is None or not label.match:
+            return None
+        column = plain_array(records.column(label.column))
+        return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)[0]
 
     def _array(self, field: Any, column: Any) -> Any:
         declared: Any = self._schema.declared[field.name]

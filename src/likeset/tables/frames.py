@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
+from likeset.tables.labels import MOST_LETTERS
 
 __all__ = ["MarketTables", "column_names", "gather", "numbers"]
 
@@ -155,6 +156,11 @@ def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
         raise InvalidArgument(argument, f"array of shape {array.shape}", f"must be one label for each of {length} rows")
     if array.dtype.kind not in "biufU" or (array.dtype.kind == "U" and not _is_text(values)):
         raise InvalidArgument(argument, f"array of {array.dtype}", "must hold numbers throughout or text throughout")
+    if array.dtype.kind == "U":
+        longest = int(np.strings.str_len(array).max(initial=1))
+        if longest > MOST_LETTERS:
+            raise InvalidArgument(argument, f"a text of {longest} letters", f"must have at most {MOST_LETTERS}")
+        array = array.astype(f"<U{longest}")  # without room that nothing needs
     return array
 
 

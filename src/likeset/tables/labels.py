@@ -15,12 +15,16 @@ from likeset.tables.columns import CategoryColumn
 from likeset.tables.places import Places
 from likeset.tables.troubles import Trouble
 
-__all__ = ["read_labels"]
+__all__ = ["MOST_LETTERS", "fault_of", "read_labels"]
+
+MOST_LETTERS = 1000
+"""Of a label that is text. Arrays of texts take as much room for each as for the longest."""
 
 Bad = list[tuple[Trouble, str, Mask]]
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MISSING = "has no label; leave such rows out"
+_TOO_LONG = f"is a label of more than {MOST_LETTERS} letters; shorten it"
 
 
 def read_labels(
@@ -41,19 +45,45 @@ def read_labels(
         column = _canonical(column)
     texts, absent, wrong = cells.text(column, missing)
     filled = pc.fill_null(texts, "")
-    longest = max(1, pc.max(pc.utf8_length(filled)).as_py() or 1)
+    letters = pc.utf8_length(filled)
+    longest = max(1, pc.max(letters).as_py() or 1)
+    bad = _marked(absent, wrong, "is not text")
+    if longest > MOST_LETTERS:
+        bad.append((Trouble.WRONG, _TOO_LONG, pc.greater(letters, MOST_LETTERS).to_numpy(zero_copy_only=False)))
+        longest = MOST_LETTERS
     # Through distinct texts: each becomes a Python string once.
     encoded = filled.dictionary_encode()
     distinct = np.array([*encoded.dictionary.to_pylist(), ""], dtype=f"<U{longest}")
     labels = distinct[encoded.indices.to_numpy(zero_copy_only=False)]
-    return labels, _marked(absent, wrong, "is not text")
+    return labels, bad
+
+
+def fault_of(labels: NDArray[Any], *, kind: str, values: Sequence[Any] | None) -> str | None:
+    """What is wrong with labels that came from elsewhere, in words that quote none of them; None if nothing is.
+
+    Whatever ``read_labels`` gives is right.
+    """
+    if kind == "number" or (values is not None and not isinstance(values[0], str)):
+        if labels.dtype.kind not in "if":
+            return "labels that are not numbers, as the schema declares them"
+        if values is None:
+            return None if np.isfinite(labels).all() else "labels that are not finite numbers"
+    elif labels.dtype.kind != "U":
+        return "labels that are not text, as the schema declares them"
+    if values is None:
+        return None
+    return None if np.isin(labels, _known(values)).all() else "labels that are none of the declared values"
+
+
+def _known(values: Sequence[Any]) -> NDArray[Any]:
+    """Declared values, as labels have them."""
+    known = np.array(values)
+    return known.astype(np.int64) if known.dtype.kind == "f" and (known == np.rint(known)).all() else known
 
 
 def _declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
     places, found = Places(CategoryColumn(kind="category", values=tuple(values)), missing).find(column)
-    known = np.array(values)
-    if known.dtype.kind == "f" and (known == np.rint(known)).all():
-        known = known.astype(np.int64)
+    known = _known(values)
     words = {
         Trouble.MISSING: _MISSING,
         Trouble.UNKNOWN: "is none of the declared values of the label",

@@ -21,7 +21,7 @@ from likeset.errors import BadTable
 from likeset.tables.cells import Mask, MissingWords, plain_array
 from likeset.tables.columns import Bounds, CategoryColumn, Column, NumericColumn, Values, Weight
 from likeset.tables.encode import encoder_for
-from likeset.tables.labels import read_labels
+from likeset.tables.labels import MOST_LETTERS, read_labels
 from likeset.tables.troubles import Encoder, Found, Trouble
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class LabelDeclaration(Document):
             raise ValueError("bounds belong to kind: number")
         if self.match and self.values is None and self.bounds is None:
             raise ValueError("match: true needs the values of a category, or the bounds of a number")
+        if any(isinstance(value, str) and len(value) > MOST_LETTERS for value in self.values or ()):
+            raise ValueError(f"a value of the label has more than {MOST_LETTERS} letters; shorten it")
         return self
 
 
