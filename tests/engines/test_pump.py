@@ -60,12 +60,12 @@ def _pumped(says: dict[str, Sequence[bytes] | LikesetError], **options: Any) -> 
 
 
 def _large_offer() -> bytes:
-    """An honest offer with labels that make it larger than the curator allows."""
+    """An honest offer with records that make it larger than the curator allows."""
     made = world(terms())
     call = next(one for one in made.curator().receive(made.consumer().start()[0]) if one.receiver == "a")
     (reply,) = made.owner("a").receive(call)
     assert isinstance(reply.body, Offer)
-    return encode(replace(reply, body=replace(reply.body, labels=np.array(["x" * 5000] * len(reply.body.rows)))))
+    return encode(replace(reply, body=replace(reply.body, records=np.zeros(1 << 16, dtype=np.uint8))))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from likeset.jobs.consumer_home import ConsumerHome, NetworkRun, consumer, expir
 from likeset.jobs.job import Job
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.messages import Message, Summary
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
@@ -96,8 +99,6 @@ def test_an_owner_that_gave_no_answer_is_named(home: ConsumerHome) -> None:
 
 
 def test_a_site_answers_only_in_runs_that_its_consumer_drafted(home: ConsumerHome) -> None:
-    from dataclasses import replace
-
     terms = invited(home).terms
     assert consumer(terms, "new-clinic", home.folder).party.name == "new-clinic"
     with pytest.raises(IllegalMessage, match="drafted other terms"):
@@ -106,6 +107,24 @@ def test_a_site_answers_only_in_runs_that_its_consumer_drafted(home: ConsumerHom
         consumer(replace(terms, run="run-2"), "new-clinic", home.folder)
     with pytest.raises(IllegalMessage, match="is new-clinic, not other"):
         consumer(terms, "other", home.folder)
+
+
+def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerHome) -> None:
+    run = invited(home)
+    path = Path(run.job.schema_file)
+    text = path.read_text()
+    path.write_text(text.replace("[0, 120]", "[0, 121]"))
+    with pytest.raises(BadDocument, match="is not the schema of run"):
+        consumer(run.terms, "new-clinic", home.folder)
+    path.write_text(text)
+    made = consumer(run.terms, "new-clinic", home.folder).party
+    assert isinstance(made, Consumer)
+    rows = np.zeros((1, run.terms.kernel.columns), dtype=np.float32)
+    place, one, none = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(0, dtype=np.int64)
+    labels, handles, reasons = np.array(["undeclared"]), place.astype(np.uint64), np.empty(0, dtype=np.str_)
+    body = Summary(rows, labels, place, handles, one, one, one, 1, none, none, reasons)
+    with pytest.raises(IllegalMessage, match="none of the declared values"):
+        made.receive(Message(run.terms.run, run.terms.digest, "curator", "new-clinic", 0, body))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.tables.declared import DeclaredRecords
 from likeset.tables.schema import Schema
 
 __all__ = ["Connection", "ConsumerHome", "Engine", "NetworkRun", "consumer", "make_consumer_home"]
@@ -340,6 +341,10 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
     run = home.known(terms.run)
     if run.terms.digest != terms.digest:
         raise IllegalMessage(f"run {terms.run}: the consumer drafted other terms")
+    schema_file = run.job.schema_file
+    schema = Schema.load(schema_file)
+    if schema.digest != terms.schema_digest:
+        raise BadDocument(schema_file, f"is not the schema of run {terms.run}, as it was when its terms were drafted")
     target = np.load(run.folder / "target.npy", allow_pickle=False)
     seed = run.hash_seed
     party = Consumer(
@@ -349,6 +354,7 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
         noise=SecretNoise(),
         hashes=None if seed is None else hash_map(terms, seed),
         selection=run.selection,
+        declared=DeclaredRecords(schema),
     )
 
     def keep(data: bytes) -> None:

@@ -12,7 +12,7 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from likeset.privacy.relation import Relation
-from likeset.protocol.curator import Declared
+from likeset.protocol.declarations import Declared
 from likeset.protocol.drafting import Wishes
 from likeset.protocol.hashing import commitment
 from likeset.protocol.owner import Scan

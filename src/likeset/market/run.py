@@ -228,6 +228,7 @@ class Market:
                 noise=deal.noises[2],
                 hashes=hashes,
                 selection=self._selection,
+                declared=self.stalls.declared,
             ),
         )
         found = result.summary

@@ -14,6 +14,7 @@ from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, random_order
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
+from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.messages import Message, Summary, Target, Vector
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
@@ -33,6 +34,7 @@ class Consumer(Party):
         noise: where the noise of the release comes from.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
         selection: how the curator is to select; it may depend on the target, and owners hear nothing of it.
+        declared: what labels must look like, where there is a schema.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Consumer(Party):
         noise: Noise,
         hashes: FourierFeatures | None = None,
         selection: Selection | None = None,
+        declared: Declared | None = None,
     ) -> None:
         super().__init__(terms, terms.consumer)
         rows = arguments.matrix("target", target)
@@ -58,6 +61,7 @@ class Consumer(Party):
         self._ledger = ledger
         self._noise = noise
         self._hashes = hashes
+        self._declared = declared
         wished = selection or Selection()
         self._weighted = wished.weighted
         self._gamma = terms.hashing.gamma if terms.hashing else wished.kernel_width(self._rows)
@@ -95,6 +99,10 @@ class Consumer(Party):
             raise IllegalMessage(f"{self._named(message)}: the consumer expects nothing but the curator's summary")
         if not self._fits(body):
             raise IllegalMessage(f"{self._named(message)}: its parts do not fit together")
+        if self._declared is not None and len(body.rows):
+            fault = fault_of_labels(self.terms, self._declared, body.labels)
+            if fault is not None:
+                raise IllegalMessage(f"{self._named(message)}: has {fault}")
         self.summary = body
         return ()
 

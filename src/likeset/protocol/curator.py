@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from likeset.errors import BadMessage, BadTable, IllegalMessage, InvalidArgument
 from likeset.ledger import Ledger
 from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
+from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
@@ -23,9 +23,11 @@ from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.terms import Terms
 from likeset.tables import records
 
-__all__ = ["Curator", "Declared", "Flag", "Held"]
+__all__ = ["Curator", "Flag", "Held"]
 
 _HASH_NORM_TOLERANCE = 1e-3
+_LARGEST_LABELS = 1 << 28  # bytes of all labels of a summary, where their length is not declared
+_BYTES_PER_LETTER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +46,6 @@ class Held:
     offer: Offer
 
 
-class Declared(Protocol):
-    """What a schema says about records: the columns and types that they have, and the rows that it makes of them."""
-
-    @property
-    def record_schema(self) -> pa.Schema:
-        """Columns and types of a record."""
-
-    def rows_of(self, records: pa.Table) -> Rows:
-        """What the selection sees of these records; raises ``BadTable`` for any that are not as declared."""
-
-
 class Curator(Party):
     """Trusted, coordinates, sees as few rows as the terms say.
 
@@ -62,8 +53,8 @@ class Curator(Party):
         terms: of the run.
         ledger: where auctions and summary releases are charged.
         noise: where their noise comes from.
-        declared: what records must look like, where owners send any: rows that are not what the schema makes of their
-            records are not believed.
+        declared: what records and labels must look like, where owners send any: rows that are not what the schema
+            makes of their records are not believed, nor are labels that are not as it declares.
 
     Attributes:
         flags: owners whose messages were not used, and why.
@@ -75,6 +66,7 @@ class Curator(Party):
     def __init__(self, terms: Terms, *, ledger: Ledger, noise: Noise, declared: Declared | None = None) -> None:
         super().__init__(terms, CURATOR)
         self._declared = declared if terms.hashing is None else None
+        self._declared_labels = declared
         self._selection = Selection()  # as the consumer wishes, once its target is there
         self._ledger = ledger
         self._noise = noise
@@ -185,6 +177,10 @@ class Curator(Party):
             norms = np.linalg.norm(offer.rows, axis=1)
             if float(np.abs(norms - 1.0).max()) > _HASH_NORM_TOLERANCE:
                 return "sent hashes that are not of length 1"
+        if self._declared_labels is not None and len(offer.rows):
+            fault = fault_of_labels(self.terms, self._declared_labels, offer.labels)
+            if fault is not None:
+                return f"sent {fault}"
         return self._fault_of_records(offer)
 
     def _fault_of_records(self, offer: Offer) -> str | None:
@@ -195,14 +191,18 @@ class Curator(Party):
             rows = self._declared.rows_of(table)
         except (BadMessage, BadTable):
             return "sent records that are not as the schema declares"
-        return (
-            None if np.array_equal(rows, offer.rows) else "sent rows that are not what the schema makes of its records"
-        )
+        if not np.array_equal(rows, offer.rows):
+            return "sent rows that are not what the schema makes of its records"
+        labels = self._declared.labels_in(table) if len(offer.labels) else None
+        matched = labels is None or np.array_equal(labels, offer.labels)
+        return None if matched else "sent labels that are not those of its records"
 
-    def _drop_odd_labels(self, chosen: list[Held], *, held: list[Held]) -> list[Held]:
+    def _drop_odd_labels(self, held: list[Held]) -> list[Held]:
         """Without owners whose labels are of another kind than those of most owners of whom something is held.
 
-        Where two kinds have as many owners, the kind of the first owner in the terms counts.
+        Where two kinds have as many owners, the kind of the first owner in the terms counts. Nor with those whose
+        labels are so long that a summary of this size would be too large. That is not asked when rows come in: one row
+        of an owner would decide whether its others are used in later rounds.
         """
         kinds: dict[int, set[str]] = {}
         for one in sorted(held, key=lambda one: one.owner):
@@ -213,7 +213,15 @@ class Curator(Party):
         odd = {place for place, kind in kinds.items() if kind != expected}
         for place in sorted(odd):
             self._flag(self.terms.owners[place], "sent labels of another kind than other owners")
-        return [one for one in chosen if one.owner not in odd]
+        long = {one.owner for one in held if _letters(one.offer.labels) > self._most_letters} - odd
+        for place in sorted(long):
+            self._flag(self.terms.owners[place], "sent labels that are too long for a summary of this size")
+        return [one for one in held if one.owner not in odd | long]
+
+    @property
+    def _most_letters(self) -> int:
+        declared = None if self._declared_labels is None else self._declared_labels.label_letters
+        return max(1, _LARGEST_LABELS // (_BYTES_PER_LETTER * self.terms.size)) if declared is None else declared
 
     def _check_quorum(self, taking_part: int) -> None:
         if taking_part < self.terms.quorum:
@@ -223,13 +231,13 @@ class Curator(Party):
 
     def _summary(self, held: list[Held], selected: Selected) -> Message:
         """What the consumer gets."""
-        rows, labels, owners, handles = _joined(held)
+        rows, owners, handles = _joined(held)
         chosen = selected.indices
         places = {name: place for place, name in enumerate(self.terms.owners)}
         flags = sorted(self.flags, key=lambda flag: places[flag.owner])
         summary = Summary(
             rows=rows[chosen],
-            labels=labels[chosen] if len(labels) else labels,
+            labels=_chosen_labels(held, chosen),
             owners=owners[chosen],
             handles=handles[chosen],
             weights=selected.weights,
@@ -253,12 +261,21 @@ class Curator(Party):
         return np.frombuffer(records.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
 
 
-def _joined(held: list[Held]) -> tuple[Rows, Labels, NDArray[np.int64], NDArray[np.uint64]]:
+def _joined(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.uint64]]:
     rows = np.concatenate([one.offer.rows for one in held])
-    labels = np.concatenate([one.offer.labels for one in held])
     owners = np.repeat([one.owner for one in held], [len(one.offer.rows) for one in held]).astype(np.int64)
     handles = np.concatenate([one.offer.handles for one in held])
-    return rows, labels, owners, handles
+    return rows, owners, handles
+
+
+def _chosen_labels(held: list[Held], chosen: NDArray[np.int64]) -> Labels:
+    """The labels of the chosen rows; texts one by one, for an array gives each the room of the longest."""
+    parts = [one.offer.labels for one in held]
+    if all(part.dtype.kind == "U" for part in parts):
+        parts = [part.astype(object) for part in parts]
+    labels = np.concatenate(parts)
+    labels = labels[chosen] if len(labels) else labels
+    return labels if labels.dtype.kind != "O" else labels.astype(np.str_)
 
 
 def _usable(rows: Rows) -> bool:
@@ -275,6 +292,11 @@ def _label_kind(labels: Labels) -> str:
     if not len(labels):
         return "none"
     return "text" if labels.dtype.kind == "U" else "numbers"
+
+
+def _letters(labels: Labels) -> int:
+    """Of the longest label."""
+    return int(np.strings.str_len(labels).max(initial=0)) if labels.dtype.kind == "U" else 0
 
 
 def is_number(value: float) -> bool:

@@ -21,7 +21,8 @@ from likeset.mechanisms import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Simulated
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator, Declared, Held, is_number
+from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.declarations import Declared
 from likeset.protocol.exact_scores import (
     STEPS,
     direction_on_lattice,
@@ -308,9 +309,18 @@ class InteractiveCurator(Curator):
             raise IllegalMessage("there is no target")
         self.absent = set(self.terms.owners) - self._heard
         self._check_quorum(len(self._heard))
-        chosen = [row.held for row in self._chosen]
-        held = self._drop_odd_labels(chosen, held=chosen + [row.held for row in self._pool])
+        held = self._believed()
         if not held:
             self._check_quorum(0)
         rows: Rows = np.concatenate([one.offer.rows for one in held])
         return self._summary(held, self._selection.judge(rows, self._target))
+
+    def _believed(self) -> list[Held]:
+        """What was chosen; in the place of rows whose labels turn out odd come others that are at hand."""
+        at_hand = [row.held for row in self._chosen + self._pool]
+        believed = {id(one) for one in self._drop_odd_labels(at_hand)}
+        chosen = [row for row in self._chosen if id(row.held) in believed]
+        self._pool = [row for row in self._pool if id(row.held) in believed]
+        while self._pool and len(chosen) < len(self._chosen):
+            chosen.append(self._pool.pop(self._best_at_hand()))
+        return [row.held for row in chosen]

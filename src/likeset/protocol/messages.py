@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadMessage
 from likeset.privacy.view import checked_name
+from likeset.tables.labels import MOST_LETTERS
 
 __all__ = [
     "MOST_BYTES",
@@ -344,7 +345,14 @@ def _checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
         array = array.astype("<U1")
     if _DTYPE.fullmatch(array.dtype.str) is None:
         raise BadMessage(f"{name} holds {array.dtype}")
+    _check_letters(array.dtype.str)
     return np.ascontiguousarray(array)
+
+
+def _check_letters(dtype: str) -> None:
+    """Whoever puts arrays of texts together needs for every text the room of the longest."""
+    if dtype.startswith("<U") and int(dtype[2:]) > MOST_LETTERS:
+        raise BadMessage(f"a text has more than {MOST_LETTERS} letters")
 
 
 def _check_content(name: str, array: NDArray[Any]) -> None:

@@ -18,7 +18,8 @@ from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Event, Release, Simulated, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator, Declared, Held, is_number
+from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, weigh
 from likeset.protocol.owner import Owner
@@ -190,7 +191,7 @@ class SealedCurator(Curator):
         places = {name: place for place, name in enumerate(self.terms.owners)}
         held = [Held(places[name], self._held[name]) for name in self.terms.owners if name in self._held]
         sent = [one for one in held if len(one.offer.rows)]
-        held = self._drop_odd_labels(sent, held=sent)
+        held = self._drop_odd_labels(sent)
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([one.offer.rows for one in held])
         select = self._selection.select_hashed if self.terms.hashing else self._selection.select
