@@ -49,6 +49,7 @@ def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, chang
     context = SimpleNamespace(
         clients=[_Site("a"), _Site("hospital")],
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(tmp_path)),
+        is_aborted=lambda: False,
     )
     agreed = terms(**{"schema_digest": SCHEMA_OF_ALL.digest, **changes})
     report, acknowledge = _curated(agreed, context, News())

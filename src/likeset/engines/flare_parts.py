@@ -23,6 +23,7 @@ from likeset.engines.pump import Pump
 from likeset.engines.seats import ABSTAINS, NOTED, READY, WAITING, Seat, Table, load_settings, load_terms
 from likeset.errors import LikesetError, NotCurated, ProtocolError, QuorumMissed, RunCancelled, TermsExpired
 from likeset.protocol.curator import Curator
+from likeset.protocol.messages import Asked, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
@@ -115,16 +116,16 @@ class Curation:
         reports = []
         for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda one: one.run):
             self._news = News(terms.run)
-            report, acknowledge = _curated(terms, context, self._news)
+            report, end = _curated(terms, context, self._news)
             reports.append(report)
             write_report(Path(workspace.get_run_dir(job)), reports)
-            acknowledge()
+            end()
             if context.is_aborted():
                 return
 
 
 def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
-    """One run: how it ended, in words that say nothing about rows, and what then sends owners their receipts."""
+    """One run: how it ended, in words that say nothing about rows, and what then lets owners see that it has."""
     began = time.monotonic()
     transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
     pump: Pump | None = None
@@ -132,6 +133,7 @@ def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callabl
     try:
         settings = load_settings(Path(context.workspace.get_site_config_dir()), _SERVER)
         transport.seconds_per_call = settings.seconds_per_call
+        transport.seconds_after_auction = settings.seconds_after_auction
         made = settings.factory(terms, CURATOR, settings.folder)
         if made is None or not isinstance(made.party, Curator) or made.party.terms.digest != terms.digest:
             raise ProtocolError("the curator's site made no curator for these terms")
@@ -173,7 +175,7 @@ def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callabl
         calls=transport.calls,
         seconds_in_calls=transport.seconds,
     )
-    return report, lambda: transport.acknowledge(seat)
+    return report, lambda: transport.end(seat, context.is_aborted)
 
 
 class _NoConsumer(ProtocolError):
@@ -184,6 +186,8 @@ class _Calls:
     """Calls of NVFlare's Collab interface, each with a time-out."""
 
     seconds_per_call = 60.0
+    seconds_after_auction = 0.0
+    _told: float | None = None  # when owners heard, last, whether they are asked by an auction
 
     def __init__(self, terms: Terms, proxies: dict[str, Any], news: News) -> None:
         self._terms = terms
@@ -225,6 +229,8 @@ class _Calls:
             raise _NoConsumer(str(error)) from None
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        if self._terms.auction != "everyone" and isinstance(decode(data).body, Asked):
+            self._told = time.monotonic()
         try:
             return self._replies(self._call(owner, "hear", data))
         except ProtocolError as error:
@@ -239,6 +245,17 @@ class _Calls:
             raise _NoConsumer(str(error)) from None
         self.done = True
         return replies
+
+    def end(self, seat: Seat | None, aborted: Callable[[], bool]) -> None:
+        """What owners see of the end: receipts, and then that the job is over.
+
+        After an auction it comes at a time that does not depend on who was asked. Who heard a no could otherwise tell
+        by the clock whether somebody heard a yes: without one there is nothing to wait for and nothing to select.
+        """
+        until = 0.0 if self._told is None else self._told + self.seconds_after_auction
+        while (left := until - time.monotonic()) > 0.0 and not aborted():
+            time.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
+        self.acknowledge(seat)
 
     def acknowledge(self, seat: Seat | None) -> None:
         """The curator's receipts, to every owner who can be reached; it does not matter what they answer."""

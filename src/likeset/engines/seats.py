@@ -109,6 +109,8 @@ class SiteSettings:
         refused: told what was refused before the party was reached; None where nobody wants to know.
         seconds_per_call: at the curator: how long an owner may take for one answer.
         seconds_for_decisions: at the curator: how long it waits for people to decide whether they take part.
+        seconds_after_auction: at the curator: a run with an auction ends no sooner after owners heard whether they are
+            asked, whoever was. All sites see when a job ends.
         most_bytes: no message to this site may be larger; NVFlare keeps to it where the site was settled.
     """
 
@@ -117,6 +119,7 @@ class SiteSettings:
     refused: Callable[[Path, str], None] | None = None
     seconds_per_call: float = 60.0
     seconds_for_decisions: float = 0.0
+    seconds_after_auction: float = 0.0
     most_bytes: int = 1 << 28
 
 
@@ -129,7 +132,7 @@ def load_settings(place: Path, site: str) -> SiteSettings:
         raise BadDocument(str(path), "cannot be read; this site has no likeset settings") from error
     except ValueError as error:
         raise BadDocument(str(path), "is not JSON") from error
-    known = {"factory", "folder", "seconds_per_call", "seconds_for_decisions", "most_bytes"}
+    known = {"factory", "folder", "seconds_per_call", "seconds_for_decisions", "seconds_after_auction", "most_bytes"}
     if not isinstance(document, dict) or not {"factory", "folder"} <= set(document) <= known:
         raise BadDocument(str(path), f"must name factory and folder, and nothing but {', '.join(sorted(known))}")
     numbers = {name: _number(path, name, document[name]) for name in sorted(set(document) - {"factory", "folder"})}

@@ -66,7 +66,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ("How many rows at most?", _rows(terms, curator)),
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
-        ("What may other owners learn about your rows?", _learned(others)),
+        ("What may other owners learn about your rows?", _learned(terms, others)),
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
     ]
@@ -168,7 +168,7 @@ def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
     )
 
 
-def _learned(others: PlannedView) -> str:
+def _learned(terms: Terms, others: PlannedView) -> str:
     if others.event == NoRelease():
         return "Nothing: whatever another owner hears does not depend on your rows."
     guarantee: Guarantee = others.guarantee
@@ -178,8 +178,14 @@ def _learned(others: PlannedView) -> str:
     return (
         f"Little about any one row: whatever they hear is at most {factor:.3g} times as likely, or as unlikely, with "
         f"that row as with another in its place (epsilon {guarantee.epsilon:.4g}), except with probability "
-        f"{guarantee.delta:g}."
+        f"{guarantee.delta:g}.{_by_the_clock(terms)}"
     )
+
+
+def _by_the_clock(terms: Terms) -> str:
+    if terms.auction == "everyone":
+        return ""
+    return " This counts what they hear, not when: by the clock an owner may see whether others were asked for rows."
 
 
 def _payment(terms: Terms) -> str:

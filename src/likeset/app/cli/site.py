@@ -68,9 +68,16 @@ def curator(
     ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for owners' decisions.")] = 3600.0,
     per_call: Annotated[float, typer.Option(min=1, help="Seconds that an owner may take for one answer.")] = 60.0,
+    after_auction: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds after an auction before which no run ends.  [default: 3 times --per-call]"),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Let the server curate. Give owners the public key in curator.pub, with which receipts are checked.
+
+    All owners see when a run ends. With an auction that must not tell whether anybody was asked: let --after-auction be
+    longer than owners take to send rows, the selection and the consumer's answer together.
 
     Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
     """
@@ -83,7 +90,8 @@ def curator(
         made.add_schema(path)
     for path in seed_rows or []:
         made.add_seed_rows(str(path))
-    limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call}
+    after = 3.0 * per_call if after_auction is None else after_auction
+    limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call, "seconds_after_auction": after}
     _settled(kit, "likeset.node.curating:curator", home, as_json=as_json, limits=limits)
     # NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise.
     resources = kit / "local" / "resources.json"
