@@ -14,6 +14,7 @@ from likeset.engines.flare_job import write_job
 from likeset.engines.seats import REASONS_FILE, SiteSettings, Table, load_terms
 from likeset.errors import BadMessage, InvalidArgument
 from likeset.node.owner_node import OwnerNode
+from likeset.node.review import status_of
 from likeset.node.term_files import parse_terms
 from likeset.protocol.messages import Asked, Message, encode
 from likeset.protocol.party import CURATOR
@@ -132,7 +133,7 @@ def test_the_file_of_reasons_goes_on_in_a_new_one(tmp_path: Path, monkeypatch: p
         ({"expires": "2020-01-01"}, "the terms ended on 2020-01-01"),
         ({"columns": ("age", "name")}, "columns that may not leave by owner.yaml: 'name'"),
         ({"offer_factor": 400.0}, "rows in one run: 1,200 are asked for, 36 are allowed"),
-        ({"owners": ("b", "c")}, "a is not among the owners"),
+        ({"owners": ("b", "c")}, "do not invite a"),
     ],
 )
 def test_of_forbidden_terms_only_the_digest_is_kept_and_nothing_is_computed(
@@ -145,6 +146,15 @@ def test_of_forbidden_terms_only_the_digest_is_kept_and_nothing_is_computed(
     assert reason in said["reason"]
     assert run.digest in said["reason"]
     assert (logged(node, "invited"), node.runs.by_name) == ([], {})
+
+
+def test_what_the_steward_puts_there_is_kept_to_be_looked_at(node: OwnerNode, clock: Clock) -> None:
+    forbidden = terms(consumer="nobody")
+    assert node.invite(forbidden.to_json(), by_steward=True) == "abstains"
+    assert status_of(node, "run-1") == "owner.yaml refuses it"
+    assert [one.run for one in node.waiting()] == ["run-1"]
+    clock.now += timedelta(days=400)
+    assert node.waiting() == []
 
 
 def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:

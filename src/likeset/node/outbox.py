@@ -47,7 +47,7 @@ class Left:
         kind: of the message.
         rows: in it.
         data: its bytes.
-        sent: whether the audit log says that it was sent; otherwise a crash came first.
+        sent: whether the audit log says that it was sent; otherwise a crash or a withdrawal came first.
     """
 
     run: str
@@ -134,7 +134,7 @@ def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem],
             told.add(document["entry"])
             found += _compared(entry.number, document, stored.get(document["entry"]), answered)
     notes = [
-        f"ledger entry {past.entry} (run {past.run}) was stored, but never sent: a crash came first"
+        f"ledger entry {past.entry} (run {past.run}) was stored, but never sent: a crash or a withdrawal came first"
         for past in stored.values()
         if past.replies and past.entry not in told
     ]

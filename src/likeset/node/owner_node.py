@@ -128,11 +128,13 @@ class OwnerNode:
 
     # What others may ask.
 
-    def invite(self, text: str) -> Standing:
+    def invite(self, text: str, *, by_steward: bool = False) -> Standing:
         """Terms of a run; they wait for a decision, unless the policy decides.
 
         Args:
             text: canonical text of the terms.
+            by_steward: somebody in this house put them here, and wants to see them even if the policy forbids them;
+                of others' forbidden terms only the digest is kept.
         """
 
         def take() -> Standing:
@@ -140,7 +142,7 @@ class OwnerNode:
             self.log.refresh()
             record = self.runs.by_name.get(terms.run)
             if record is None or terms.digest not in record.versions:
-                self._take_in(terms)
+                self._take_in(terms, by_steward=by_steward)
             return self._stand(self.runs.by_name[terms.run], terms)
 
         return self._quietly("", take)
@@ -237,6 +239,12 @@ class OwnerNode:
             raise InvalidArgument("RUN", run, "is not known here; see `likeset owner inbox --all`")
         return self.runs.by_name[run]
 
+    def waiting(self) -> list[RunRecord]:
+        """Runs that wait for a decision, and whose terms have not ended."""
+        self.log.refresh()
+        now = self._clock()
+        return [one for one in self.runs.waiting() if (end := one.latest.end) is None or now < end]
+
     def note(self, kind: str, run: str, **words: Any) -> None:
         """Write something into the audit log."""
         self.log.append(kind, run, words)
@@ -300,9 +308,12 @@ class OwnerNode:
 
     # How a run is let in.
 
-    def _take_in(self, terms: Terms) -> None:
+    def _take_in(self, terms: Terms, *, by_steward: bool) -> None:
         policy = self.policy
-        admission.check_words(policy, terms, self._clock())
+        if self.name not in terms.owners:
+            raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: they do not invite {self.name}")
+        if not by_steward:
+            admission.check_words(policy, terms, self._clock())
         with self.log.deciding() as append:
             record = self.runs.by_name.get(terms.run)
             if record is None or terms.digest not in record.versions:

@@ -74,8 +74,8 @@ def inbox(
     from likeset.node.term_files import read_terms
 
     with opened_node(node) as opened:
-        standing = opened.invite(read_terms(add).to_json()) if add else None
-        found = list(opened.runs.by_name.values()) if every else opened.runs.waiting()
+        standing = opened.invite(read_terms(add).to_json(), by_steward=True) if add else None
+        found = list(opened.runs.by_name.values()) if every else opened.waiting()
         listed = [(one, status_of(opened, one.run)) for one in found]
     if as_json:
         runs = [
