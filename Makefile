@@ -36,9 +36,9 @@ demo: $(INSTALLED) ## match a target on bundled data, print a table, draw a pict
 test: $(DEVELOPED) ## run the tests
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-# One after the other: each of them starts a network of many processes.
+# Two at a time: each of them starts a network of many processes, and waits for half of its time.
 slow: $(DEVELOPED) ## run the slow tests, over networks of processes with certificates
-	LIKESET_SLOW=1 $(BIN)/python -m pytest $(SLOW)
+	LIKESET_SLOW=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(SLOW)
 
 soak: $(DEVELOPED) ## kill parties at random moments and resume, KILLS times with other coins each time (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"
