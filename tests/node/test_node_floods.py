@@ -62,8 +62,8 @@ def test_a_flood_of_different_refusals_is_counted_and_another_day_is_another_day
     assert len(logged(node, "refused")) == 30
     assert "counted only" in logged(node, "refused")[-1]["more"]
     clock.now += timedelta(days=1)
-    nobody(node, 1, start=50)
-    assert len(logged(node, "refused")) == 31
+    nobody(node, 2, start=50)
+    assert len(logged(node, "refused")) == 32
     node.close()
     with OwnerNode(node.home.folder, clock=clock) as again:
         assert sum(one["count"] for one in logged(again, "refused-more")) == 20
