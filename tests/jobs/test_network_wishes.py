@@ -134,9 +134,15 @@ def test_the_seed_of_hashes_is_drawn_once_and_stays_out_of_the_terms(home: Consu
     assert invited(home, run="run-2", epsilon=0.0, offers="uniform", gamma=1.0, **HASHED).hash_seed != seed
 
 
-@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
-def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome, protocol: str) -> None:
-    run = invited(home, protocol=protocol, **HASHED)
+@pytest.mark.parametrize("options", [{"protocol": "interactive"}, {"auction": "threshold"}], ids=str)
+def test_hashes_beside_bids_are_refused_before_anything_is_spent(home: ConsumerHome, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match="goes with protocol sealed and auction everyone"):
+        invited(home, **HASHED, **options)
+    assert not list(home.folder.glob("runs/*/terms.json"))
+
+
+def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
     result = done(home, run)
     assert result["rows_selected"] == 6
     assert not [one for one in result["warnings"] if "could not be read" in one]
