@@ -276,6 +276,14 @@ def test_where_the_curator_sees_hashes_only_the_seed_is_given_with_the_approval(
     assert f"{seed:x}" not in "".join(entry.body for entry in node.log.entries())
 
 
+def test_a_seed_is_compared_without_building_the_map(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = 2**255 + 7
+    run = terms(hashing=Hashing(64, 1.2, commitment(seed)))
+    node.invite(run.to_json())
+    monkeypatch.setattr("likeset.protocol.hashing.FourierFeatures", None)
+    assert node.approve("run-1", run.digest, by="Ada", hash_seed=seed).accepted
+
+
 def _release_of(message: Message) -> NDArray[np.float64]:
     assert isinstance(message.body, TargetRelease)
     return message.body.release

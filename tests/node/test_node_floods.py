@@ -18,7 +18,7 @@ from likeset.node.review import status_of
 from likeset.node.term_files import parse_terms
 from likeset.protocol.messages import Asked, Message, encode
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Kernel, Terms
+from likeset.protocol.terms import Hashing, Kernel, Terms
 
 
 @pytest.fixture
@@ -231,6 +231,9 @@ UNMEANT = {
     "offer_factor": _changed(offer_factor=1e308),
     "size": _changed(size=1_000_001),
     "feature map": _changed("kernel", columns=1 << 14, dimension=1 << 14),
+    "map of hashes": terms(
+        kernel=Kernel(columns=1 << 14, dimension=64, gamma=0.4, seed=7), hashing=Hashing(1 << 14, 0.4, "0" * 64)
+    ).to_json(),
 }
 
 

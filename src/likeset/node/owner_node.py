@@ -27,7 +27,7 @@ from likeset.node.policy import History, Policy, Verdict, verdict
 from likeset.node.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.node.runs import RunRecord, Runs
 from likeset.node.term_files import parse_terms
-from likeset.protocol.hashing import hash_map
+from likeset.protocol.hashing import check_seed
 from likeset.protocol.messages import Message, decode, encode
 from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
@@ -265,7 +265,7 @@ class OwnerNode:
         found = self.judge(terms, data=data)
         if found.accepted:
             if hash_seed is not None:
-                hash_map(terms, hash_seed)  # raises if it is another one
+                check_seed(terms, hash_seed)  # raises if it is another one
                 self.home.keep_hash_seed(digest, hash_seed)
             elif terms.hashing is not None:
                 self.home.hash_seed(digest)  # raises if nobody gave it

@@ -74,11 +74,12 @@ def _check_document(document: dict[str, Any]) -> None:
     for part, limits in _MOST_OF_PARTS.items():
         if isinstance(document.get(part), dict):
             _check_numbers(document[part], limits)
-    kernel = document.get("kernel")
-    given = [kernel.get(side) for side in ("columns", "dimension")] if isinstance(kernel, dict) else []
-    sides = [side for side in given if isinstance(side, int | float)]
-    if math.prod(sides) > _MOST_FREQUENCIES:
-        raise InvalidArgument("kernel", " x ".join(map(str, sides)), "is too large a feature map")
+    parts = {name: part if isinstance(part := document.get(name), dict) else {} for name in _MOST_OF_PARTS}
+    for name, part in parts.items():  # of rows there are as many columns for the hashes' map as for the release's
+        given = (parts["kernel"].get("columns"), part.get("dimension"))
+        sides = [side for side in given if isinstance(side, int | float)]
+        if math.prod(sides) > _MOST_FREQUENCIES:
+            raise InvalidArgument(name, " x ".join(map(str, sides)), "is too large a feature map")
     owners = document.get("owners")
     if isinstance(owners, list) and len(owners) > _MOST_OWNERS:
         raise InvalidArgument("owners", len(owners), f"is more than anybody can mean; at most {_MOST_OWNERS:,}")

@@ -19,9 +19,9 @@ from likeset import arguments
 from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.stream import MAX_SEED
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Hashing, Terms
 
-__all__ = ["commitment", "hash_map"]
+__all__ = ["check_seed", "commitment", "hash_map"]
 
 _LEAST_SEED = 1 << 128
 """A seed drawn from all 256-bit numbers is smaller with probability 2**-128; one that is was made up."""
@@ -37,8 +37,8 @@ def commitment(seed: int) -> str:
     return hashlib.sha256(b"likeset/hash-only/seed/1\n" + number.to_bytes(32, "big")).hexdigest()
 
 
-def hash_map(terms: Terms, seed: int) -> FourierFeatures:
-    """The map by which rows are hashed in this run.
+def check_seed(terms: Terms, seed: int) -> Hashing:
+    """Raise unless this is the seed of the terms; no map is built for that.
 
     Raises:
         IllegalMessage: the terms foresee no hashes, or are committed to another seed.
@@ -47,4 +47,14 @@ def hash_map(terms: Terms, seed: int) -> FourierFeatures:
         raise IllegalMessage(f"the terms of run {terms.run} foresee no hashes")
     if not hmac.compare_digest(commitment(seed), terms.hashing.commitment):
         raise IllegalMessage(f"the seed is not the one that the terms of run {terms.run} are committed to")
-    return FourierFeatures(terms.kernel.columns, terms.hashing.dimension, terms.hashing.gamma, seed, "phased")
+    return terms.hashing
+
+
+def hash_map(terms: Terms, seed: int) -> FourierFeatures:
+    """The map by which rows are hashed in this run.
+
+    Raises:
+        IllegalMessage: the terms foresee no hashes, or are committed to another seed.
+    """
+    hashing = check_seed(terms, seed)
+    return FourierFeatures(terms.kernel.columns, hashing.dimension, hashing.gamma, seed, "phased")
