@@ -60,6 +60,21 @@ def test_an_interrupted_request_that_is_resumed_is_charged_once(ledger: Ledger) 
     assert ledger.accounts()[1].rows == 7
 
 
+@pytest.mark.parametrize("reserved", [("refuse",), ("charge",), ("resume", "charge")])
+def test_a_draw_with_coins_is_never_taken_up_again(
+    ledger: Ledger, tmp_path: Path, reserved: tuple[Unfinished, ...]
+) -> None:
+    """How it was reserved is on record: whoever asks to resume it later, in another process too, is refused."""
+    for unfinished in reserved:
+        ledger.reserve(TARGET, gaussian(), request=ask(), unfinished=unfinished)
+    spent = ledger.head()
+    for one in (ledger, Ledger(tmp_path / "ledger.sqlite")):
+        with one, pytest.raises(errors.UnfinishedRequest):
+            one.reserve(TARGET, gaussian(), request=ask(), unfinished="resume")
+    with Ledger(tmp_path / "ledger.sqlite") as again:
+        assert again.head() == spent
+
+
 def test_an_empty_budget_does_not_stop_what_was_charged_before(ledger: Ledger) -> None:
     ledger.reserve(CURATOR, ROWS, request=ask(), rows=1000, unfinished="resume")
     with pytest.raises(errors.BudgetExceeded):

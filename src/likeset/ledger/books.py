@@ -31,10 +31,11 @@ class Answer:
 
 @dataclass(slots=True)
 class Known:
-    """A request that was charged at least once."""
+    """A request that was charged at least once; ``repeatable`` if every time as one that may be resumed."""
 
     fingerprint: str
     charge: Charge
+    repeatable: bool = True
     reservations: list[int] = field(default_factory=list)
     answer: Answer | None = None
 
@@ -143,6 +144,7 @@ class Books:
     def _reserved(self, entry: Entry, document: Any) -> Problem | None:
         charge = _charge(canonical(document["charge"]))
         known = self.requests.setdefault(entry.key, Known(document["fingerprint"], charge))
+        known.repeatable &= document.get("repeatable") is True
         problem = None
         if known.answer is not None or known.fingerprint != document["fingerprint"]:
             problem = Problem(entry.number, "charges a request that was already answered, or was another one")

@@ -123,7 +123,8 @@ class Ledger:
             ChargeRefused: no account answers for a view.
             UnprovenPart: the event has no proof and an account does not accept it by name.
             DifferentRequest: the same run, round and kind were asked for with another request.
-            UnfinishedRequest: charged before, and interrupted, and that is to be refused.
+            UnfinishedRequest: charged before, and interrupted, and that is to be refused; or to be resumed, and
+                it was not reserved as one that may be.
             MessagePurged: answered before, but the bytes are gone.
         """
         charge = Charge(((view, event), *also), rows)
@@ -139,9 +140,9 @@ class Ledger:
                 answered = self._answered(request, known, append)
                 if answered is not None:
                     return Reservation(answered.number, request, event, attempt, answered.message)
-                if unfinished == "resume":
+                if unfinished == "resume" and known.repeatable:
                     return Reservation(last, request, event, attempt, repeatable=True)
-                if unfinished == "refuse":
+                if unfinished != "charge":
                     raise UnfinishedRequest(
                         f"{request}: was charged (entry {last}) and no answer was stored; the charge stays spent, "
                         "and another draw would be a new one"
@@ -149,6 +150,8 @@ class Ledger:
                 attempt += 1
             books.check(charge)
             body = {"charge": charge.to_json(), "fingerprint": fingerprint, "attempt": attempt}
+            if unfinished == "resume":
+                body["repeatable"] = True  # on record, so that no draw with coins is ever taken for one
             entry = append("reserve", request.key, body)
         return Reservation(entry.number, request, event, attempt, repeatable=unfinished == "resume")
 
