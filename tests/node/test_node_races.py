@@ -14,6 +14,8 @@ from likeset.errors import InvalidArgument
 from likeset.node import budgets, outbox
 from likeset.node.datasets import DataSet, OpenedData
 from likeset.node.owner_node import OwnerNode
+from likeset.node.review import review, status_of
+from likeset.node.transcripts import compare, own_side
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.sealed import SealedOwner
@@ -79,6 +81,38 @@ def test_once_a_withdrawal_has_returned_nothing_leaves(
     problems, notes = outbox.verify(node)
     assert problems == []
     assert any("never sent" in one for one in notes)
+
+
+def test_what_a_withdrawal_held_back_is_not_shown_as_what_left(
+    node: OwnerNode, steward: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = terms()
+    approve(node, run)
+    meanwhile(monkeypatch, lambda: steward.withdraw("run-1", by="Ada"))
+    assert node.hear(encode(call(run))) == "abstains"
+    assert [(one.rows, one.sent) for one in outbox.left(node, "run-1")] == [(12, False)]
+    found = outbox.rows_that_left(node, "run-1")
+    assert (found.count, found.table, found.held_back) == (0, None, 12)
+    own, _ = own_side(node, "run-1")
+    assert [line.way for line in own.lines] == ["to owner"]
+    assert compare(own, own) == ([], []), "what an honest curator signs, who heard nothing"
+    words = dict(review(node, "run-1").lines)
+    assert "Did the curator acknowledge what left?" not in words
+    assert words["What was held back?"].startswith("12 rows")
+
+
+def test_a_run_whose_rows_were_held_back_when_its_terms_ended_began_and_no_rows_left(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = terms()
+    approve(node, run)
+
+    def later() -> None:
+        clock.now += timedelta(days=400)
+
+    meanwhile(monkeypatch, later)
+    assert node.hear(encode(call(run))) == "abstains"
+    assert status_of(node, "run-1") == "began"
 
 
 def test_what_was_sent_is_not_sent_again_once_a_withdrawal_has_returned(

@@ -1,6 +1,6 @@
 """What left this house: the literal bytes by run, the rows in them, and whether audit log and receipts agree."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,18 @@ class LeftRows:
         table: in declared columns, with the label; None where only hashes left.
         count: how many rows.
         hashed: whether they left as hashes.
+        held_back: rows that were stored to leave and did not, which are not among them.
     """
 
     table: pa.Table | None
     count: int
     hashed: bool
+    held_back: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A message that left, or was stored to leave.
+    """A message that left, or was stored to leave and held back.
 
     Attributes:
         run: of the run.
@@ -61,7 +63,7 @@ class Left:
 
 
 def left(node: OwnerNode, run: str | None = None) -> list[Left]:
-    """All messages that left (in a run), oldest first; what was purged is missing."""
+    """All messages that left (in a run) or were held back, oldest first; what was purged is missing."""
     node.log.refresh()
     found = []
     for past in transcript.exchanges(node.ledger, run):
@@ -75,11 +77,13 @@ def left(node: OwnerNode, run: str | None = None) -> list[Left]:
 
 
 def rows_that_left(node: OwnerNode, run: str) -> LeftRows:
-    """The rows that left in a run."""
+    """The rows that left in a run; of those that were held back only the number."""
     record = node.record_of(run)
     decision = record.decision
     schema = node.registry.get(decision.data).schema if decision is not None and decision.data else None
-    return rows_of(tuple(one.data for one in left(node, run) if one.rows), schema)
+    stored = [one for one in left(node, run) if one.rows]
+    found = rows_of(tuple(one.data for one in stored if one.sent), schema)
+    return replace(found, held_back=sum(one.rows for one in stored if not one.sent))
 
 
 def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:

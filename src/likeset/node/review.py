@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.node import acknowledged, budgets
+from likeset.node import acknowledged, budgets, outbox
 from likeset.node.owner_node import OwnerNode
 from likeset.node.policy import Accounts, Policy, Verdict
 from likeset.privacy.events import NoRelease
@@ -76,6 +76,9 @@ def review(node: OwnerNode, run: str) -> Review:
         )
     if said := acknowledged.in_words(node, run):
         lines.append(("Did the curator acknowledge what left?", said))
+    if held_back := sum(one.rows for one in outbox.left(node, run) if not one.sent):
+        words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
+        lines.append(("What was held back?", words))
     return Review(terms, status_of(node, run), tuple(lines), accounts, found)
 
 
@@ -93,8 +96,7 @@ def status_of(node: OwnerNode, run: str) -> str:
         return "denied"
     if not record.began:
         return "approved"
-    spent = budgets.spent_by_run(node.ledger)
-    return "rows left" if any(one.toward == "curator" and one.run == run for one in spent) else "began"
+    return "rows left" if record.rows_sent else "began"
 
 
 def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:

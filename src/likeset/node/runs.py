@@ -48,6 +48,7 @@ class RunRecord:
         reviewed: digest of the terms that somebody looked at last.
         began: whether it was recorded that the run began here.
         sent: entries of the ledger whose messages were recorded as sent.
+        rows_sent: rows in those messages.
         receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
     """
 
@@ -60,6 +61,7 @@ class RunRecord:
     reviewed: str = ""
     began: bool = False
     sent: set[int] = field(default_factory=set)
+    rows_sent: int = 0
     receipts: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -127,6 +129,7 @@ class Runs:
             record.began = True
         elif kind == "sent":
             record.sent.add(document["entry"])
+            record.rows_sent += document["rows"]
         elif kind == "acknowledged":
             record.receipts.pop(document["digest"], None)
             record.receipts[document["digest"]] = document["pinned"]

@@ -109,13 +109,17 @@ def of_node(node: OwnerNode, run: str) -> Transcript:
 
 
 def own_side(node: OwnerNode, run: str) -> tuple[Transcript, frozenset[Place]]:
-    """The owner's copy, and the places of messages that its audit log knows and whose bytes it has removed since."""
+    """The owner's copy, and the places of messages that its audit log knows and whose bytes it has removed since.
+
+    Replies that were stored and then held back, by a crash or a withdrawal, are not in it: they did not leave.
+    """
     record = node.record_of(run)
-    lines, digest, stored = list[Line](), record.latest.digest, set[int]()
+    lines, digest, stored = list[Line](), record.latest_digest, set[int]()
     for past in transcript.exchanges(node.ledger, run):
         digest = decode(past.heard).terms
         stored.add(past.entry)
-        lines += [line_of(data, owner=node.name) for data in (past.heard, *past.replies)]
+        replies = past.replies if past.entry in record.sent else ()
+        lines += [line_of(data, owner=node.name) for data in (past.heard, *replies)]
     purged: set[Place] = set()
     for entry in node.log.entries() if record.sent - stored else ():
         if entry.kind == "sent" and entry.key == run and (told := entry.document())["entry"] not in stored:

@@ -262,14 +262,15 @@ def outbox(
             one.kind,
             str(one.rows),
             f"{len(one.data):,}",
-            "yes" if one.sent else "no",
+            "yes" if one.sent else "held back",
             document["acknowledged"],
         ]
         for one, document in zip(found, documents, strict=True)
     ]
     show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"], lines)
     for name, table in tables.items():
-        stdout.print(f"\n[bold]{escape(name)}[/]: {table.count:,} rows")
+        held = f"; {table.held_back:,} more were held back, and did not leave" if table.held_back else ""
+        stdout.print(f"\n[bold]{escape(name)}[/]: {table.count:,} rows{held}")
         show_rows(table, table.count)
 
 

@@ -101,7 +101,7 @@ def save_messages(found: "list[Left]", folder: Path) -> None:
     make_directory(folder)
     for one in found:
         run = re.sub(r"[^A-Za-z0-9.-]", "_", one.run)
-        path = folder / f"{run}-{one.entry:06d}-{one.kind}.bin"
+        path = folder / f"{run}-{one.entry:06d}-{one.kind}{'' if one.sent else '-held-back'}.bin"
         try:
             path.write_bytes(one.data)
         except OSError as error:
