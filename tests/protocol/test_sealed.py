@@ -23,11 +23,11 @@ from protocol_world import (
     world,
 )
 
-from likeset.errors import BudgetExceeded, IllegalMessage, QuorumMissed
+from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, QuorumMissed
 from likeset.ledger import Limit
 from likeset.privacy.noise import Integers
 from likeset.privacy.view import View
-from likeset.protocol.messages import Asked, Message, Misfit, Offer, TargetRelease, decode
+from likeset.protocol.messages import Asked, Message, Misfit, Offer, TargetRelease, decode, encode
 from likeset.protocol.plans import planned_views
 from likeset.protocol.terms import Budget
 
@@ -203,6 +203,30 @@ def test_rows_and_releases_are_charged_before_they_leave() -> None:
         (call, *_) = made.curator().receive(made.consumer().start()[0])
         with pytest.raises(BudgetExceeded):
             made.owner("a").receive(call)
+
+
+@pytest.mark.parametrize("options", [{}, THRESHOLD], ids=["everyone", "threshold"])
+def test_an_offer_that_is_too_large_to_be_sent_costs_nothing(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreed = terms(size=200, **options)
+    with ledger_on_disk(agreed) as ledger:
+        made = world(agreed, ledger, count=200)
+        owner = made.owner("a")
+        (call, *_) = made.curator().receive(made.consumer().start()[0])
+        if options:
+            owner.receive(call)
+            call = replace(call, round=2, body=Asked(asked=True))
+        before = ledger.head()
+        with monkeypatch.context() as small:
+            small.setattr("likeset.protocol.messages.MOST_BYTES", len(encode(call)) + 200)
+            with pytest.raises(BadMessage, match="is too large"):
+                owner.receive(call)
+        assert ledger.head() == before
+        assert owner.rows_disclosed == 0
+        owner.receive(call)
+        assert owner.rows_disclosed == min(200, agreed.rows_per_owner)
+        assert ledger.head() != before
 
 
 def test_an_owner_whose_budget_is_spent_abstains_and_the_others_go_on() -> None:

@@ -146,7 +146,6 @@ class InteractiveOwner(Owner):
 
     def _delivery(self, drawn: DrawnRows) -> Delivery:
         offer = self._offer(drawn)
-        self.rows_disclosed -= len(offer.rows)  # counted when it leaves, also if it left before
         if self._features is None:
             raise IllegalMessage("a row is asked for before the release of the target")
         return Delivery(

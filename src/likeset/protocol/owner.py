@@ -128,7 +128,6 @@ class Owner(Party):
         order = np.argsort(handles, kind="stable")
         leaving = drawn.records.take(order)
         rows = np.asarray(leaving.rows, dtype=np.float32)
-        self.rows_disclosed += len(rows)
         if self._hashes is not None:
             return Offer(rows=self._hashes(rows), labels=leaving.labels, handles=handles[order])
         packed = b"" if leaving.table is None else records.pack(leaving.table)

@@ -77,26 +77,22 @@ class SealedOwner(Owner):
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Message:
         """The offer, charged before it leaves and kept so that it can be sent again.
 
-        The draw follows from the owner's key. So the rows are drawn before the charge, and rows that turn out to be
-        unusable cost nothing; and after a crash the same draw is made again for the same charge.
+        The draw follows from the owner's key. So the offer is drawn and written before the charge, and what turns out
+        to be unusable, or too large to be sent, costs nothing; and after a crash the same draw is made again for the
+        same charge. What leaves is what the ledger keeps, which is what was sent before if anything was.
         """
         drawn = draw_offer(self.terms, self._scan, weighing, keys=self._keys)
-
-        def run() -> tuple[bytes, None]:
-            return encode(self._message(CURATOR, message.round, self._offer(drawn))), None
-
+        written = encode(self._message(CURATOR, message.round, self._offer(drawn)))
         data = self._ledger.answer(
             View.curator(self.name),
             Unbounded("rows are seen by the curator"),
-            run,
+            lambda: (written, None),
             request=Request(self.terms.run, message.round, f"{self.name}/offer", content=encode(message)),
             rows=self.terms.rows_per_owner,
             unfinished="resume",
         )
         reply = decode(data)
-        if isinstance(reply.body, Offer) and not self._rows_by_handle and len(reply.body.handles):
-            # Sent before a restart: the same draw says which rows they were.
-            self._handles(drawn.row_numbers)
+        if isinstance(reply.body, Offer):
             self.rows_disclosed = len(reply.body.rows)
         return reply
 
