@@ -43,6 +43,7 @@ def network(folder: Path) -> LoopbackNetwork:
         folder=folder / "sites" / "server",
         seconds_per_call=10.0,
         seconds_for_decisions=60.0,
+        seconds_after_auction=0.0,
         most_bytes=1 << 23,
     )
     return made

@@ -105,6 +105,7 @@ def _simulate(folder: Path, *names: str, more: tuple[object, ...] = (), **limits
         folder=str(folder / "simulated" / "{site}"),
         environment={**os.environ, "PYTHONPATH": PYTHONPATH, "OPENBLAS_NUM_THREADS": "1"},
         seconds=300.0,
+        seconds_after_auction=0.0,
         **limits,
     )
     return {report.run: report for report in reports}

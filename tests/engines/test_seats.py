@@ -330,6 +330,17 @@ def test_settings_name_the_sites_own_folder(tmp_path: Path) -> None:
         load_settings(tmp_path / "nowhere", "a")
 
 
+@pytest.mark.parametrize(
+    ("said", "held"),
+    [({}, 180.0), ({"seconds_per_call": 5.0}, 15.0), ({"seconds_per_call": 5.0, "seconds_after_auction": 0.0}, 0.0)],
+)
+def test_settings_that_say_nothing_of_auctions_hold_runs_back_all_the_same(
+    tmp_path: Path, said: dict[str, float], held: float
+) -> None:
+    write_settings(tmp_path, factory="site_factory:seat", folder=tmp_path, **said)
+    assert load_settings(tmp_path, "server").seconds_after_auction == held
+
+
 def test_terms_are_taken_by_the_digest_that_the_site_computes(tmp_path: Path) -> None:
     config = write_job(tmp_path / "job", SEALED, SCENARIOS["threshold"]) / "app" / "config"
     assert load_terms(config) == {one.digest: one for one in (SEALED, SCENARIOS["threshold"])}

@@ -209,7 +209,12 @@ class Hub:
             abort: end the job for all when the process of one site goes down, as NVFlare does.
             linger: do not wait for processes that still work when the job is over.
         """
-        write_settings(self.place / "settings", factory="kill_world:seat", folder=folder_of(self.place, CURATOR))
+        write_settings(
+            self.place / "settings",
+            factory="kill_world:seat",
+            folder=folder_of(self.place, CURATOR),
+            seconds_after_auction=0.0,
+        )
         return _Job(self, {blow.victim: blow for blow in blows}, abort=abort).run(linger=linger)
 
     def fork(self, name: str, ended: Ended, work: Callable[[], None], blow: Blow | None) -> int:

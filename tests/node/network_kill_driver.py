@@ -79,7 +79,11 @@ class Network:
         for site in SITES:
             self.net.settle(site, factory="kill_world:teed", folder=folder_of(self.world, site))
         self.net.settle(
-            self.net.server, factory="kill_world:teed", folder=folder_of(self.world, CURATOR), seconds_per_call=10.0
+            self.net.server,
+            factory="kill_world:teed",
+            folder=folder_of(self.world, CURATOR),
+            seconds_per_call=10.0,
+            seconds_after_auction=0.0,
         )
 
     def up(self) -> None:

@@ -57,6 +57,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         environment={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
         seconds=300.0,
         seconds_per_call=100.0,
+        seconds_after_auction=0.0,
     )
     assert [report.unanswered for report in reports] == [{}, {}, {}]
     assert [report.outcome for report in reports[:2]] == ["done", "done"]

@@ -34,6 +34,7 @@ from likeset.protocol.terms import Terms
 
 __all__ = [
     "ABSTAINS",
+    "CALLS_AFTER_AUCTION",
     "MOST_RUNS",
     "NOTED",
     "READY",
@@ -64,6 +65,9 @@ _Answer = TypeVar("_Answer")
 
 MOST_RUNS = 100
 """Runs in one job."""
+
+CALLS_AFTER_AUCTION = 3.0
+"""How many calls' time a run with an auction lasts after it, unless a site's settings say otherwise."""
 
 _MOST_REASONS = 1 << 23  # bytes in the file of reasons and in the one before it: a flood must not fill the disk
 _HEAD = 1 << 21
@@ -110,7 +114,8 @@ class SiteSettings:
         seconds_per_call: at the curator: how long an owner may take for one answer.
         seconds_for_decisions: at the curator: how long it waits for people to decide whether they take part.
         seconds_after_auction: at the curator: a run with an auction ends no sooner after owners heard whether they are
-            asked, whoever was. All sites see when a job ends.
+            asked, whoever was. All sites see when a job ends. Three times ``seconds_per_call`` where settings
+            do not say.
         most_bytes: no message to this site may be larger; NVFlare keeps to it where the site was settled.
     """
 
@@ -119,7 +124,7 @@ class SiteSettings:
     refused: Callable[[Path, str], None] | None = None
     seconds_per_call: float = 60.0
     seconds_for_decisions: float = 0.0
-    seconds_after_auction: float = 0.0
+    seconds_after_auction: float = CALLS_AFTER_AUCTION * 60.0
     most_bytes: int = 1 << 28
 
 
@@ -136,6 +141,8 @@ def load_settings(place: Path, site: str) -> SiteSettings:
     if not isinstance(document, dict) or not {"factory", "folder"} <= set(document) <= known:
         raise BadDocument(str(path), f"must name factory and folder, and nothing but {', '.join(sorted(known))}")
     numbers = {name: _number(path, name, document[name]) for name in sorted(set(document) - {"factory", "folder"})}
+    per_call = numbers.get("seconds_per_call", SiteSettings.seconds_per_call)
+    numbers.setdefault("seconds_after_auction", CALLS_AFTER_AUCTION * per_call)
     if "most_bytes" in numbers:
         numbers["most_bytes"] = min(int(numbers["most_bytes"]), MOST_BYTES)
     if not isinstance(document["folder"], str):

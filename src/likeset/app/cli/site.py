@@ -81,6 +81,7 @@ def curator(
 
     Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
     """
+    from likeset.engines.seats import CALLS_AFTER_AUCTION
     from likeset.node.curating import CuratorHome, make_curator_home
 
     _check_kit(kit)
@@ -90,7 +91,7 @@ def curator(
         made.add_schema(path)
     for path in seed_rows or []:
         made.add_seed_rows(str(path))
-    after = 3.0 * per_call if after_auction is None else after_auction
+    after = CALLS_AFTER_AUCTION * per_call if after_auction is None else after_auction
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call, "seconds_after_auction": after}
     _settled(kit, "likeset.node.curating:curator", home, as_json=as_json, limits=limits)
     # NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise.
