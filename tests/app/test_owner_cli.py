@@ -123,6 +123,22 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
     assert "ready" in run("check", node=node).stdout
 
 
+def test_runs_of_another_version_are_listed_as_such(node: Path, sent: Path) -> None:
+    text = sent.read_text().replace('"size":6', '"size":12000').replace('"run":"run-1"', '"run":"old"')
+    text = text.replace('"protocol":"sealed"', '"protocol":"interactive"')
+    with OwnerNode(node) as opened:
+        opened.note("invited", "old", digest="ab" * 32, terms=text)
+    for every in ([], ["--all"]):
+        listed = document("inbox", "--add", sent, *every, node=node)["runs"]
+        assert {one["run"]: one["status"] for one in listed} == {
+            "run-1": "waiting",
+            "old": "of another version of likeset",
+        }
+    assert "of another version" in run("inbox", node=node).stdout
+    assert "of another version" in mistake("review", "old", node=node)
+    assert document("audit", "verify", node=node)["ok"]
+
+
 def test_terms_must_be_looked_at_before_they_are_approved_and_again_when_they_change(
     node: Path, sent: Path, tmp_path: Path
 ) -> None:

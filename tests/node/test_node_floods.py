@@ -1,5 +1,6 @@
 """Floods at a node: nobody fills the log, hides what matters in it, or keeps others out of the inbox."""
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import Clock, approve, call, logged, make_node, terms, write_policy
+from node_world import SCHEMA_OF_ALL, Clock, approve, call, logged, make_node, terms, write_policy
 
 from likeset.engines.flare_job import write_job
 from likeset.engines.seats import REASONS_FILE, SiteSettings, Table, load_terms
@@ -206,6 +207,54 @@ def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
     assert node.invite(terms(run="of-other", consumer="other-clinic").to_json()) == "waiting"
     clock.now += timedelta(days=1)
     assert node.invite(terms(run="another-day").to_json()) == "waiting"
+
+
+# Terms that an earlier version let in, and that this one refuses.
+
+
+def let_in_before(node: OwnerNode, run: str) -> str:
+    """Terms in the log that nobody can read any more; returns their digest."""
+    text = _changed(run=run, protocol="interactive", size=12_000)
+    with pytest.raises(InvalidArgument):
+        parse_terms(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    node.note("invited", run, digest=digest, terms=text)
+    return digest
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_an_approved_run_of_another_version_keeps_no_other_from_being_answered(
+    node: OwnerNode, withdrawn: bool
+) -> None:
+    node.note("approved", "old", digest=let_in_before(node, "old"), by="Ada", data="patients")
+    if withdrawn:
+        node.withdraw("old", by="Ada")
+    approve(node, terms())
+    assert isinstance(node.hear(encode(call(terms()))), list)
+    assert status_of(node, "old") == ("withdrawn" if withdrawn else "of another version of likeset")
+    assert node.standing("old") == "abstains"
+
+
+def test_a_waiting_run_of_another_version_keeps_no_other_out_and_can_be_denied(node: OwnerNode) -> None:
+    let_in_before(node, "old")
+    assert node.invite(terms().to_json()) == "waiting"
+    assert ([one.run for one in node.waiting()], [one.run for one in node.unreadable()]) == (["run-1"], ["old"])
+    node.deny("old", by="Ada", reason="from last year")
+    assert node.unreadable() == []
+    assert status_of(node, "old") == "denied"
+
+
+def test_what_was_withdrawn_or_has_ended_does_not_widen_what_may_come(node: OwnerNode, clock: Clock) -> None:
+    wide = Kernel(columns=SCHEMA_OF_ALL.width, dimension=4096, gamma=0.4, seed=7)
+    for name, changes in (("wide", {}), ("short", {"expires": "2029-03-06"})):
+        approve(node, terms(run=name, kernel=wide, **changes))
+    heard = b"x" * (1 << 17)
+    node.withdraw("wide", by="Ada")
+    assert node.hear(heard) == "abstains"
+    assert "bytes" not in logged(node, "refused")[-1]["reason"]
+    clock.now += timedelta(days=2)
+    assert node.hear(heard) == "abstains"
+    assert "bytes" in logged(node, "refused")[-1]["reason"]
 
 
 # What is read of terms.

@@ -43,7 +43,7 @@ def check_room(runs: Runs, policy: Policy, terms: Terms, now: datetime) -> None:
     if record is not None and list(record.consumers.values()).count(terms.consumer) >= _MOST_VERSIONS:
         raise IllegalMessage(f"{what}: the terms changed too often")
     if record is None:
-        others = [one.latest.consumer for one in waiting(runs, policy, now)]
+        others = [one.consumers[one.latest_digest] for one in waiting(runs, policy, now)]
         if len(others) >= _MOST_WAITING or others.count(terms.consumer) >= _MOST_WAITING_OF_ONE:
             raise IllegalMessage(f"{what}: the inbox is full")
     today = f"{now.astimezone(UTC):%Y-%m-%d}"
@@ -58,5 +58,11 @@ def check_room(runs: Runs, policy: Policy, terms: Terms, now: datetime) -> None:
 
 
 def waiting(runs: Runs, policy: Policy, now: datetime) -> list[RunRecord]:
-    """Runs that somebody could decide about: not those that are forbidden by their words, or have ended."""
-    return [one for one in runs.waiting() if not plainly_against(policy, one.latest, now)]
+    """Runs that somebody could decide about: not those that are forbidden by their words, have ended, or are of
+    another version of likeset.
+    """
+    return [
+        one
+        for one in runs.waiting()
+        if (terms := one.readable(one.latest_digest)) is not None and not plainly_against(policy, terms, now)
+    ]

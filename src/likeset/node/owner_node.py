@@ -240,10 +240,14 @@ class OwnerNode:
         return self.runs.by_name[run]
 
     def waiting(self) -> list[RunRecord]:
-        """Runs that wait for a decision, and whose terms have not ended."""
+        """Runs that wait for a decision, and whose terms have not ended; without those of another version."""
         self.log.refresh()
-        now = self._clock()
-        return [one for one in self.runs.waiting() if (end := one.latest.end) is None or now < end]
+        return [one for one in self.runs.waiting() if self._lasting(one, one.latest_digest) is not None]
+
+    def unreadable(self) -> list[RunRecord]:
+        """Runs that wait for a decision, and whose terms this version of likeset refuses; they can be denied."""
+        self.log.refresh()
+        return [one for one in self.runs.waiting() if one.readable(one.latest_digest) is None]
 
     def note(self, kind: str, run: str, **words: Any) -> None:
         """Write something into the audit log."""
@@ -261,7 +265,7 @@ class OwnerNode:
         """
         record = self.record_of(run)
         terms = record.version(digest)
-        self._check_undecidable(record, terms)
+        self._check_undecidable(record, digest)
         found = self.judge(terms, data=data)
         if found.accepted:
             if hash_seed is not None:
@@ -271,7 +275,7 @@ class OwnerNode:
                 self.home.hash_seed(digest)  # raises if nobody gave it
             chosen = data or self.registry.for_terms(terms)[0].name
             with self.log.deciding() as append:
-                self._check_undecidable(record, terms)
+                self._check_undecidable(record, digest)
                 append("approved", run, {"digest": digest, "by": by, "data": chosen})
         return found
 
@@ -279,7 +283,7 @@ class OwnerNode:
         """Refuse the terms of a run that came last."""
         record = self.record_of(run)
         with self.log.deciding() as append:
-            self._check_undecidable(record, record.latest)
+            self._check_undecidable(record, record.latest_digest)
             if self._has_begun(record):
                 raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
             append("denied", run, {"digest": record.latest_digest, "by": by, "reason": reason})
@@ -352,10 +356,10 @@ class OwnerNode:
         if decision.what == "denied":
             raise IllegalMessage(f"run {record.run} was denied")
 
-    def _check_undecidable(self, record: RunRecord, terms: Terms) -> None:
+    def _check_undecidable(self, record: RunRecord, digest: str) -> None:
         if record.withdrawn is not None:
             raise InvalidArgument("RUN", record.run, "was withdrawn; that stays so")
-        if record.decided(terms.digest) is None and self._has_begun(record):
+        if record.decided(digest) is None and self._has_begun(record):
             raise InvalidArgument("RUN", record.run, "has begun under other terms")
 
     def _has_begun(self, record: RunRecord) -> bool:
@@ -390,9 +394,17 @@ class OwnerNode:
 
     def _most_bytes(self) -> int:
         """An owner hears releases and yes or no; how long those are follows from the terms."""
-        approved = [one for one in self.runs.by_name.values() if one.decision and one.decision.what == "approved"]
-        widest = max((one.version(one.decision.digest).kernel.dimension for one in approved if one.decision), default=0)
+        widest = 0
+        for one in self.runs.by_name.values():
+            if one.decision is not None and one.decision.what == "approved" and one.withdrawn is None:
+                terms = self._lasting(one, one.decision.digest)
+                widest = max(widest, 0 if terms is None else terms.kernel.dimension)
         return _HEAD + _PER_COORDINATE * widest
+
+    def _lasting(self, record: RunRecord, digest: str) -> Terms | None:
+        """Terms that this version of likeset can read, and that have not ended."""
+        terms = record.readable(digest)
+        return terms if terms is not None and (terms.end is None or self._clock() < terms.end) else None
 
     def _quietly(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
         """The result of some work, or the one word; the reason is for the audit log alone."""

@@ -7,6 +7,7 @@ from typing import Any
 from likeset.node import acknowledged, budgets, outbox
 from likeset.node.owner_node import OwnerNode
 from likeset.node.policy import Accounts, Policy, Verdict
+from likeset.node.runs import OTHER_VERSION
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import Guarantee
 from likeset.protocol.plans import PlannedView
@@ -87,7 +88,9 @@ def status_of(node: OwnerNode, run: str) -> str:
     record = node.record_of(run)
     if record.withdrawn is not None:
         return "withdrawn"
-    decision = record.decided(record.latest.digest)
+    decision = record.decided(record.latest_digest)
+    if record.readable(record.latest_digest) is None and (decision is None or decision.what == "approved"):
+        return OTHER_VERSION
     if decision is None:
         if not node.judge(record.latest).accepted:
             return "owner.yaml refuses it"

@@ -4,13 +4,15 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from likeset.errors import IllegalMessage
+from likeset.errors import IllegalMessage, LikesetError
 from likeset.ledger.chain import Entry
 from likeset.node.refusals import RefusalCounts
 from likeset.node.term_files import parse_terms
 from likeset.protocol.terms import Terms
 
-__all__ = ["Decision", "RunRecord", "Runs"]
+__all__ = ["OTHER_VERSION", "Decision", "RunRecord", "Runs"]
+
+OTHER_VERSION = "of another version of likeset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,21 @@ class RunRecord:
         """The terms of this digest.
 
         Raises:
-            IllegalMessage: they never came.
+            IllegalMessage: they never came, or came to another version of likeset, and this one refuses them.
         """
         if digest not in self.versions:
             raise IllegalMessage(f"run {self.run}: these terms never came here")
-        return parse_terms(self.versions[digest])
+        try:
+            return parse_terms(self.versions[digest])
+        except LikesetError as error:
+            raise IllegalMessage(f"run {self.run}: its terms are {OTHER_VERSION}") from error
+
+    def readable(self, digest: str) -> Terms | None:
+        """The same; None if this version of likeset refuses them, so that one run does not keep others from theirs."""
+        try:
+            return self.version(digest)
+        except IllegalMessage:
+            return None
 
     def decided(self, digest: str) -> Decision | None:
         """What was decided about these very terms."""

@@ -70,35 +70,24 @@ def inbox(
 
     Example: [bold]likeset owner inbox --node st-mary[/]
     """
+    from likeset.app.cli.owner_rows import run_document
     from likeset.node.review import readable, status_of
     from likeset.node.term_files import read_terms
 
     with opened_node(node) as opened:
         standing = opened.invite(read_terms(add).to_json(), by_steward=True) if add else None
-        found = list(opened.runs.by_name.values()) if every else opened.waiting()
-        listed = [(one, status_of(opened, one.run)) for one in found]
+        found = list(opened.runs.by_name.values()) if every else [*opened.waiting(), *opened.unreadable()]
+        runs = [run_document(one, status_of(opened, one.run)) for one in found]
     if as_json:
-        runs = [
-            {
-                "run": one.run,
-                "digest": one.latest.digest,
-                "consumer": one.latest.consumer,
-                "purpose": one.latest.purpose,
-                "came": one.invited_at[one.latest.digest],
-                "expires": one.latest.expires,
-                "rows": one.latest.rows_per_owner,
-                "status": status,
-            }
-            for one, status in listed
-        ]
         show_json({"added": standing, "runs": runs})
         return
     if standing is not None:
         stdout.print(f"added: this owner {'is ' if standing != 'abstains' else ''}{standing}")
     rows = []
-    for one, status in listed:
-        came, purpose = one.invited_at[one.latest.digest][:16], escape(readable(one.latest.purpose))
-        rows.append([one.run, one.latest.consumer, purpose, str(one.latest.rows_per_owner), came, status])
+    for one in runs:
+        asked = "" if one["rows"] is None else str(one["rows"])
+        purpose = escape(readable(one["purpose"] or ""))
+        rows.append([one["run"], escape(readable(one["consumer"])), purpose, asked, one["came"][:16], one["status"]])
     show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
 
 

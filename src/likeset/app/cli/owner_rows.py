@@ -16,11 +16,13 @@ from likeset.errors import InvalidArgument
 if TYPE_CHECKING:
     from likeset.node.budgets import Spent
     from likeset.node.outbox import Left, LeftRows
+    from likeset.node.runs import RunRecord
 
 __all__ = [
     "left_document",
     "read_seed",
     "row_documents",
+    "run_document",
     "save_messages",
     "show_rows",
     "spent_document",
@@ -106,6 +108,22 @@ def save_messages(found: "list[Left]", folder: Path) -> None:
             path.write_bytes(one.data)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
+
+
+def run_document(one: "RunRecord", status: str) -> dict[str, Any]:
+    """A run of the inbox, for machines; null is what terms of another version say."""
+    digest = one.latest_digest
+    terms = one.readable(digest)
+    return {
+        "run": one.run,
+        "digest": digest,
+        "consumer": one.consumers[digest],
+        "purpose": None if terms is None else terms.purpose,
+        "came": one.invited_at[digest],
+        "expires": None if terms is None else terms.expires,
+        "rows": None if terms is None else terms.rows_per_owner,
+        "status": status,
+    }
 
 
 def spent_document(one: "Spent") -> dict[str, Any]:
