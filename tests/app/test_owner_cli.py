@@ -123,6 +123,19 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
     assert "ready" in run("check", node=node).stdout
 
 
+def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: Path, tmp_path: Path) -> None:
+    others = tmp_path / "others.json"
+    others.write_text(terms(owners=("b", "c"), **FAR).to_json())
+    shown = run("inbox", "--add", others, code=1, node=node).stdout
+    assert "not added: " in shown
+    assert "do not invite a" in shown
+    told = document("inbox", "--add", others, code=1, node=node)
+    assert (told["added"], told["runs"]) == (None, [])
+    assert "do not invite a" in told["reason"]
+    assert "added: this owner is waiting" in run("inbox", "--add", sent, node=node).stdout
+    assert "known already: this owner is waiting" in run("inbox", "--add", sent, node=node).stdout
+
+
 def test_runs_of_another_version_are_listed_as_such(node: Path, sent: Path) -> None:
     text = sent.read_text().replace('"size":6', '"size":12000').replace('"run":"run-1"', '"run":"old"')
     text = text.replace('"protocol":"sealed"', '"protocol":"interactive"')

@@ -209,6 +209,24 @@ def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
     assert node.invite(terms(run="another-day").to_json()) == "waiting"
 
 
+def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WAITING_OF_ONE", "VERSIONS", "A_DAY_OF_ONE"):
+        monkeypatch.setattr(f"likeset.node.admission._MOST_{name}", 3)
+    for place in range(5):
+        node.invite(terms(run="mine-0", purpose=f"Research {place}").to_json(), by_steward=True)
+        node.invite(terms(run=f"mine-{place + 1}").to_json(), by_steward=True)
+    assert len(logged(node, "invited")) == 10
+    assert node.invite(terms(run="mine-0").to_json()) == "waiting", "what the steward added does not count"
+    for place in range(5):
+        node.invite(terms(run=f"flood-{place}").to_json())
+    assert len(logged(node, "invited")) == 13
+    assert node.add(terms(run="true"))
+    assert not node.add(terms(run="true")), "it is known already"
+    assert node.standing("true") == "waiting"
+
+
 # Terms that an earlier version let in, and that this one refuses.
 
 

@@ -139,13 +139,23 @@ class OwnerNode:
 
         def take() -> Standing:
             terms = parse_terms(text)
-            self.log.refresh()
-            record = self.runs.by_name.get(terms.run)
-            if record is None or terms.digest not in record.versions:
-                self._take_in(terms, by_steward=by_steward)
+            self._take_in(terms, by_steward=by_steward)
             return self._stand(self.runs.by_name[terms.run], terms)
 
         return self._quietly("", take)
+
+    def add(self, terms: Terms) -> bool:
+        """As ``invite``, for somebody in this house, who hears why nothing is added; False if they were known already.
+
+        Raises:
+            IllegalMessage: they are not for this owner, or the run has begun under other terms.
+        """
+        with self._lock:
+            try:
+                return self._take_in(terms, by_steward=True)
+            except Exception as error:
+                self._refuse("", error)
+                raise
 
     def standing(self, run: str, digest: str | None = None) -> Standing:
         """Whether this owner takes part in a run: ready, waiting for a decision, or it abstains.
@@ -312,17 +322,29 @@ class OwnerNode:
 
     # How a run is let in.
 
-    def _take_in(self, terms: Terms, *, by_steward: bool) -> None:
+    def _take_in(self, terms: Terms, *, by_steward: bool) -> bool:
+        """Write terms down that are not known yet; returns whether they were not."""
+        self.log.refresh()
+        if self._knows(terms):
+            return False
         policy = self.policy
         if self.name not in terms.owners:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: they do not invite {self.name}")
         if not by_steward:
             admission.check_words(policy, terms, self._clock())
         with self.log.deciding() as append:
-            record = self.runs.by_name.get(terms.run)
-            if record is None or terms.digest not in record.versions:
-                admission.check_room(self.runs, policy, terms, self._clock())
-                append("invited", terms.run, {"digest": terms.digest, "terms": terms.to_json()})
+            if not self._knows(terms):
+                admission.check_not_begun(self.runs, terms)
+                words: dict[str, Any] = {"digest": terms.digest, "terms": terms.to_json()}
+                if by_steward:
+                    words["by_steward"] = True
+                else:
+                    admission.check_room(self.runs, policy, terms, self._clock())
+                append("invited", terms.run, words)
+        return True
+
+    def _knows(self, terms: Terms) -> bool:
+        return terms.run in self.runs.by_name and terms.digest in self.runs.by_name[terms.run].versions
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
         decision = record.decided(terms.digest)

@@ -45,6 +45,7 @@ class RunRecord:
         versions: the text of every version of the terms that came, oldest first, by digest.
         invited_at: when each came.
         consumers: who asks by each.
+        by_steward: digests of those that somebody in this house put here.
         decision: the last one; it is about one version of the terms only.
         withdrawn: by whom and when, if at all.
         reviewed: digest of the terms that somebody looked at last.
@@ -58,6 +59,7 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=dict)
     invited_at: dict[str, str] = field(default_factory=dict)
     consumers: dict[str, str] = field(default_factory=dict)
+    by_steward: set[str] = field(default_factory=set)
     decision: Decision | None = None
     withdrawn: tuple[str, str] | None = None
     reviewed: str = ""
@@ -124,6 +126,8 @@ class Runs:
             record.versions[document["digest"]] = document["terms"]  # read when they are needed: that takes time
             record.invited_at[document["digest"]] = document["at"]
             record.consumers[document["digest"]] = json.loads(document["terms"])["consumer"]
+            if document.get("by_steward", False):
+                record.by_steward.add(document["digest"])
         elif entry.key in self.by_name:
             self._happened(self.by_name[entry.key], entry.kind, document)
 

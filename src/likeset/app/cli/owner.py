@@ -11,8 +11,10 @@ from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
 from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
 
 if TYPE_CHECKING:
+    from likeset.engines.seats import Standing
     from likeset.node.owner_node import OwnerNode
     from likeset.node.policy import Verdict
+    from likeset.protocol.terms import Terms
 
 __all__ = ["owner"]
 
@@ -66,23 +68,44 @@ def inbox(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the runs that wait for a decision.
+    """List the runs that wait for a decision; exit code 1 if terms that you add cannot be added.
 
     Example: [bold]likeset owner inbox --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import run_document
-    from likeset.node.review import readable, status_of
+    from likeset.node.review import status_of
     from likeset.node.term_files import read_terms
 
     with opened_node(node) as opened:
-        standing = opened.invite(read_terms(add).to_json(), by_steward=True) if add else None
+        added, standing = _added(opened, read_terms(add)) if add else ("", None)
         found = list(opened.runs.by_name.values()) if every else [*opened.waiting(), *opened.unreadable()]
         runs = [run_document(one, status_of(opened, one.run)) for one in found]
     if as_json:
-        show_json({"added": standing, "runs": runs})
-        return
-    if standing is not None:
-        stdout.print(f"added: this owner {'is ' if standing != 'abstains' else ''}{standing}")
+        show_json({"added": standing, **({"reason": added} if add and standing is None else {}), "runs": runs})
+    else:
+        if add:
+            stdout.print(escape(added), soft_wrap=True)
+        _show_runs(runs)
+    if add and standing is None:
+        raise typer.Exit(1)
+
+
+def _added(opened: "OwnerNode", terms: "Terms") -> "tuple[str, Standing | None]":
+    """Put terms into the inbox; what happened in words, and where the owner stands if they are there now."""
+    from likeset.errors import LikesetError
+
+    try:
+        new = opened.add(terms)
+    except LikesetError as error:
+        return f"not added: {error}", None
+    standing = opened.standing(terms.run, terms.digest)
+    verb = "" if standing == "abstains" else "is "
+    return f"{'added' if new else 'known already'}: this owner {verb}{standing}", standing
+
+
+def _show_runs(runs: list[dict[str, Any]]) -> None:
+    from likeset.node.review import readable
+
     rows = []
     for one in runs:
         asked = "" if one["rows"] is None else str(one["rows"])
