@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from likeset.node import outbox
 from likeset.node.logbook import Logbook
 from likeset.node.owner_node import OwnerNode
 from likeset.node.review import review
+from likeset.node.transcripts import own_side
 from likeset.protocol.messages import encode
 
 
@@ -42,6 +44,24 @@ def altered(path: Path, *statements: str) -> None:
 
 def test_an_untouched_node_holds(folder: Path) -> None:
     assert checked(folder) == []
+
+
+def test_messages_of_an_older_format_are_told_by_the_log_and_spoil_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with OwnerNode(folder, clock=Clock()) as node:
+        before, (sent,) = own_side(node, "run-1"), outbox.left(node)
+    monkeypatch.setattr("likeset.protocol.messages._VERSION", 200)
+    with OwnerNode(folder, clock=Clock()) as node:
+        assert own_side(node, "run-1") == before, "so a receipt can still be compared"
+        assert outbox.left(node) == [replace(sent, older=True)]
+        rows = outbox.rows_that_left(node, "run-1")
+        assert (rows.count, rows.table, rows.older) == (0, None, 12)
+        problems, notes = outbox.verify(node)
+        assert problems == []
+        assert any(f"of an older format, {len(sent.data):,} bytes" in one for one in notes)
+        assert review(node, "run-1").status == "rows left"
+        assert node.hear(encode(call(terms()))) == "abstains", "a run does not go on in another format"
 
 
 def test_a_node_whose_log_was_altered_does_nothing_any_more(folder: Path) -> None:

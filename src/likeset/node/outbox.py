@@ -10,6 +10,7 @@ from likeset.errors import LikesetError
 from likeset.ledger import Head, Problem
 from likeset.node import acknowledged, transcript
 from likeset.node.owner_node import OwnerNode
+from likeset.node.transcripts import kept_lines
 from likeset.protocol.messages import Delivery, Offer, decode
 from likeset.tables import records
 from likeset.tables.declared import DeclaredRecords
@@ -18,6 +19,7 @@ from likeset.tables.schema import Schema
 __all__ = ["Left", "LeftRows", "left", "rows_of", "rows_that_left", "verify"]
 
 _LABEL = "label"
+_UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +31,14 @@ class LeftRows:
         count: how many rows.
         hashed: whether they left as hashes.
         held_back: rows that were stored to leave and did not, which are not among them.
+        older: rows that left in messages of an older format, which cannot be shown, and are not among them either.
     """
 
     table: pa.Table | None
     count: int
     hashed: bool
     held_back: int = 0
+    older: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Left:
         rows: in it.
         data: its bytes.
         sent: whether the audit log says that it was sent; otherwise a crash or a withdrawal came first.
+        older: whether it is of an older format; then round, kind and rows are what the audit log says.
     """
 
     run: str
@@ -60,6 +65,7 @@ class Left:
     rows: int
     data: bytes
     sent: bool
+    older: bool = False
 
 
 def left(node: OwnerNode, run: str | None = None) -> list[Left]:
@@ -68,11 +74,14 @@ def left(node: OwnerNode, run: str | None = None) -> list[Left]:
     found = []
     for past in transcript.exchanges(node.ledger, run):
         known = node.runs.by_name.get(past.run)
-        sent = known is not None and past.entry in known.sent
-        for data in past.replies:
-            message = decode(data)
-            rows = transcript.rows_in((data,))
-            found.append(Left(past.run, past.entry, past.at, message.round, message.body.kind, rows, data, sent))
+        told = None if known is None else known.sent.get(past.entry)
+        lines = kept_lines(past, told, owner=node.name)[1:]
+        for place, data in enumerate(past.replies):
+            round_number, kind, rows = (
+                (lines[place].round, lines[place].kind, lines[place].rows) if lines else (0, _UNKNOWN, 0)
+            )
+            sent, older = told is not None, transcript.is_older(data)
+            found.append(Left(past.run, past.entry, past.at, round_number, kind, rows, data, sent, older))
     return found
 
 
@@ -82,8 +91,12 @@ def rows_that_left(node: OwnerNode, run: str) -> LeftRows:
     decision = record.decision
     schema = node.registry.get(decision.data).schema if decision is not None and decision.data else None
     stored = [one for one in left(node, run) if one.rows]
-    found = rows_of(tuple(one.data for one in stored if one.sent), schema)
-    return replace(found, held_back=sum(one.rows for one in stored if not one.sent))
+    found = rows_of(tuple(one.data for one in stored if one.sent and not one.older), schema)
+    return replace(
+        found,
+        held_back=sum(one.rows for one in stored if not one.sent),
+        older=sum(one.rows for one in stored if one.sent and one.older),
+    )
 
 
 def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:
@@ -142,6 +155,11 @@ def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem],
         for past in stored.values()
         if past.replies and past.entry not in told
     ]
+    notes += [
+        f"ledger entry {past.entry} (run {past.run}): of an older format, {sum(map(len, past.replies)):,} bytes"
+        for past in stored.values()
+        if any(map(transcript.is_older, past.replies))
+    ]
     wrong, known = _receipts(node)
     return [*found, *wrong], [*notes, *known]
 
@@ -172,5 +190,7 @@ def _compared(
         ]
     if past is None:
         return []
-    same = sum(map(len, past.replies)) == document["bytes"] and transcript.rows_in(past.replies) == document["rows"]
+    same = sum(map(len, past.replies)) == document["bytes"]
+    if not any(map(transcript.is_older, past.replies)):
+        same = same and transcript.rows_in(past.replies) == document["rows"]
     return [] if same else [Problem(number, "what is in the outbox is not what it says was sent")]

@@ -115,6 +115,8 @@ def _release(
     if given is not None:
         return "the release in the file", given, terms
     for past in transcript.exchanges(node.ledger, terms.run):
+        if transcript.is_older(past.heard):
+            continue
         message = decode(past.heard)
         if isinstance(message.body, TargetRelease) and message.terms == terms.digest:
             return "the release that was heard", message.body.release, terms

@@ -99,7 +99,7 @@ def status_of(node: OwnerNode, run: str) -> str:
         return "denied"
     if not record.began:
         return "approved"
-    return "rows left" if record.rows_sent else "began"
+    return "rows left" if any(one.rows for one in record.sent.values()) else "began"
 
 
 def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:

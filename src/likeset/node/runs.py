@@ -10,7 +10,7 @@ from likeset.node.refusals import RefusalCounts
 from likeset.node.term_files import parse_terms
 from likeset.protocol.terms import Terms
 
-__all__ = ["OTHER_VERSION", "Decision", "RunRecord", "Runs"]
+__all__ = ["OTHER_VERSION", "Decision", "RunRecord", "Runs", "Sent"]
 
 OTHER_VERSION = "of another version of likeset"
 
@@ -36,6 +36,23 @@ class Decision:
     data: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the audit log says of replies that left.
+
+    Attributes:
+        round: of the run.
+        heard: kind of the message that they answer.
+        replies: their kinds.
+        rows: in all of them.
+    """
+
+    round: int
+    heard: str
+    replies: tuple[str, ...]
+    rows: int
+
+
 @dataclass(slots=True)
 class RunRecord:
     """One run, by its name.
@@ -50,8 +67,8 @@ class RunRecord:
         withdrawn: by whom and when, if at all.
         reviewed: digest of the terms that somebody looked at last.
         began: whether it was recorded that the run began here.
-        sent: entries of the ledger whose messages were recorded as sent.
-        rows_sent: rows in those messages.
+        smallest_group: of the policy under which it began; None if it did not, or nobody wrote that down.
+        sent: what was recorded as sent, by the entry of the ledger.
         receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
     """
 
@@ -64,8 +81,8 @@ class RunRecord:
     withdrawn: tuple[str, str] | None = None
     reviewed: str = ""
     began: bool = False
-    sent: set[int] = field(default_factory=set)
-    rows_sent: int = 0
+    smallest_group: int | None = None
+    sent: dict[int, Sent] = field(default_factory=dict)
     receipts: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -142,10 +159,11 @@ class Runs:
         elif kind == "reviewed":
             record.reviewed = document["digest"]
         elif kind == "began":
-            record.began = True
+            record.began, record.smallest_group = True, document.get("smallest_group")
         elif kind == "sent":
-            record.sent.add(document["entry"])
-            record.rows_sent += document["rows"]
+            record.sent[document["entry"]] = Sent(
+                document["round"], document["heard"], tuple(document["replies"]), document["rows"]
+            )
         elif kind == "acknowledged":
             record.receipts.pop(document["digest"], None)
             record.receipts[document["digest"]] = document["pinned"]

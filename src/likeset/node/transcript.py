@@ -8,14 +8,14 @@ import json
 import struct
 from dataclasses import dataclass, field
 
-from likeset.errors import LedgerUnreadable
+from likeset.errors import BadMessage, LedgerUnreadable
 from likeset.ledger import Ledger, Request
 from likeset.node.budgets import BEGIN
 from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
 
-__all__ = ["Exchange", "exchanges", "record", "rows_in"]
+__all__ = ["Exchange", "exchanges", "is_older", "record", "rows_in"]
 
 _MAGIC = b"LSX1"
 _COUNT = struct.Struct("<4sI")
@@ -72,6 +72,15 @@ def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
             heard, *replies = _unpacked(stored.message)
             found.append(Exchange(stored.number, stored.run, stored.at, heard, tuple(replies)))
     return found
+
+
+def is_older(data: bytes) -> bool:
+    """Whether a message that was kept is of a format that is read no longer."""
+    try:
+        decode(data)
+    except BadMessage:
+        return True
+    return False
 
 
 def rows_in(replies: tuple[bytes, ...]) -> int:

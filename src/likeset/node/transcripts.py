@@ -12,15 +12,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from likeset.errors import BadDocument
+from likeset.errors import BadDocument, BadMessage
 from likeset.node import transcript
 from likeset.node.owner_node import OwnerNode
+from likeset.node.runs import Sent
 from likeset.protocol.messages import Delivery, Offer, decode
 
 __all__ = [
     "Line",
     "Transcript",
     "compare",
+    "kept_lines",
     "line_of",
     "of_node",
     "own_side",
@@ -37,6 +39,7 @@ Place = tuple[str, int, str]
 _FIELDS = {"way": str, "round": int, "kind": str, "digest": str, "bytes": int, "rows": int}
 _KIND, _DIGEST = re.compile(r"[a-z-]{1,40}"), re.compile(r"[0-9a-f]{64}")
 _LARGEST = 1 << 53
+_WITH_ROWS = (Offer.kind, Delivery.kind)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -103,6 +106,26 @@ def line_of(data: bytes, *, owner: str) -> Line:
     return Line(message.round, way, message.body.kind, hashlib.sha256(data).hexdigest(), len(data), rows)
 
 
+def kept_lines(past: transcript.Exchange, told: Sent | None, *, owner: str) -> list[Line]:
+    """The lines of what an owner heard and answered; none if it is of an older format, and nothing tells more.
+
+    Args:
+        past: as the owner kept it.
+        told: what its audit log says of it, which is enough for messages of an older format.
+        owner: its name.
+    """
+    try:
+        return [line_of(data, owner=owner) for data in (past.heard, *past.replies)]
+    except BadMessage:
+        if told is None or len(told.replies) != len(past.replies):
+            return []
+    ways: list[tuple[Way, str]] = [("to owner", told.heard), *(("from owner", kind) for kind in told.replies)]
+    return [
+        Line(told.round, way, kind, hashlib.sha256(data).hexdigest(), len(data), told.rows if kind in _WITH_ROWS else 0)
+        for (way, kind), data in zip(ways, (past.heard, *past.replies), strict=True)
+    ]
+
+
 def of_node(node: OwnerNode, run: str) -> Transcript:
     """The owner's copy, from its outbox; what was purged is missing."""
     return own_side(node, run)[0]
@@ -116,15 +139,18 @@ def own_side(node: OwnerNode, run: str) -> tuple[Transcript, frozenset[Place]]:
     record = node.record_of(run)
     lines, digest, stored = list[Line](), record.latest_digest, set[int]()
     for past in transcript.exchanges(node.ledger, run):
-        digest = decode(past.heard).terms
+        if not transcript.is_older(past.heard):
+            digest = decode(past.heard).terms
+        elif record.decision is not None:
+            digest = record.decision.digest  # under others it would not have been answered
         stored.add(past.entry)
-        replies = past.replies if past.entry in record.sent else ()
-        lines += [line_of(data, owner=node.name) for data in (past.heard, *replies)]
+        told = record.sent.get(past.entry)
+        lines += [one for one in kept_lines(past, told, owner=node.name) if told is not None or one.way == ToOwner]
     purged: set[Place] = set()
-    for entry in node.log.entries() if record.sent - stored else ():
-        if entry.kind == "sent" and entry.key == run and (told := entry.document())["entry"] not in stored:
-            purged.add((ToOwner, told["round"], told["heard"]))
-            purged |= {(FromOwner, told["round"], kind) for kind in told["replies"]}
+    for entry, told in record.sent.items():
+        if entry not in stored:
+            purged.add((ToOwner, told.round, told.heard))
+            purged |= {(FromOwner, told.round, kind) for kind in told.replies}
     return Transcript(run, digest, node.name, tuple(sorted(lines))), frozenset(purged)
 
 

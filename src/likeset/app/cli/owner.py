@@ -271,7 +271,7 @@ def outbox(
             one.run,
             one.at[:16].replace("T", " "),
             str(one.round),
-            one.kind,
+            f"{one.kind} (of an older format)" if one.older else one.kind,
             str(one.rows),
             f"{len(one.data):,}",
             "yes" if one.sent else "held back",
@@ -282,7 +282,8 @@ def outbox(
     show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"], lines)
     for name, table in tables.items():
         held = f"; {table.held_back:,} more were held back, and did not leave" if table.held_back else ""
-        stdout.print(f"\n[bold]{escape(name)}[/]: {table.count:,} rows{held}")
+        older = f"; {table.older:,} more left in an older format, and cannot be shown" if table.older else ""
+        stdout.print(f"\n[bold]{escape(name)}[/]: {table.count:,} rows{older}{held}")
         show_rows(table, table.count)
 
 

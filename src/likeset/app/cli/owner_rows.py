@@ -94,6 +94,7 @@ def left_document(one: "Left", acknowledged: Mapping[str, str]) -> dict[str, Any
         "bytes": len(one.data),
         "sha256": digest,
         "sent": one.sent,
+        "older_format": one.older,
         "acknowledged": acknowledged.get(digest, "no"),
     }
 
