@@ -146,6 +146,9 @@ def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
     for changes, reason in (
         ({"hash_dimension": 8}, "must be at least 40"),
         ({"noise": "simulated"}, "noise is secret"),
+        ({"purpose": "x" * (1 << 16)}, "shorten the purpose"),
+        ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
+        ({"owners": {"a": "network:a", "st.mary": "network:b"}}, "is no name for a site"),
     ):
         result = CliRunner().invoke(app, ["run", "plan", str(write_job(world.folder, **changes))])
         assert isinstance(result.exception, InvalidArgument)

@@ -14,7 +14,7 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.foreign_terms import check_meant
 from likeset.protocol.terms import Terms
 
-__all__ = ["CLASSES", "settle", "write_job", "write_settings"]
+__all__ = ["CLASSES", "check_sendable", "settle", "write_job", "write_settings"]
 
 CLASSES = (
     "likeset.engines.flare_parts.Controller",
@@ -46,6 +46,22 @@ _COMMUNICATION = "comm_config.json"
 _ENVELOPE = 1 << 20  # bytes that NVFlare puts around a message, and room to spare
 
 
+def check_sendable(terms: Terms, *, room: int = 0) -> None:
+    """Raise unless these terms can go into a job.
+
+    Args:
+        terms: as they are, or will be but for some numbers.
+        room: characters to leave for these.
+
+    Raises:
+        InvalidArgument: a party has a name that no site can have, or sites would refuse to read the terms.
+    """
+    check_meant(terms, room=room)
+    for name in (terms.consumer, *terms.owners):
+        if _SITE_NAME.fullmatch(name) is None or name == _RESERVED:
+            raise InvalidArgument("owners", name, "is no name for a site: letters, digits, _ and - only, not server")
+
+
 def write_job(folder: Path, *terms: Terms) -> Path:
     """A job for runs under these terms, as a folder that NVFlare takes; its parties are sites of the same names.
 
@@ -60,12 +76,9 @@ def write_job(folder: Path, *terms: Terms) -> Path:
     if len(terms) > MOST_RUNS:
         raise InvalidArgument("terms", f"of {len(terms)} runs", f"a job may name at most {MOST_RUNS}")
     for one in terms:
-        check_meant(one)  # sites would refuse them unread
+        check_sendable(one)
     consumers = sorted({one.consumer for one in terms})
     owners = sorted({name for one in terms for name in one.owners} - set(consumers))
-    for name in (*consumers, *owners):
-        if _SITE_NAME.fullmatch(name) is None or name == _RESERVED:
-            raise InvalidArgument("owners", name, "is no name for a site: letters, digits, _ and - only, not server")
     meta = {
         "name": "likeset",
         "resource_spec": {},

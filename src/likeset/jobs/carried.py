@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from likeset import documents
+from likeset.engines.flare_job import check_sendable
 from likeset.errors import InvalidArgument
 from likeset.jobs.budget import budget_document
 from likeset.jobs.hashed import check_length, notes_on_hashes, read_summary
@@ -33,10 +34,11 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
 
-__all__ = ["Drafted", "Ended", "check_carried", "draft", "finish"]
+__all__ = ["Drafted", "Ended", "check_carried", "check_terms", "draft", "finish"]
 
 
 _SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False}
+_ROOM = 512  # characters: for a seed, a width, what is left of a budget and the day on which terms end
 _HANDLE = "likeset_handle"
 """A column of the summary, where the curator saw hashes: by it an owner finds the row that it has."""
 
@@ -90,6 +92,15 @@ def check_carried(job: Job, schema: Schema) -> list[str]:
     return found
 
 
+def check_terms(terms: Terms) -> None:
+    """Raise if other organisations would refuse to read the terms of this outline.
+
+    Raises:
+        InvalidArgument: they would: the terms are too long, their numbers too large, or no site can have such a name.
+    """
+    check_sendable(terms, room=_ROOM)
+
+
 def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
     """The terms of a job, and what the consumer needs for the run.
 
@@ -102,12 +113,14 @@ def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
         expires: until when the terms may be used, ISO 8601.
 
     Raises:
-        InvalidArgument: the job asks for something that only a run on one machine can do.
+        InvalidArgument: the job asks for something that only a run on one machine can do, or others would refuse to
+            read its terms; then nothing is spent.
     """
     schema = Schema.load(job.schema_file)
     check_carried(job, schema)
     target = open_target(job, schema)
     market = _market(job, schema, target)
+    check_terms(market.outlined_terms())
     deal = market.agree(ledger, resumable=True)
     return Drafted(
         terms=replace(deal.terms, expires=expires),

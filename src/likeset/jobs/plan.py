@@ -1,6 +1,7 @@
 """What a job will do and cost, before any owner's rows are read or anything is spent."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,15 +106,23 @@ class Plan:
         }
 
 
-def plan_job(job: Job) -> Plan:
-    """Plan a job; opens the schema, the target and public rows, and looks at no owner's row."""
+def plan_job(job: Job, *, check: Callable[[Terms], object] = lambda _: None) -> Plan:
+    """Plan a job; opens the schema, the target and public rows, and looks at no owner's row.
+
+    Args:
+        job: what is asked for.
+        check: looks at the terms, but for numbers that come later, before anything is priced; raises where they will
+            not do.
+    """
     schema = Schema.load(job.schema_file)
     for name, place in job.owners.items():
         if "://" not in place and ":" not in place and not Path(place).exists():
             raise InvalidArgument(f"owner {name}", place, "there is no such file")
     target = open_target(job, schema)
     stalls, seed_rows = stalls_without_owners(job, schema, target)
-    outline = Market(job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows), stalls).outline()
+    market = Market(job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows), stalls)
+    check(market.outlined_terms())
+    outline = market.outline()
     terms = outline.terms
     # With an auction, chance decides how many owners are asked; interactive sees one row a round of each of them.
     asked = terms.asked_owners if terms.auction == "threshold" else len(terms.owners)

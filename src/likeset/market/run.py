@@ -159,15 +159,22 @@ class Market:
 
     def outline(self) -> Outline:
         """What will happen; wrong wishes show here."""
-        choice = None if self._split is None else self._split[0].event
-        budget = self._draft.budget if self._split is None else self._split[1]
-        terms = self._terms(_Width(self._public_width or 1.0, budget, choice), RunSecrets(0), 0)
+        choice, terms = self._choice, self.outlined_terms()
         return Outline(
             terms=terms,
             guarantees=planned_views(terms, simulated=self.order.simulated, width_choice=choice),
             width_is_chosen=self._split is not None,
             notes=tuple(self._draft.notes),
         )
+
+    def outlined_terms(self) -> Terms:
+        """The terms but for numbers that are drawn or chosen later; prices are not looked at."""
+        budget = self._draft.budget if self._split is None else self._split[1]
+        return self._terms(_Width(self._public_width or 1.0, budget, self._choice), RunSecrets(0), 0)
+
+    @property
+    def _choice(self) -> Event | None:
+        return None if self._split is None else self._split[0].event
 
     @property
     def selection(self) -> Selection:

@@ -61,11 +61,17 @@ def read_foreign_canonical(text: str) -> Terms:
     return terms
 
 
-def check_meant(terms: Terms) -> None:
-    """Raise if others would refuse to read these terms: better before they are sent."""
-    text = terms.to_json()
-    if len(text) > MOST_TEXT:
-        raise InvalidArgument("terms", f"text of {len(text):,} characters", f"may have at most {MOST_TEXT:,}")
+def check_meant(terms: Terms, *, room: int = 0) -> None:
+    """Raise if others would refuse to read these terms: better before they are sent, or anything is spent on them.
+
+    Args:
+        terms: as they are, or will be but for some numbers.
+        room: characters to leave for these.
+    """
+    text, most = terms.to_json(), MOST_TEXT - room
+    if len(text) > most:
+        reason = f"may have at most {most:,}; shorten the purpose and the names of owners and columns"
+        raise InvalidArgument("terms", f"text of {len(text):,} characters", reason)
     _check_document(json.loads(text))
 
 
