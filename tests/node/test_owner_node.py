@@ -257,6 +257,23 @@ def test_a_run_does_not_go_on_with_other_data_than_it_began_with(tmp_path: Path,
         assert "is not what it was when the run began" in _without_beginning(node, call(run))
 
 
+def test_a_run_goes_on_with_the_smallest_group_that_it_began_with(tmp_path: Path, clock: Clock) -> None:
+    run = terms()
+    folder = make_node(tmp_path, rare=3)
+    with OwnerNode(folder, clock=clock) as node:
+        approve(node, run)
+        first = answered(node, call(run))
+    write_policy(folder, "a", smallest_group=5)
+    with OwnerNode(folder, clock=clock) as node:
+        assert answered(node, call(run)) == first
+        assert rehearse(node, run).withheld == 0
+        other = terms(run="run-2")
+        assert rehearse(node, other).withheld == 3, "those that have not begun are under the new one"
+        approve(node, other)
+        answered(node, call(other))
+        assert [one["smallest_group"] for one in logged(node, "began")] == [1, 5]
+
+
 def test_the_total_over_three_runs_is_reached_and_the_fourth_is_refused_everywhere(node: OwnerNode) -> None:
     """36 rows in all, 12 in each run: the same sentence in policy test, in review and where it is enforced."""
     fourth = terms(run="run-4")

@@ -84,7 +84,7 @@ class Desk:
         with ExitStack() as stack:
             data = self._registry.get(decision.data)
             source = stack.enter_context(data.open_source())
-            opened = data.guarded(source, terms, smallest_group=policy.smallest_group)
+            opened = data.guarded(source, terms, smallest_group=record.smallest_group or policy.smallest_group)
             # Without the seed nothing can be answered, so nothing is charged.
             hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
             if record.began:
@@ -111,7 +111,7 @@ class Desk:
             self._charge(terms, decision.data, fingerprint)
             if not record.began:
                 words = {"digest": terms.digest, "data": decision.data, "ledger": str(self._ledger.head())}
-                append("began", terms.run, words)
+                append("began", terms.run, {**words, "smallest_group": policy.smallest_group})
 
     def _charge(self, terms: Terms, data: str, fingerprint: str) -> None:
         """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
@@ -124,7 +124,10 @@ class Desk:
             unfinished="resume",  # nothing is drawn here: the charge is for what the curator will draw
         )
         if first != fingerprint.encode():
-            raise IllegalMessage(f"run {terms.run}: data set {data} is not what it was when the run began")
+            raise IllegalMessage(
+                f"run {terms.run}: data set {data} is not what it was when the run began: its rows, its schema or "
+                "smallest_group changed"
+            )
 
     def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard."""

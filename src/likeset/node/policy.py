@@ -282,7 +282,8 @@ purposes: []
 # Columns that may ever leave this house.
 columns: []
 
-# Rows with a category value that fewer rows than this have are never offered.
+# Rows with a category value that fewer rows than this have are never offered. A change counts for runs that have not
+# begun; withdraw those that have if it must count at once.
 smallest_group: 10
 
 # Limits of one run, and of all runs together. Rows are counted when they are shown to a curator; epsilon and delta

@@ -68,12 +68,14 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
         release: of the target's mean; the one that was heard if there is one, and else a stand-in, if None.
         data: the data set to use; the one that was approved, or fits, if empty.
     """
-    decision = node.runs.by_name[terms.run].decided(terms.digest) if terms.run in node.runs.by_name else None
+    record = node.runs.by_name.get(terms.run)
+    decision = None if record is None else record.decided(terms.digest)
+    smallest = (None if record is None else record.smallest_group) or node.policy.smallest_group
     chosen = data or (decision.data if decision is not None else "")
     found = node.data_for(terms, data=chosen)
     basis, heard, used = _release(node, terms, release)
     with ExitStack() as stack:
-        opened = stack.enter_context(found.opened(terms, smallest_group=node.policy.smallest_group))
+        opened = stack.enter_context(found.opened(terms, smallest_group=smallest))
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="likeset-"))
         ledger = stack.enter_context(Ledger(Path(place) / "ledger.sqlite"))
         ledger.set_limit(View.curator(node.name), Limit.rows_only(terms.rows_per_owner))
