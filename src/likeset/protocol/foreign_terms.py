@@ -77,12 +77,11 @@ def check_meant(terms: Terms, *, room: int = 0) -> None:
 
 def _check_document(document: dict[str, Any]) -> None:
     _check_numbers(document, _MOST)
-    for part, limits in _MOST_OF_PARTS.items():
-        if isinstance(document.get(part), dict):
-            _check_numbers(document[part], limits)
-    parts = {name: part if isinstance(part := document.get(name), dict) else {} for name in _MOST_OF_PARTS}
-    for name, part in parts.items():  # of rows there are as many columns for the hashes' map as for the release's
-        given = (parts["kernel"].get("columns"), part.get("dimension"))
+    parts = {name: found for name in _MOST_OF_PARTS if isinstance(found := document.get(name), dict)}
+    columns = parts.get("kernel", {}).get("columns")  # of the rows, which both maps take
+    for name, part in parts.items():
+        _check_numbers(part, _MOST_OF_PARTS[name])
+        given = (columns, part.get("dimension"))
         sides = [side for side in given if isinstance(side, int | float)]
         if math.prod(sides) > _MOST_FREQUENCIES:
             raise InvalidArgument(name, " x ".join(map(str, sides)), "is too large a feature map")
