@@ -19,6 +19,7 @@ from node_world import rows_text
 
 from likeset.app.cli import app, follow, run
 from likeset.engines.flare_report import News
+from likeset.engines.seats import SiteSettings
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, NotCurated, UnfinishedRequest
 from likeset.node.curating import CuratorHome
 
@@ -153,6 +154,20 @@ def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
         result = CliRunner().invoke(app, ["run", "plan", str(write_job(world.folder, **changes))])
         assert isinstance(result.exception, InvalidArgument)
         assert reason in str(result.exception)
+
+
+def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, many = world.folder / "job.yaml", {"protocol": "interactive", "size": 40}
+    offer = world.say("plan", job)["sent_bytes_per_owner_at_most"]
+    monkeypatch.setattr(SiteSettings, "most_bytes", offer)
+    assert world.say("plan", job)["between_organisations"] == []
+    assert world.say("plan", write_job(world.folder, **many))["sent_bytes_per_owner_at_most"] > offer
+    assert world.say("plan", job)["between_organisations"] == []  # one row a message
+    monkeypatch.setattr(SiteSettings, "most_bytes", offer - 1)
+    assert "lower size or offer_factor" in world.say("plan", write_job(world.folder))["between_organisations"][0]
+    assert "lower size or offer_factor" in " ".join(world.shown("plan", job).split())
 
 
 def test_absent_sites_are_named(world: World) -> None:

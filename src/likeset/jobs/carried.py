@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.engines.flare_job import check_sendable
+from likeset.engines.seats import SiteSettings
 from likeset.errors import InvalidArgument
 from likeset.jobs.budget import budget_document
 from likeset.jobs.hashed import check_length, notes_on_hashes, read_summary
@@ -25,6 +26,7 @@ from likeset.jobs.opened import OpenedJob, Target, job_warnings, open_target, st
 from likeset.jobs.pictures import pictures_document
 from likeset.jobs.result import result_document, selected_rows, summary_table
 from likeset.jobs.run import PICTURES, REPORT, RESULT, SUMMARY, Amend, FinishedJob, Render
+from likeset.jobs.traffic import MostTraffic
 from likeset.ledger import Ledger
 from likeset.market.run import Market, Outcome
 from likeset.protocol.messages import Summary
@@ -34,7 +36,7 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
 
-__all__ = ["Drafted", "Ended", "check_carried", "check_terms", "draft", "finish"]
+__all__ = ["Drafted", "Ended", "check_carried", "check_terms", "draft", "finish", "notes_on_size"]
 
 
 _SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False}
@@ -99,6 +101,17 @@ def check_terms(terms: Terms) -> None:
         InvalidArgument: they would: the terms are too long, their numbers too large, or no site can have such a name.
     """
     check_sendable(terms, room=_ROOM)
+
+
+def notes_on_size(traffic: MostTraffic) -> list[str]:
+    """What a consumer should know about messages that a curator's site would not take."""
+    size, most = traffic.largest_sent, SiteSettings.most_bytes
+    if size <= most:
+        return []
+    return [
+        f"an owner's offer may have {size / 2**20:,.0f} MiB, and a curator's site takes {most / 2**20:,.0f} MiB unless "
+        "it was settled otherwise: such an offer is paid for by its owner and never arrives; lower size or offer_factor"
+    ]
 
 
 def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:

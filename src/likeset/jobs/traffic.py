@@ -38,11 +38,13 @@ class MostTraffic:
         messages: how many messages go either way, together.
         heard_bytes: how many bytes it hears.
         sent_bytes: how many it sends; None where a text or a label has no declared length.
+        largest_sent: bytes of the largest message that it sends; what has no declared length is not counted.
     """
 
     messages: int
     heard_bytes: int
     sent_bytes: int | None
+    largest_sent: int
 
 
 def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
@@ -72,10 +74,12 @@ def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
         heard = [(1, 1, release), *([(1, 2, Asked(asked=False))] if auctioned else [])]
         sent = [(1, 2, Offer(rows=matrix, labels=labels, handles=handles, records=packed))]
         sent += [(1, 1, Misfit(misfit=_LONGEST_NUMBER))] if auctioned else []
+    sizes = [(times, _length(terms, body, number)) for times, number, body in sent]
     return MostTraffic(
         messages=sum(times for times, _, _ in heard + sent),
         heard_bytes=sum(times * _length(terms, body, number) for times, number, body in heard),
-        sent_bytes=sum(times * _length(terms, body, number) for times, number, body in sent) if known else None,
+        sent_bytes=sum(times * size for times, size in sizes) if known else None,
+        largest_sent=max(size for _, size in sizes),
     )
 
 

@@ -71,7 +71,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     Example: [bold]likeset run plan job.yaml[/]
     """
     from likeset.app.cli.result_screen import show_guarantees
-    from likeset.jobs.carried import check_carried, check_terms
+    from likeset.jobs.carried import check_carried, check_terms, notes_on_size
     from likeset.jobs.job import Job
     from likeset.jobs.plan import plan_job
     from likeset.tables.schema import Schema
@@ -79,6 +79,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     wanted = Job.load(job)
     notes = check_carried(wanted, Schema.load(wanted.schema_file))
     planned = plan_job(wanted, check=check_terms)
+    notes += notes_on_size(planned.traffic)
     document = planned.document()
     if as_json:
         show_json({**document, "between_organisations": notes})
