@@ -37,7 +37,7 @@ from likeset.tables.sources import open_source
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
-HASHED: dict[str, Any] = {"hash_dimension": 64}
+HASHED: dict[str, Any] = {"hash_dimension": 64, "release_gamma": 1.0}  # a narrow kernel would leave rows unread
 DOSE, AGE = 1000.0, 120.0  # their bounds
 
 
