@@ -162,10 +162,11 @@ def _page(found: list[Measured]) -> Iterator[str]:
     yield ""
     yield (
         "*run*: from the curator's first call to its last, as its report says; processes have loaded their libraries "
-        "before. *start and end*:\nwhat NVFlare takes to start a job's processes at every site, and to end them. Calls "
-        "to different owners go out at the same time, so their\nmean times the number of calls is more than the run. "
-        "What a round takes in one process is the parties' own work (durable writes\nto five ledgers and audit logs "
-        "included); the rest of a round is NVFlare, TLS and the switching between processes."
+        "before. *start and end*:\nwhat NVFlare takes to start a job's processes at every site, and to end them. A "
+        "round of `interactive` is two calls to every owner, which go\nout to all of them at the same time; what a "
+        "round takes beyond these is the curator's own work. The work is the same in one process\n(durable writes to "
+        "five ledgers and audit logs included), where nothing runs beside it: the difference is not what NVFlare costs "
+        "alone."
     )
 
 
