@@ -1,11 +1,12 @@
 """An answer is one message to the curator: who sends anything else fails alone, and nobody else is asked for it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from honest_wire import HonestWire
 from protocol_world import CONSUMER, THRESHOLD, World, carry, same_summary, terms, world
 
 from likeset.engines.pump import Pump
@@ -23,25 +24,12 @@ def _honest(_heard: Message, replies: list[Message]) -> list[Message]:
 
 
 @dataclass
-class _Wire:
+class _Wire(HonestWire):
     """Owner ``a`` and the consumer may say anything; whatever owners are asked is kept."""
 
-    world: World
     owner_says: Says = _honest
     consumer_says: Says = _honest
     asked: list[Message] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.parties = self.world.owners()
-        self.consumer = self.world.consumer()
-
-    @property
-    def owners(self) -> Collection[str]:
-        return self.parties
-
-    @property
-    def done(self) -> bool:
-        return self.consumer.summary is not None
 
     def start(self) -> Sequence[bytes]:
         (first,) = self.consumer.start()

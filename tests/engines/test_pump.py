@@ -2,55 +2,37 @@
 
 import importlib.util
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from protocol_world import THRESHOLD, World, carry, same_summary, terms, world
+from honest_wire import HonestWire
+from protocol_world import THRESHOLD, carry, same_summary, terms, world
 
 from likeset.engines import nvflare as engine
 from likeset.engines.flare_job import CLASSES, settle, write_job
 from likeset.engines.flare_report import RunReport, read_report, write_report
 from likeset.engines.pump import Pump
 from likeset.errors import BadDocument, InvalidArgument, LikesetError, ProtocolError, QuorumMissed
-from likeset.protocol.messages import Offer, decode, encode
+from likeset.protocol.messages import Offer, encode
 
 
 @dataclass
-class _Wire:
+class _Wire(HonestWire):
     """Parties in this process behind a wire on which owners may say anything."""
 
-    world: World
     says: dict[str, Sequence[bytes] | LikesetError] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.parties = self.world.owners()
-        self.consumer = self.world.consumer()
-
-    @property
-    def owners(self) -> Collection[str]:
-        return self.parties
-
-    @property
-    def done(self) -> bool:
-        return self.consumer.summary is not None
-
-    def start(self) -> Sequence[bytes]:
-        return [encode(message) for message in self.consumer.start()]
-
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
         self.asked.append(owner)
-        said = self.says.get(owner, [encode(reply) for reply in self.parties[owner].receive(decode(data))])
+        said = self.says.get(owner, super().ask(owner, data))
         if isinstance(said, LikesetError):
             raise said
         return said
-
-    def hand_over(self, data: bytes) -> Sequence[bytes]:
-        return [encode(reply) for reply in self.consumer.receive(decode(data))]
 
 
 def _pumped(says: dict[str, Sequence[bytes] | LikesetError], **options: Any) -> tuple[Pump, _Wire]:

@@ -39,6 +39,11 @@ def steward(node: OwnerNode, clock: Clock) -> Iterator[OwnerNode]:
         yield opened
 
 
+def terms_end(clock: Clock) -> None:
+    """No terms of these tests last that long."""
+    clock.now += timedelta(days=400)
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
     """Something happens while the answer is drawn: after all that is asked beforehand, before anything leaves."""
     drawn = SealedOwner.receive
@@ -106,11 +111,7 @@ def test_a_run_whose_rows_were_held_back_when_its_terms_ended_began_and_no_rows_
 ) -> None:
     run = terms()
     approve(node, run)
-
-    def later() -> None:
-        clock.now += timedelta(days=400)
-
-    meanwhile(monkeypatch, later)
+    meanwhile(monkeypatch, lambda: terms_end(clock))
     assert node.hear(encode(call(run))) == "abstains"
     assert status_of(node, "run-1") == "began"
 
@@ -131,11 +132,7 @@ def test_terms_that_end_while_an_answer_is_drawn_let_nothing_out(
 ) -> None:
     run = terms()
     approve(node, run)
-
-    def later() -> None:
-        clock.now += timedelta(days=400)
-
-    meanwhile(monkeypatch, later)
+    meanwhile(monkeypatch, lambda: terms_end(clock))
     assert node.hear(encode(call(run))) == "abstains"
     assert "TermsExpired" in logged(node, "refused")[-1]["reason"]
     assert logged(node, "sent") == []

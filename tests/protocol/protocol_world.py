@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset.errors import LikesetError, UnfinishedRequest
@@ -20,6 +21,7 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
+from likeset.protocol.declarations import Declared
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Message, Summary, decode, encode
@@ -185,6 +187,8 @@ class World:
     labels: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     secret: int = 0
     selection: Selection = field(default_factory=Selection)
+    declared: Declared | None = None
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def _hashes(self) -> FourierFeatures | None:
         return hash_map(self.terms, self.secret) if self.terms.hashing else None
@@ -197,17 +201,19 @@ class World:
             noise=self.noise,
             hashes=self._hashes(),
             selection=self.selection,
+            declared=self.declared,
         )
 
     def curator(self) -> Curator:
+        given: dict[str, Any] = {"ledger": self.ledger, "noise": self.noise, "declared": self.declared}
         if self.terms.protocol == "sealed":
-            return SealedCurator(self.terms, ledger=self.ledger, noise=self.noise)
+            return SealedCurator(self.terms, **given)
         seeds = rows(99, self.terms.seed_rows) if self.terms.seed_rows else None
-        return InteractiveCurator(self.terms, ledger=self.ledger, noise=self.noise, seed_rows=seeds)
+        return InteractiveCurator(self.terms, **given, seed_rows=seeds)
 
     def owner(self, name: str) -> Owner:
         kind = SealedOwner if self.terms.protocol == "sealed" else InteractiveOwner
-        scan = MemoryScan(self.data[name], self.labels.get(name))
+        scan = MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name))
         key = 1000 + self.terms.owners.index(name)
         return kind(self.terms, name, scan=scan, key=key, ledger=self.ledger, hashes=self._hashes())
 

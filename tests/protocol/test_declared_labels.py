@@ -2,7 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,11 @@ from likeset.engines.local import LocalEngine
 from likeset.errors import BadMessage, IllegalMessage
 from likeset.protocol import curator as curators
 from likeset.protocol import messages
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
 from likeset.protocol.hashing import commitment
-from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Body, Delivery, Message, Offer, Target, decode, encode
-from likeset.protocol.owner import Owner
-from likeset.protocol.sealed import SealedCurator, SealedOwner
+from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.terms import Hashing
 from likeset.tables.declared import DeclaredRecords
-from likeset.tables.scan import MemoryScan
 from likeset.tables.schema import Schema
 
 CANARY = "canary-81724"
@@ -35,33 +30,6 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "hashed": {"hashing": Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))},
     "interactive": {"protocol": "interactive"},
 }
-
-
-@dataclass
-class _DeclaredWorld(World):
-    """A world in which records and labels are declared."""
-
-    declared: DeclaredRecords | None = None
-    tables: dict[str, pa.Table] = field(default_factory=dict)
-
-    def consumer(self) -> Consumer:
-        return Consumer(
-            self.terms,
-            target=self.target,
-            ledger=self.ledger,
-            noise=self.noise,
-            hashes=self._hashes(),
-            declared=self.declared,
-        )
-
-    def curator(self) -> Curator:
-        kind = SealedCurator if self.terms.protocol == "sealed" else InteractiveCurator
-        return kind(self.terms, ledger=self.ledger, noise=self.noise, declared=self.declared)
-
-    def owner(self, name: str) -> Owner:
-        kind = SealedOwner if self.terms.protocol == "sealed" else InteractiveOwner
-        scan = MemoryScan(self.data[name], self.labels.get(name), self.tables[name])
-        return kind(self.terms, name, scan=scan, key=1, ledger=self.ledger, hashes=self._hashes())
 
 
 def _schema(label: str) -> Schema:
@@ -87,7 +55,7 @@ def _declared_world(options: dict[str, Any], label: str, cells: Any, *, owners: 
     content = {name: target[:, place].astype(np.float64) for place, name in enumerate("pqr")}
     content |= {"y": [cells[0]] * len(target)} if schema.label_column else {}
     rows_of_target = schema.map(pa.table(content), table="target", locate=str).rows
-    return _DeclaredWorld(
+    return World(
         agreed,
         data,
         rows_of_target,

@@ -1,0 +1,36 @@
+"""Parties in this process behind a wire, for a pump: honest, until a test says otherwise."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from protocol_world import World
+
+from likeset.protocol.messages import decode, encode
+
+
+@dataclass
+class HonestWire:
+    """Everybody says what its party says."""
+
+    world: World
+
+    def __post_init__(self) -> None:
+        self.parties = self.world.owners()
+        self.consumer = self.world.consumer()
+
+    @property
+    def owners(self) -> Collection[str]:
+        return self.parties
+
+    @property
+    def done(self) -> bool:
+        return self.consumer.summary is not None
+
+    def start(self) -> Sequence[bytes]:
+        return [encode(message) for message in self.consumer.start()]
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        return [encode(reply) for reply in self.parties[owner].receive(decode(data))]
+
+    def hand_over(self, data: bytes) -> Sequence[bytes]:
+        return [encode(reply) for reply in self.consumer.receive(decode(data))]
