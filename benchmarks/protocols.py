@@ -308,6 +308,7 @@ def _terms(**changes: Any) -> Terms:
         "quorum": 1,
         "schema_digest": "",
         "columns": (),
+        "record_bytes": 0,
         "kernel": Kernel(_COLUMNS, _DIMENSION, 0.01, 1),
         "hashing": None,
         "protocol": "sealed",

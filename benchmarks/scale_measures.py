@@ -34,6 +34,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.tables.declared import DeclaredRecords
 from likeset.tables.scan import MemoryScan
 from likeset.tables.scans import scan_factory
 from likeset.tables.schema import Schema
@@ -217,6 +218,7 @@ def _terms(schema: Schema, given: Given) -> Terms:
         owners=("big", "other"),
         quorum=1,
         schema_digest=schema.digest,
+        record_bytes=DeclaredRecords(schema).record_bytes,
         columns=(),
         kernel=Kernel(schema.width, given.dimension, _GAMMA, 1),
         hashing=None,

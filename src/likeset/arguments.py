@@ -14,12 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.errors import InvalidArgument
 
-__all__ = ["Rows", "count", "matrix", "one_of", "positive", "row_numbers", "same_columns", "usable_rows", "vector"]
+__all__ = ["LARGEST_SINGLE", "Rows", "count", "matrix", "one_of", "positive", "row_numbers", "same_columns", "vector"]
 
 _HELD = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "time spans", "c": "complex numbers"}
 _FINITE_CHECK_ROWS = 65536
 _LONGEST_SHOWN = 60
 _MOST_BITS_SHOWN = 1024
+
+LARGEST_SINGLE = math.pow(float(np.finfo(np.float32).max), 0.4)
+"""Beyond it, squared distances of rows in single precision could overflow."""
 
 Rows = NDArray[np.floating[Any]]
 """A two-dimensional array of float32 or float64: one row per record, one column per feature."""
@@ -40,14 +43,6 @@ def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False) -> Row
     for first in range(0, len(rows), _FINITE_CHECK_ROWS):
         _check_block(argument, rows[first : first + _FINITE_CHECK_ROWS], first_row=first, shape=rows.shape)
     return rows
-
-
-def usable_rows(rows: Rows) -> NDArray[np.bool_]:
-    """Which rows ``matrix`` would accept in float32, as which they travel."""
-    with np.errstate(all="ignore"):
-        narrow = np.abs(rows.astype(np.float32))
-        usable: NDArray[np.bool_] = narrow.max(axis=1, initial=0.0) <= _largest(narrow)
-    return usable
 
 
 def vector(argument: str, value: ArrayLike, *, length: int | None = None) -> NDArray[np.float64]:

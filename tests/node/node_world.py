@@ -57,6 +57,7 @@ _TERMS: dict[str, Any] = {
     "quorum": 1,
     "schema_digest": SCHEMA_OF_ALL.digest,
     "columns": SCHEMA_OF_ALL.record_columns,
+    "record_bytes": DeclaredRecords(SCHEMA_OF_ALL).record_bytes,
     "kernel": Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7),
     "hashing": None,
     "protocol": "sealed",

@@ -13,7 +13,7 @@ from likeset.errors import BadDocument, BadTable, IllegalMessage, InvalidArgumen
 from likeset.geometry.tilt import Drawing
 from likeset.node import outbox
 from likeset.node.datasets import Mapping, Registry
-from likeset.node.groups import GuardedScan, small_groups
+from likeset.node.groups import small_groups
 from likeset.node.owner_node import OwnerNode
 from likeset.node.rehearsal import read_release, rehearse
 from likeset.protocol.hashing import commitment
@@ -23,6 +23,7 @@ from likeset.tables.scan import BLOCK_ROWS
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
+from likeset.tables.withheld_rows import WithholdingScan
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_a_scan_without_some_rows_is_the_scan_of_a_table_without_them() -> None:
     table, withheld = grouped(rows), np.array([0, 3, 7, BLOCK_ROWS - 1, BLOCK_ROWS, rows - 1])
     stay = np.delete(np.arange(rows), withheld)
     twin = SourceScan(open_source(table.take(pa.array(stay))), GROUPED)
-    guarded = GuardedScan(SourceScan(open_source(table), GROUPED), GROUPED, withheld)
+    guarded = WithholdingScan(SourceScan(open_source(table), GROUPED), GROUPED, withheld)
     assert guarded.row_count == twin.row_count == rows - 6
     for one, other in zip(
         guarded.draw(Drawing(30, 5), Drawing(7, 6)), twin.draw(Drawing(30, 5), Drawing(7, 6)), strict=True

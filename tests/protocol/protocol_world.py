@@ -46,6 +46,7 @@ _BASE: dict[str, Any] = {
     "quorum": 1,
     "schema_digest": "",
     "columns": (),
+    "record_bytes": 0,
     "kernel": KERNEL,
     "hashing": None,
     "protocol": "sealed",
@@ -215,7 +216,15 @@ class World:
         kind = SealedOwner if self.terms.protocol == "sealed" else InteractiveOwner
         scan = MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name))
         key = 1000 + self.terms.owners.index(name)
-        return kind(self.terms, name, scan=scan, key=key, ledger=self.ledger, hashes=self._hashes())
+        return kind(
+            self.terms,
+            name,
+            scan=scan,
+            key=key,
+            ledger=self.ledger,
+            declared=self.declared,
+            hashes=self._hashes(),
+        )
 
     def owners(self) -> dict[str, Owner]:
         return {name: self.owner(name) for name in self.terms.owners if name in self.data}

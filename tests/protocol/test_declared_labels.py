@@ -40,7 +40,13 @@ def _schema(label: str) -> Schema:
 def _declared_world(options: dict[str, Any], label: str, cells: Any, *, owners: tuple[str, ...] = ("a", "b")) -> World:
     schema = _schema(label)
     named = schema.record_columns
-    agreed = terms(**options, owners=owners, columns=named, kernel=replace(terms().kernel, columns=schema.width))
+    agreed = terms(
+        **options,
+        owners=owners,
+        columns=named,
+        record_bytes=DeclaredRecords(schema).record_bytes,
+        kernel=replace(terms().kernel, columns=schema.width),
+    )
     data, labels, tables = {}, {}, {}
     target = rows(5, agreed.target_size, shift=0.3)
     for place, name in enumerate(owners):

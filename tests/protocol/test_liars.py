@@ -70,9 +70,9 @@ def _assert_flagged(outcome: Outcome, made: World, name: str, reason: str) -> No
 
 
 OFFERS: list[tuple[str, Lie, str]] = [
-    ("nan", _offer(rows=_set(float("nan"))), "not finite"),
-    ("inf", _offer(rows=_set(float("inf"))), "not finite"),
-    ("huge", _offer(rows=_set(3e38)), "not finite"),
+    ("nan", _offer(rows=_set(float("nan"))), "beyond what the terms declare"),
+    ("inf", _offer(rows=_set(float("inf"))), "beyond what the terms declare"),
+    ("huge", _offer(rows=_set(3e38)), "beyond what the terms declare"),
     ("narrow", _offer(rows=lambda body: body.rows[:, :2]), "2 columns instead of 3"),
     ("wide", _offer(rows=lambda body: np.hstack([body.rows, body.rows])), "6 columns instead of 3"),
     ("no-columns", _offer(rows=lambda body: body.rows[:, :0]), "0 columns instead of 3"),
@@ -190,8 +190,8 @@ DELIVERIES: list[tuple[str, Lie, str]] = [
     ("unknown-handle", _offer(handle=5), "another row than the one it bid"),
     ("no-row", _offer(rows=np.empty((0, 3), dtype=np.float32), labels=np.empty(0)), ""),
     ("two-rows", _offer(rows=np.full((2, 3), CANARY, dtype=np.float32)), "2 rows where at most 1"),
-    ("nan", _offer(rows=_set(float("nan"))), "not finite"),
-    ("huge", _offer(rows=_set(3e38)), "not finite"),
+    ("nan", _offer(rows=_set(float("nan"))), "beyond what the terms declare"),
+    ("huge", _offer(rows=_set(3e38)), "beyond what the terms declare"),
     ("two-labels", _offer(labels=np.arange(2)), "2 labels for 1 rows"),
 ]
 

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schema_samples import SCHEMA, as_text, encoded, in_pieces, typed
 
-from likeset.errors import BadTable
 from likeset.tables import records
 from likeset.tables.declared import DeclaredRecords
 from likeset.tables.schema import Schema
@@ -47,7 +46,8 @@ def check(schema: Schema, table: pa.Table) -> pa.Table:
     assert made.schema.equals(declared.record_schema)
     back = records.unpack(records.pack(made), kind=declared.record_schema, rows=table.num_rows)
     for form in (made, back):
-        found = declared.rows_of(form)
+        found, good = declared.mapped(form)
+        assert good.all()
         assert found.dtype == expected.dtype
         assert found.tobytes() == expected.tobytes()
     assert declared.of(back).equals(back)
@@ -151,20 +151,19 @@ def test_the_sample_of_every_kind_in_every_form(form: Any) -> None:
     assert made.equals(check(SCHEMA, table)) or form is as_text  # words for missing stay as they were written
 
 
-def test_records_that_are_not_as_declared_are_refused() -> None:
+def test_records_that_are_not_as_declared_are_marked() -> None:
     declared = DeclaredRecords(SCHEMA)
     made = declared.of(typed(5))
-    for name, values in (("age", [1e9] * 5), ("smoker", [None] * 5), ("code", [7.0] * 5)):
-        place = made.column_names.index(name)
-        spoiled = made.set_column(place, name, pa.array(values, made.schema.field(name).type))
-        if name == "smoker":
-            assert declared.rows_of(spoiled).shape == (5, SCHEMA.width)  # what missing ones mean is declared
-            continue
-        with pytest.raises(BadTable, match="record 1"):
-            declared.rows_of(spoiled)
+    for name, value, good in (("age", 1e9, False), ("smoker", None, True), ("code", 7.0, False)):
+        place, kind = made.column_names.index(name), made.schema.field(name).type
+        cells = made.column(name).to_pylist()
+        spoiled = made.set_column(place, name, pa.array([*cells[:2], value, *cells[3:]], kind))
+        rows, marked = declared.mapped(spoiled)
+        assert marked.tolist() == [True, True, good, True, True]  # what missing ones mean is declared
+        assert np.array_equal(rows[[0, 1, 3, 4]], declared.mapped(made)[0][[0, 1, 3, 4]])
 
 
-@pytest.mark.parametrize("rows", [0, 1, 40, 700])
+@pytest.mark.parametrize("rows", [0, 1, 40, 512, 513, 3000])
 def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
     """With cells that cannot be compressed: random bits in numbers, random letters in words of the largest length."""
     schema = Schema.from_text(
@@ -174,8 +173,6 @@ def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
         "  e: {kind: date, bounds: [2000-01-01, 2020-01-01]}\n"
     )
     declared = DeclaredRecords(schema)
-    longest = declared.longest()
-    assert longest is not None
     coins = np.random.default_rng(0)
     letters = coins.integers(97, 123, (rows, 8)).astype(np.uint8)
     table = pa.table(
@@ -188,7 +185,25 @@ def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
         },
         schema=declared.record_schema,
     )
-    packed, bound = len(records.pack(table)), records.most_bytes(longest, rows)
+    packed, bound = len(records.pack(table)), records.most_bytes(declared.longest, rows)
     assert packed <= bound
     assert bound < packed + 0.35 * packed + 3000
-    assert DeclaredRecords(SCHEMA).longest() is None  # free text, and categories of any name
+
+
+def test_how_long_a_record_may_be_follows_from_the_schema() -> None:
+    """A number takes 8 bytes, a vector 8 for each entry, a text 4 and the letters of the longest declared word.
+
+    Words for missing stay as they were written: of those "(missing)" is the longest, with 9 letters. Text that nobody
+    declared may have ``text_bytes``: here 4096, unless declared otherwise. 8 + (4 + 9) + 3*8 + (4 + text_bytes).
+    """
+    text = (
+        "likeset: schema\nversion: 1\nmissing_words: ['', (missing)]\ncolumns:\n"
+        "  a: {kind: numeric, bounds: [0, 1]}\n  b: {kind: category, values: [x, yes]}\n"
+        "  c: {kind: vector, width: 3, bounds: [0, 1]}\n  d: {kind: category, values: [x], unknown: other}\n"
+    )
+    assert DeclaredRecords(Schema.from_text(text)).record_bytes == 8 + 13 + 24 + 4 + 4096
+    shorter = DeclaredRecords(Schema.from_text(text + "text_bytes: 10\n"))
+    assert shorter.record_bytes == 8 + 13 + 24 + 4 + 10
+    assert shorter.open_columns == ("d",)
+    letters = ["x" * 10, "x" * 11, " " + "x" * 10 + " ", "ä" * 5, "ä" * 6, None]
+    assert shorter.too_long(pa.table({"d": letters})).tolist() == [False, True, False, False, True, False]

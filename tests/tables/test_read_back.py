@@ -17,7 +17,7 @@ DECLARED = DeclaredRecords(SCHEMA)
 
 def _rows(table: pa.Table) -> Any:
     """As they come out of hashes: off by a little."""
-    rows = DECLARED.rows_of(DECLARED.of(table)).astype(np.float64)
+    rows = DECLARED.mapped(DECLARED.of(table))[0].astype(np.float64)
     return rows + np.random.default_rng(0).uniform(-5e-7, 5e-7, size=rows.shape)
 
 

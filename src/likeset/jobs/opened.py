@@ -22,6 +22,7 @@ from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
 from likeset.tables.units import check_ids
+from likeset.tables.withheld_rows import WithholdingScan, too_long_rows
 
 __all__ = ["OpenedJob", "Target", "job_warnings", "open_job", "open_target", "stalls_without_owners"]
 
@@ -29,7 +30,7 @@ _MOST_TARGET_ROWS = 1_000_000
 _LARGEST_FEATURE = 1e6  # the largest weight that a column may have
 _LARGEST_USUAL_EPSILON = 16.0
 
-OpenScan = Callable[[Source, Schema], Scan]
+OpenScan = Callable[[Source, Schema], SourceScan]
 """How an owner passes over its rows: on this machine, or elsewhere."""
 
 Check = Callable[[Schema, Stalls, Rows | None], object]
@@ -95,6 +96,7 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
+        warnings = job_warnings(job, schema)
         total = 0
         for name, place in job.owners.items():
             source = stack.enter_context(open_source(place))
@@ -105,9 +107,15 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
                 raise BadTable(
                     source.name, f"owner {name} has the same content as {twin}; each must bring its own rows"
                 )
+            too_long = _too_long(source, schema)
             owners[name] = scan(source, schema)
+            if len(too_long):
+                warnings.append(_about_too_long(name, len(too_long), schema))
+                # An owner of interactive leaves them out by itself, and its other rows keep their numbers.
+                if job.protocol == "sealed":
+                    owners[name] = WithholdingScan(scan(source, schema), schema, too_long)
             shown[name] = source.name
-            total += source.row_count
+            total += source.row_count - len(too_long)
             check_ids(source, schema, whose=f"owner {name}")
         _check_sizes(job, target, total)
         for one in owners.values():
@@ -127,8 +135,22 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
             names=shown,
             stalls=_stalls(job, schema, target, owners, extra["public"], content),
             seed_rows=extra["seed"],
-            warnings=job_warnings(job, schema),
+            warnings=warnings,
         )
+
+
+def _too_long(source: Source, schema: Schema) -> NDArray[np.int64]:
+    """Rows of an owner that are longer than the schema declares."""
+    too_long = too_long_rows(source, schema)
+    if len(too_long) == source.row_count:
+        most = schema.declaration.text_bytes
+        raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
+    return too_long
+
+
+def _about_too_long(owner: str, rows: int, schema: Schema) -> str:
+    most = f"{schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
+    return f"owner {owner}: rows with a text of more than {most} take no part: {rows:,}"
 
 
 def open_target(job: Job, schema: Schema) -> Target:

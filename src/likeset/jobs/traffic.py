@@ -37,7 +37,7 @@ class MostTraffic:
     Attributes:
         messages: how many messages go either way, together.
         heard_bytes: how many bytes it hears.
-        sent_bytes: how many it sends; None where a text or a label has no declared length.
+        sent_bytes: how many it sends; None where a label has no declared length.
         largest_sent: bytes of the largest message that it sends; what has no declared length is not counted.
     """
 
@@ -55,9 +55,8 @@ def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
     rows = 1 if interactive else terms.rows_per_owner
     matrix = np.zeros((rows, width), dtype=np.float32)
     labels, packed = _labels(schema, rows), _records(terms, schema, rows)
-    known = labels is not None and packed is not None
+    known = labels is not None
     labels = np.zeros(rows) if labels is None else labels
-    packed = np.zeros(0, dtype=np.uint8) if packed is None else packed
     heard: list[tuple[int, int, Body]]
     sent: list[tuple[int, int, Body]]
     if interactive:
@@ -100,9 +99,8 @@ def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
     return np.zeros(rows, dtype=f"<U{max(map(len, words))}") if words else np.zeros(rows)
 
 
-def _records(terms: Terms, schema: Schema, rows: int) -> NDArray[np.uint8] | None:
-    """Room for the largest records; None if they have no declared length."""
+def _records(terms: Terms, schema: Schema, rows: int) -> NDArray[np.uint8]:
+    """Room for the largest records."""
     if terms.hashing is not None:
         return np.zeros(0, dtype=np.uint8)
-    longest = DeclaredRecords(schema).longest()
-    return None if longest is None else np.zeros(records.most_bytes(longest, rows), dtype=np.uint8)
+    return np.zeros(records.most_bytes(DeclaredRecords(schema).longest, rows), dtype=np.uint8)

@@ -265,6 +265,8 @@ class Market:
             columns=stalls.target.shape[1],
             column_names=stalls.column_names,
             schema_digest=stalls.schema_digest,
+            record_bytes=0 if stalls.declared is None else stalls.declared.record_bytes,
+            largest_entry=0.0 if stalls.declared is None else stalls.declared.largest_entry,
             owners=tuple(stalls.owners),
             seed_rows=self._seed_rows,
             version=version("likeset"),
@@ -299,7 +301,15 @@ class Market:
     ) -> dict[str, Owner]:
         kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
         return {
-            name: kind(terms, name, scan=scan, key=drawn.owner_key(name), ledger=ledger, hashes=hashes)
+            name: kind(
+                terms,
+                name,
+                scan=scan,
+                key=drawn.owner_key(name),
+                ledger=ledger,
+                declared=self.stalls.declared,
+                hashes=hashes,
+            )
             for name, scan in self.stalls.owners.items()
         }
 

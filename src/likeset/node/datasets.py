@@ -21,19 +21,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
-from likeset.node.groups import GuardedScan, small_groups
+from likeset.node.groups import small_groups
 from likeset.privacy.view import checked_name
+from likeset.protocol.admission import Admission
 from likeset.protocol.owner import Scan
 from likeset.protocol.terms import Terms
+from likeset.tables.declared import DeclaredRecords
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
 from likeset.tables.units import check_ids, most_rows_per_id
+from likeset.tables.withheld_rows import WithholdingScan, too_long_rows
 
 __all__ = ["DataSet", "Mapping", "OpenedData", "Registry"]
 
@@ -81,12 +85,16 @@ class OpenedData:
         scan: the rows that may be offered.
         row_count: how many rows there are in all.
         withheld: how many of them are not offered, because of small groups.
+        too_long: how many have a cell that is longer than the schema declares, and so are no rows of any run.
+        declared: what its records look like.
         fingerprint: stays the same as long as the data, the schema and the group size do.
     """
 
     scan: Scan
     row_count: int
     withheld: int
+    too_long: int
+    declared: DeclaredRecords
     fingerprint: str
 
 
@@ -128,14 +136,23 @@ class DataSet:
         """
         self.check_ids(source)
         labelled = self.schema.label_column in terms.columns
-        withheld = small_groups(source, self.schema, smallest=smallest_group, labelled=labelled)
-        scan: Scan = SourceScan(source, self.schema, labelled=labelled)
-        if len(withheld):
-            scan = GuardedScan(SourceScan(source, self.schema, labelled=labelled), self.schema, withheld)
+        rare = small_groups(source, self.schema, smallest=smallest_group, labelled=labelled)
+        too_long = too_long_rows(source, self.schema)
+        # An owner of interactive leaves them out by itself, and its other rows keep their numbers.
+        withheld = np.union1d(rare, too_long) if terms.protocol == "sealed" else rare
+        every = SourceScan(source, self.schema, labelled=labelled)
+        scan: Scan = WithholdingScan(every, self.schema, withheld) if len(withheld) else every
         if scan.row_count == 0:
             raise BadTable(source.name, "has no row that may be offered")
         fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
-        return OpenedData(scan, source.row_count, len(withheld), fingerprint)
+        return OpenedData(
+            scan=scan,
+            row_count=source.row_count,
+            withheld=len(rare),
+            too_long=len(too_long),
+            declared=DeclaredRecords(self.schema),
+            fingerprint=fingerprint,
+        )
 
     def check_ids(self, source: Source) -> None:
         """Raise if a person has more rows than the schema declares: what is promised would not hold for that person."""
@@ -167,6 +184,10 @@ class DataSet:
             found.append(f"the schema of data set {self.name} does not declare {', '.join(map(repr, odd))}")
         if terms.kernel.columns != schema.width:
             found.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
+        try:
+            Admission(terms, DeclaredRecords(schema))
+        except InvalidArgument as error:
+            found.append(f"in the terms {error.argument} {error.reason}")
         if terms.rows_per_unit < schema.rows_per_unit:
             found.append(
                 f"the terms protect {terms.rows_per_unit} rows of a person, the schema declares up to "

@@ -132,7 +132,15 @@ class Desk:
     def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard."""
         active = _Active(
-            _owners(terms)(terms, self._name, scan=opened.scan, key=self._key, ledger=self._ledger, hashes=hashes)
+            _owners(terms)(
+                terms,
+                self._name,
+                scan=opened.scan,
+                key=self._key,
+                ledger=self._ledger,
+                declared=opened.declared,
+                hashes=hashes,
+            )
         )
         for past in transcript.exchanges(self._ledger, terms.run):
             heard = decode(past.heard)

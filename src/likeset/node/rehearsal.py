@@ -45,6 +45,7 @@ class Rehearsal:
         messages: the bytes of the messages that would carry them.
         row_count: rows in the data set.
         withheld: rows that are never offered, because of small groups.
+        too_long: rows with a cell that is longer than the schema declares: no rows of any run.
     """
 
     basis: Basis
@@ -52,6 +53,7 @@ class Rehearsal:
     messages: tuple[bytes, ...]
     row_count: int
     withheld: int
+    too_long: int
 
     @property
     def exact(self) -> bool:
@@ -81,7 +83,15 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
         ledger.set_limit(View.curator(node.name), Limit.rows_only(terms.rows_per_owner))
         hashes = None if terms.hashing is None else hash_map(terms, node.home.hash_seed(terms.digest))
         kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
-        owner = kind(used, node.name, scan=opened.scan, key=node.home.key(), ledger=ledger, hashes=hashes)
+        owner = kind(
+            used,
+            node.name,
+            scan=opened.scan,
+            key=node.home.key(),
+            ledger=ledger,
+            declared=opened.declared,
+            hashes=hashes,
+        )
         replies = tuple(encode(reply) for call in _calls(used, heard) for reply in _said(owner, call))
         leaving = tuple(reply for reply in replies if transcript.rows_in((reply,)))
         return Rehearsal(
@@ -90,6 +100,7 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
             messages=leaving,
             row_count=opened.row_count,
             withheld=opened.withheld,
+            too_long=opened.too_long,
         )
 
 

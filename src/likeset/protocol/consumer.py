@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likeset import arguments
-from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import gaussian_mean, mwem_mean
@@ -14,12 +14,14 @@ from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, random_order
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
+from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.messages import Message, Summary, Target, Vector
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.tables import records
 
 __all__ = ["Consumer"]
 
@@ -34,7 +36,7 @@ class Consumer(Party):
         noise: where the noise of the release comes from.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
         selection: how the curator is to select; it may depend on the target, and owners hear nothing of it.
-        declared: what labels must look like, where there is a schema.
+        declared: what rows must look like, where there is a schema.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Consumer(Party):
         self._noise = noise
         self._hashes = hashes
         self._declared = declared
+        self._admission = Admission(terms, declared)
         wished = selection or Selection()
         self._weighted = wished.weighted
         self._gamma = terms.hashing.gamma if terms.hashing else wished.kernel_width(self._rows)
@@ -99,12 +102,23 @@ class Consumer(Party):
             raise IllegalMessage(f"{self._named(message)}: the consumer expects nothing but the curator's summary")
         if not self._fits(body):
             raise IllegalMessage(f"{self._named(message)}: its parts do not fit together")
-        if self._declared is not None and len(body.rows):
-            fault = fault_of_labels(self.terms, self._declared, body.labels)
-            if fault is not None:
-                raise IllegalMessage(f"{self._named(message)}: has {fault}")
+        fault = self._fault(body)
+        if fault is not None:
+            raise IllegalMessage(f"{self._named(message)}: has {fault}")
         self.summary = body
         return ()
+
+    def _fault(self, body: Summary) -> str | None:
+        """What is wrong with the rows of a summary, in words that say nothing about them; None if nothing is."""
+        if self._declared is None or not len(body.rows):
+            return None
+        if self.terms.hashing is not None:
+            return fault_of_labels(self.terms, self._declared, body.labels)
+        try:
+            table = records.unpack(body.records.tobytes(), kind=self._declared.record_schema, rows=len(body.rows))
+        except BadMessage:
+            return "records that are not as the schema declares"
+        return self._admission.fault(body.rows, body.labels, table)
 
     def _fits(self, body: Summary) -> bool:
         """Whether a summary has the form of one: what is computed from it later will not fail."""

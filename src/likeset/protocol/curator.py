@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import BadMessage, BadTable, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
+from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
@@ -67,6 +68,7 @@ class Curator(Party):
         super().__init__(terms, CURATOR)
         self._declared = declared if terms.hashing is None else None
         self._declared_labels = declared
+        self._admission = Admission(terms, declared)
         self._selection = Selection()  # as the consumer wishes, once its target is there
         self._ledger = ledger
         self._noise = noise
@@ -171,31 +173,31 @@ class Curator(Party):
             return "sent handles that do not name its rows one by one"
         if len(offer.labels) not in (0, len(offer.rows)):
             return f"sent {len(offer.labels)} labels for {len(offer.rows)} rows"
-        if not _usable(offer.rows):
-            return "sent rows that are not finite numbers of ordinary size"
-        if self.terms.hashing and len(offer.rows):
-            norms = np.linalg.norm(offer.rows, axis=1)
-            if float(np.abs(norms - 1.0).max()) > _HASH_NORM_TOLERANCE:
-                return "sent hashes that are not of length 1"
-        if self._declared_labels is not None and len(offer.rows):
-            fault = fault_of_labels(self.terms, self._declared_labels, offer.labels)
-            if fault is not None:
-                return f"sent {fault}"
-        return self._fault_of_records(offer)
+        return self._fault_of_hashes(offer) if self.terms.hashing else self._fault_of_rows(offer)
 
-    def _fault_of_records(self, offer: Offer) -> str | None:
-        if self._declared is None:
-            return "sent records, which nobody declared" if len(offer.records) else None
-        try:
-            table = records.unpack(offer.records.tobytes(), kind=self._declared.record_schema, rows=len(offer.rows))
-            rows = self._declared.rows_of(table)
-        except (BadMessage, BadTable):
-            return "sent records that are not as the schema declares"
-        if not np.array_equal(rows, offer.rows):
-            return "sent rows that are not what the schema makes of its records"
-        labels = self._declared.labels_in(table) if len(offer.labels) else None
-        matched = labels is None or np.array_equal(labels, offer.labels)
-        return None if matched else "sent labels that are not those of its records"
+    def _fault_of_hashes(self, offer: Offer) -> str | None:
+        if len(offer.records):
+            return "sent records, which nobody declared"
+        if not len(offer.rows):
+            return None
+        if not float(np.abs(np.linalg.norm(offer.rows, axis=1) - 1.0).max()) <= _HASH_NORM_TOLERANCE:
+            return "sent hashes that are not of length 1"
+        fault = (
+            None if self._declared_labels is None else fault_of_labels(self.terms, self._declared_labels, offer.labels)
+        )
+        return None if fault is None else f"sent {fault}"
+
+    def _fault_of_rows(self, offer: Offer) -> str | None:
+        table: pa.Table | None = None
+        if self._declared is not None:
+            try:
+                table = records.unpack(offer.records.tobytes(), kind=self._declared.record_schema, rows=len(offer.rows))
+            except BadMessage:
+                return "sent records that are not as the schema declares"
+        elif len(offer.records):
+            return "sent records, which nobody declared"
+        fault = self._admission.fault(offer.rows, offer.labels, table)
+        return None if fault is None else f"sent {fault}"
 
     def _drop_odd_labels(self, held: list[Held]) -> list[Held]:
         """Without owners whose labels are of another kind than those of most owners of whom something is held.

@@ -2,7 +2,9 @@
 
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.protocol.messages import Labels
@@ -26,8 +28,22 @@ class Declared(Protocol):
     def label_letters(self) -> int | None:
         """How many letters a label has at most; None where its values are not declared."""
 
-    def rows_of(self, records: pa.Table) -> Rows:
-        """What the selection sees of these records; raises ``BadTable`` for any that are not as declared."""
+    @property
+    def record_bytes(self) -> int:
+        """How long a record may be."""
+
+    @property
+    def largest_entry(self) -> float:
+        """No number of a row that the schema makes of a record is larger in size."""
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """Rows of a table, as records; records are records already."""
+
+    def too_long(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Which rows have a cell that is longer than the schema declares."""
+
+    def mapped(self, records: pa.Table) -> tuple[Rows, NDArray[np.bool_]]:
+        """What the selection sees of these records, and which of them are as declared."""
 
     def label_fault(self, labels: Labels) -> str | None:
         """What is wrong with labels, in words that quote none of them; None if nothing is."""

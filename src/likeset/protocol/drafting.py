@@ -75,6 +75,8 @@ class Facts:
         columns: columns of a row, as numbers.
         column_names: of the table that they came from; empty for arrays.
         schema_digest: of the schema that declares them; empty for arrays.
+        record_bytes: how long a record may be, by that schema; 0 for arrays.
+        largest_entry: no number of a row is larger in size, by that schema; 0 for arrays, of which nothing is declared.
         owners: names of the owners.
         seed_rows: public rows that start the summary of ``interactive``; None for none.
         version: of the package.
@@ -87,6 +89,8 @@ class Facts:
     columns: int
     column_names: tuple[str, ...]
     schema_digest: str
+    record_bytes: int
+    largest_entry: float
     owners: tuple[str, ...]
     seed_rows: Rows | None
     version: str
@@ -211,6 +215,14 @@ class Draft:
         wishes, facts = self.wishes, self.facts
         paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
         name, epsilon, offset = self._auction(hashed=hashing is not None)
+        kernel = Kernel(
+            columns=facts.columns,
+            dimension=self.dimension,
+            gamma=release_gamma,
+            seed=feature_seed,
+            kind="paper" if paper else "paired",
+            largest=facts.largest_entry,
+        )
         return Terms(
             run=wishes.run,
             consumer=facts.consumer,
@@ -220,7 +232,8 @@ class Draft:
             quorum=wishes.quorum,
             schema_digest=facts.schema_digest,
             columns=facts.column_names,
-            kernel=Kernel(facts.columns, self.dimension, release_gamma, feature_seed, "paper" if paper else "paired"),
+            record_bytes=facts.record_bytes,
+            kernel=kernel,
             hashing=hashing,
             protocol=wishes.protocol,
             size=wishes.size,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset import arguments
 from likeset.errors import IllegalMessage
 from likeset.ledger import Request
 from likeset.privacy.events import NoRelease, Unbounded
@@ -75,15 +74,15 @@ class InteractiveOwner(Owner):
         direction = direction_on_lattice(release)
         features = self.terms.kernel.features()
         lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
-        usable = np.empty(self._scan.row_count, dtype=np.bool_)
+        admitted = np.empty(self._scan.row_count, dtype=np.bool_)
         for first, block in self._scan.blocks():
-            usable[first : first + len(block.rows)] = arguments.usable_rows(block.rows)
+            admitted[first : first + len(block.rows)] = self._admission.admits(block)
             for place, hashed in features.blocks(block.rows, first_row=first):
                 lines[:, first + place.start : first + place.stop] = features_on_lattice(hashed).T
-        lines[:, ~usable] = 0.0
+        lines[:, ~admitted] = 0.0
         self._features = lines
         self._attraction = exact_sums(direction, lines)
-        self._attraction[~usable] = -np.inf  # no curator would take them, nor this owner's other rows with them
+        self._attraction[~admitted] = -np.inf  # no curator would take them, nor this owner's other rows with them
         self._repulsion = np.zeros(self._scan.row_count)
         self._summary_mean = np.zeros(self.terms.kernel.dimension)
         return ()

@@ -11,6 +11,8 @@ from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.tilt import Drawing
 from likeset.ledger import Ledger
+from likeset.protocol.admission import Admission
+from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Message, Offer, TargetRelease
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.terms import Terms
@@ -46,6 +48,7 @@ class Owner(Party):
         scan: its rows.
         key: secret and kept: decides which rows are drawn and how they are named toward others.
         ledger: its own, where rows disclosed are budgeted.
+        declared: the schema that declares its rows; None for bare arrays.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
 
     Attributes:
@@ -63,6 +66,7 @@ class Owner(Party):
         scan: Scan,
         key: int,
         ledger: Ledger,
+        declared: Declared | None = None,
         hashes: FourierFeatures | None = None,
     ) -> None:
         if name not in terms.owners:
@@ -73,6 +77,7 @@ class Owner(Party):
         self._scan = scan
         self._key = key
         self._ledger = ledger
+        self._admission = Admission(terms, declared)
         self._hashes = hashes
         self._rows_by_handle: dict[int, int] = {}
         self.rows_disclosed = 0
@@ -123,7 +128,9 @@ class Owner(Party):
         return handles
 
     def _offer(self, drawn: DrawnRows) -> Offer:
-        """Rows as they leave, in an order that tells nothing about how they were found."""
+        """Rows as they leave, in an order that tells nothing about how they were found; none that is not admitted."""
+        admitted = np.flatnonzero(self._admission.admits(drawn.records))
+        drawn = DrawnRows(drawn.row_numbers[admitted], drawn.records.take(admitted))
         handles = self._handles(drawn.row_numbers)
         order = np.argsort(handles, kind="stable")
         leaving = drawn.records.take(order)

@@ -13,9 +13,11 @@ from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
 
-__all__ = ["Selected", "Selection", "is_usable_width"]
+__all__ = ["LARGEST_EXPONENT", "Selected", "Selection", "is_usable_width"]
 
-_LARGEST_EXPONENT = 1e37
+LARGEST_EXPONENT = 1e37
+"""Of a kernel: within what single precision can hold."""
+
 _JUDGED_ROWS = 512  # picks that are judged at a time
 
 
@@ -81,7 +83,7 @@ class Selection:
 
 def is_usable_width(gamma: float, largest_squared_norm: float) -> bool:
     """Whether exponents of a kernel of rows of that size are numbers in single precision."""
-    return 0.0 < gamma < math.inf and 4.0 * gamma * largest_squared_norm <= _LARGEST_EXPONENT
+    return 0.0 < gamma < math.inf and 4.0 * gamma * largest_squared_norm <= LARGEST_EXPONENT
 
 
 def _sums_before(picks: int, kernel: Callable[[slice], Rows]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -28,6 +28,7 @@ from likeset.privacy.guarantee import checked_delta
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
+from likeset.protocol.selection import LARGEST_EXPONENT
 
 __all__ = ["RELEASE_SCALE", "SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms", "digest_of_rows"]
 
@@ -38,7 +39,9 @@ SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
 
 # Terms come from others: what nobody can mean must not take all memory of whoever reads them.
+_MOST_RECORD_BYTES = 1 << 28
 _MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
+_LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -64,6 +67,8 @@ class Kernel:
         gamma: width of the kernel; wider than the one used for selection.
         seed: selects the frequencies; public.
         kind: ``paired``, or ``paper`` for the paper's mean release.
+        largest: no number of a row is larger in size: as the schema declares, or as large as gamma allows if 0. Rows
+            beyond it are no rows of the run, so that features of all others are numbers.
     """
 
     columns: int
@@ -71,6 +76,7 @@ class Kernel:
     gamma: float
     seed: int
     kind: Literal["paired", "paper"] = "paired"
+    largest: float = 0.0
 
     def __post_init__(self) -> None:
         arguments.one_of("kind", self.kind, ("paired", "paper"))
@@ -86,6 +92,14 @@ class Kernel:
             raise InvalidArgument("dimension", self.dimension, "must be even for paired features")
         if self.columns * self.dimension > _MOST_FREQUENCIES:
             raise InvalidArgument("dimension", self.dimension, f"is too long for {self.columns} columns")
+        most = _largest_entry(self.gamma, self.columns)
+        if most < _SMALLEST_ROWS:
+            raise InvalidArgument("gamma", self.gamma, "is too large: no row has features under such a kernel")
+        _keep(self, largest=arguments.positive("largest", self.largest, zero=True) or most)
+        if self.largest > most:
+            raise InvalidArgument(
+                "gamma", self.gamma, f"is too large for rows with numbers of up to {self.largest:g}: at most {most:g}"
+            )
 
     def features(self) -> FourierFeatures:
         """The map itself."""
@@ -133,6 +147,7 @@ class Terms:
         quorum: how many owners must take part.
         schema_digest: of the schema that declares the columns; empty for bare arrays.
         columns: names of the columns that leave an owner; empty for bare arrays.
+        record_bytes: how long the record of a row may be, by its schema; 0 for bare arrays, which have none.
         kernel: feature map of the releases.
         hashing: set where the curator may see hashes only; with ``sealed`` and everyone asked.
         protocol: ``sealed`` or ``interactive``.
@@ -166,6 +181,7 @@ class Terms:
     quorum: int
     schema_digest: str
     columns: tuple[str, ...]
+    record_bytes: int
     kernel: Kernel
     hashing: Hashing | None
     protocol: Literal["sealed", "interactive"]
@@ -228,6 +244,7 @@ class Terms:
         _keep(
             self,
             quorum=arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners"),
+            record_bytes=arguments.count("record_bytes", self.record_bytes, least=0, most=_MOST_RECORD_BYTES),
             size=arguments.count("size", self.size),
             target_size=arguments.count("target_size", self.target_size),
             offer_factor=arguments.positive("offer_factor", self.offer_factor),
@@ -361,6 +378,17 @@ class Terms:
     def with_changes(self, **changes: Any) -> Self:
         """The same terms but for some fields; another digest."""
         return replace(self, **changes)
+
+
+def _largest_entry(gamma: float, columns: int) -> float:
+    """How large the numbers of a row may be: its squares, exponents and angles are then numbers in single precision.
+
+    An entry of a frequency is at most ``sqrt(2 gamma)`` times the length of ``columns`` normal numbers, none of which
+    is beyond 8.6 (they are made from 53 bits), and an angle is a sum of ``columns`` products with them.
+    """
+    by_angles = _LARGEST_ANGLE / (_LARGEST_NORMAL * math.pow(columns, 1.5) * math.sqrt(2.0 * gamma))
+    by_exponents = math.sqrt(LARGEST_EXPONENT / columns / (4.0 * gamma / RELEASE_SCALE))
+    return min(arguments.LARGEST_SINGLE, by_angles, by_exponents)
 
 
 def digest_of_rows(rows: Rows) -> str:

@@ -103,6 +103,8 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
         columns=market.target.shape[1],
         column_names=(),
         schema_digest="",
+        record_bytes=0,
+        largest_entry=0.0,
         owners=tuple(f"owner-{place}" for place in range(len(market.owners))),
         seed_rows=market.public if starts_from_rows else None,
         version=version("likeset"),

@@ -1,9 +1,10 @@
 """Records in declared types: whatever a table holds (text of a CSV file, decimals, dictionaries), what leaves is alike.
 
 Numbers become doubles, words text, days dates. What the schema maps them to does not change by it, so whoever has the
-schema can check that rows are what their records say.
+schema can check that rows are what their records say. How long a record may be follows from the schema as well.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.tables import cells
-from likeset.tables.cells import MissingWords, plain_array
+from likeset.tables.cells import Mask, MissingWords, plain_array
 from likeset.tables.columns import (
     BooleanColumn,
     CategoryColumn,
@@ -29,6 +30,8 @@ from likeset.tables.scalars import BooleanMap
 from likeset.tables.schema import Schema
 
 __all__ = ["DeclaredRecords"]
+
+_TEXT_LENGTH = 4  # bytes that say how long a text is
 
 
 class DeclaredRecords:
@@ -48,27 +51,52 @@ class DeclaredRecords:
         arrays = [self._array(field, cells.plain_array(table.column(field.name))) for field in self.record_schema]
         return pa.Table.from_arrays(arrays, schema=self.record_schema)
 
-    def longest(self) -> pa.Table | None:
-        """One record with the longest cells that are declared; None if some cells may be of any length."""
-        cells_of: dict[str, Any] = {}
+    @cached_property
+    def open_columns(self) -> tuple[str, ...]:
+        """Columns of text whose words nobody declared: only they can make a record longer than it may be."""
+        return tuple(name for name, declared in self._schema.declared.items() if _is_open(declared))
+
+    @cached_property
+    def longest(self) -> pa.Table:
+        """One record with the longest cells that are declared."""
+        longest: dict[str, Any] = {}
         for name, declared in self._schema.declared.items():
-            if isinstance(declared, TextColumn) or getattr(declared, "unknown", "refuse") != "refuse":
-                return None
             kind = self.record_schema.field(name).type
             if cells.is_text(kind):
-                # A cell that means missing stays as it was written.
-                words = (*declared.values, *declared.missing_values, *self._schema.declaration.missing_words)
-                cells_of[name] = pa.array([max(words, key=lambda word: len(word.encode()))], kind)
+                longest[name] = pa.array([self._longest_word(declared)], kind)
             elif pa.types.is_list(kind):
-                cells_of[name] = pa.array([np.zeros(declared.width)], kind)
+                longest[name] = pa.array([np.zeros(declared.width)], kind)
             else:
-                cells_of[name] = pa.array([0], pa.int32()).cast(kind)
-        return pa.table(cells_of, schema=self.record_schema)
+                longest[name] = pa.array([0], pa.int32()).cast(kind)
+        return pa.table(longest, schema=self.record_schema)
 
-    def rows_of(self, records: pa.Table) -> Rows:
-        """What the schema makes of records; raises ``BadTable`` for any that are not as declared."""
-        mapped = self._schema.map(records, table="records", locate=lambda offset: f"record {offset + 1}", labels=False)
-        return mapped.rows
+    @cached_property
+    def record_bytes(self) -> int:
+        """How long a record may be: eight bytes for a number, and the letters of the longest texts."""
+        return sum(self._most_bytes(field) for field in self.record_schema)
+
+    @property
+    def largest_entry(self) -> float:
+        """No number of a row that the schema makes of a record is larger in size."""
+        return self._schema.largest_entry
+
+    def too_long(self, table: pa.Table) -> Mask:
+        """Which rows have a cell that is longer than ``text_bytes``; of a table with the open columns at least."""
+        longer = np.zeros(table.num_rows, dtype=np.bool_)
+        for name in self.open_columns:
+            letters = pc.fill_null(pc.binary_length(self._words(plain_array(table.column(name)))), 0)
+            longer |= letters.to_numpy(zero_copy_only=False) > self._schema.declaration.text_bytes
+        return longer
+
+    def mapped(self, records: pa.Table) -> tuple[Rows, Mask]:
+        """What the schema makes of records, and which of them are as declared; of others the row is anything."""
+        rows = np.zeros((records.num_rows, self._schema.width), dtype=np.float32)
+        good = np.ones(records.num_rows, dtype=np.bool_)
+        for encoder, found in self._schema.encoded(records, rows, table="records"):
+            for trouble, mask in found.items():
+                if encoder.complaint(trouble) is not None:
+                    good &= ~mask
+        return rows, good
 
     @property
     def label_column(self) -> str | None:
@@ -97,6 +125,22 @@ class DeclaredRecords:
             return None
         column = plain_array(records.column(label.column))
         return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)[0]
+
+    def _most_bytes(self, field: Any) -> int:
+        declared: Any = self._schema.declared[field.name]
+        if cells.is_text(field.type):
+            return _TEXT_LENGTH + len(self._longest_word(declared).encode())
+        numbers = declared.width if pa.types.is_list(field.type) else 1
+        return numbers * 8
+
+    def _longest_word(self, declared: Any) -> str:
+        # A cell that means missing stays as it was written.
+        words = [*self._schema.declaration.missing_words]
+        if _is_open(declared):
+            words.append("x" * self._schema.declaration.text_bytes)
+        if not isinstance(declared, TextColumn):
+            words += [*declared.values, *declared.missing_values]
+        return max(words, key=lambda word: len(word.encode()))
 
     def _array(self, field: Any, column: Any) -> Any:
         declared: Any = self._schema.declared[field.name]
@@ -142,6 +186,13 @@ def _type_of(declared: Any) -> Any:
         return pa.list_(pa.float64())
     assert isinstance(declared, TextColumn)  # noqa: S101 - the last kind there is
     return pa.string()
+
+
+def _is_open(declared: Any) -> bool:
+    """Whether cells of this column may hold words that nobody declared."""
+    if isinstance(declared, CategoryColumn):
+        return declared.unknown != "refuse" and isinstance(declared.values[0], str)
+    return isinstance(declared, TextColumn)
 
 
 def _plain(column: Any) -> bool:

@@ -14,6 +14,7 @@ __all__ = ["most_bytes", "pack", "unpack"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+_STEP = 512  # rows: their marks, numbers and lengths fill buffers of 64 bytes
 _BUFFERS = {False: 3, True: 5}  # of a column, and of one with lists, at most
 _BYTES_PER_BUFFER = 144  # its length, rounding up, and what compression adds where nothing can be compressed
 _MOST_EXPANDED = 1 << 30  # bytes: no message is larger
@@ -31,14 +32,23 @@ def pack(table: pa.Table) -> bytes:
 
 def most_bytes(longest: pa.Table, rows: int) -> int:
     """How long ``pack`` of so many rows is at most, given one row with the longest cells."""
-    # A row of nulls makes room for the marks of missing cells.
+    if rows > _STEP:
+        # Every further step of rows takes as much as another: buffers begin at multiples of 64 bytes.
+        first, second = _plain_bytes(longest, _STEP), _plain_bytes(longest, 2 * _STEP)
+        size = first + -(-(rows - _STEP) // _STEP) * (second - first)
+    else:
+        size = _plain_bytes(longest, rows)
+    buffers = sum(_BUFFERS[pa.types.is_list(field.type)] for field in longest.schema)
+    return size + size // 128 + _BYTES_PER_BUFFER * buffers
+
+
+def _plain_bytes(longest: pa.Table, rows: int) -> int:
+    """Of so many such rows and, to make room for the marks of missing cells, a row of nulls."""
     plain = longest.take(pa.array([*([0] * rows), None], pa.int64())).combine_chunks()
-    sink = pa.BufferOutputStream()
+    sink = pa.MockOutputStream()
     with pa.ipc.new_stream(sink, plain.schema, options=_PLAIN) as writer:
         writer.write_table(plain)
-    size = int(sink.getvalue().size)
-    buffers = sum(_BUFFERS[pa.types.is_list(field.type)] for field in plain.schema)
-    return size + size // 128 + _BYTES_PER_BUFFER * buffers
+    return int(sink.size())
 
 
 def unpack(data: bytes, *, kind: pa.Schema, rows: int) -> pa.Table:

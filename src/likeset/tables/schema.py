@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Declaration", "Described", "Mapped", "Schema"]
 
+MOST_TEXT_BYTES = 1 << 20
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 
 
@@ -67,7 +68,11 @@ class IdDeclaration(Document):
 
 
 class Declaration(Document):
-    """What stands in ``schema.yaml``."""
+    """What stands in ``schema.yaml``.
+
+    ``text_bytes`` is how long a cell may be whose words nobody declared: free text, and categories with ``unknown``
+    words. Rows with longer cells are no rows of a run.
+    """
 
     likeset: Literal["schema"]
     version: Literal[1]
@@ -75,6 +80,7 @@ class Declaration(Document):
     label: LabelDeclaration | None = None
     id: IdDeclaration | None = None
     missing_words: tuple[str, ...] = MISSING_WORDS
+    text_bytes: Annotated[int, Field(ge=1, le=MOST_TEXT_BYTES)] = 4096
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -191,6 +197,11 @@ class Schema:
     def width(self) -> int:
         """How many numbers a row becomes."""
         return len(self.feature_names)
+
+    @cached_property
+    def largest_entry(self) -> float:
+        """No number of a mapped row is larger in size: every map ends in [-1, 1], times its column's weight."""
+        return float(np.float32(max(declared.weight for declared in self._declared.values())))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from likeset.tables.troubles import ABSENT, APART, CHUNK, MIDDLE, Found, Trouble
 
 __all__ = ["TextMap", "VectorMap"]
 
+_LARGEST_SQUARED = 1e150
+
 Values = NDArray[np.float64]
 Out = NDArray[np.float32]
 
@@ -125,11 +127,14 @@ class VectorMap(_Wide):
     def _scaled(self, values: Values) -> tuple[Values, Mask]:
         if self._by_norm:
             norm = self._declared.norm
+            sizes = np.abs(values).max(axis=1, initial=0.0)
+            huge = sizes > _LARGEST_SQUARED  # their squares are no numbers, and their direction is all that counts
+            values[huge] /= sizes[huge, np.newaxis]
             squares = np.zeros(len(values))
             for place in range(self._width):  # in this order on every machine
                 squares += values[:, place] * values[:, place]
             norms = np.sqrt(squares)
-            far = norms > norm * (1 + 1e-6)
+            far = huge | (norms > norm * (1 + 1e-6))
             shrink = np.where(far, norms, norm)
             return values * APART / shrink[:, np.newaxis], far
         low, high = self._declared.bounds

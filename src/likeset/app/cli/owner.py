@@ -165,13 +165,19 @@ def dry_run(
         write_rows(found.rows, out)
     if as_json:
         document = {"run": run, "exact": found.exact, "basis": found.basis, "rows": found.rows.count}
-        more = {"in_data_set": found.row_count, "withheld": found.withheld, "hashed": found.rows.hashed}
+        more = {
+            "in_data_set": found.row_count,
+            "withheld": found.withheld,
+            "too_long": found.too_long,
+            "hashed": found.rows.hashed,
+        }
         show_json({**document, **more, "shown": row_documents(found.rows, show)})
         return
     words = "[bold]exactly these rows would leave[/]" if found.exact else "[bold yellow]an example[/]"
     stdout.print(f"{words}, for {found.basis}; nothing was sent or charged", soft_wrap=True)
     withheld = f", {found.withheld:,} of them never offered (small groups)" if found.withheld else ""
-    stdout.print(f"{found.rows.count:,} of {found.row_count:,} rows{withheld}", soft_wrap=True)
+    too_long = f", {found.too_long:,} never offered (longer than text_bytes)" if found.too_long else ""
+    stdout.print(f"{found.rows.count:,} of {found.row_count:,} rows{withheld}{too_long}", soft_wrap=True)
     show_rows(found.rows, show)
 
 

@@ -1,0 +1,308 @@
+"""What is a row: owner, curator and consumer must agree on every one, or one row decides about others."""
+
+import datetime
+import decimal
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from protocol_world import CONSUMER, QuickLedger, World, carry, terms
+from test_neighbouring_worlds import RELEASED, ScriptedCurator, ScriptedNoise
+
+from likeset.errors import BadTable, IllegalMessage, InvalidArgument, LikesetError
+from likeset.protocol.admission import Admission
+from likeset.protocol.curator import Curator
+from likeset.protocol.foreign_terms import read_foreign
+from likeset.protocol.messages import Message, Summary
+from likeset.protocol.terms import Kernel, Terms
+from likeset.tables import records
+from likeset.tables.declared import DeclaredRecords
+from likeset.tables.scan import FetchedRows
+from likeset.tables.schema import Schema
+
+# Everything that a schema can allow is allowed: whatever a cell is, it is a row wherever that can be declared.
+EVERY_KIND = Schema.from_text("""
+likeset: schema
+version: 1
+text_bytes: 12
+columns:
+  number: {kind: numeric, bounds: [-1, 5], outside: clip, missing: indicator, missing_values: [-9], weight: 0.1}
+  dose: {kind: numeric, bounds: [0.1, 1000], scale: log, outside: clip, missing: indicator, weight: 3}
+  truth: {kind: boolean, missing: indicator}
+  word: {kind: category, values: [a, b], unknown: other, missing: indicator, missing_values: [gone]}
+  lost: {kind: category, values: [a, b], unknown: nothing, missing: {value: b}}
+  code: {kind: category, values: [1, 2.5], unknown: other, missing: indicator, missing_values: [-9]}
+  step: {kind: ordinal, values: [low, mid, high], missing: indicator}
+  day: {kind: date, bounds: [2000-01-01, 2020-01-01], outside: clip, missing: indicator, missing_values: [1999-09-09]}
+  swiss: {kind: date, bounds: [2000-01-01, 2020-01-01], format: "%d.%m.%Y", outside: clip, missing: indicator}
+  note: {kind: text, width: 8, missing: indicator}
+  vector: {kind: vector, width: 2, norm: 2, outside: clip, missing: indicator}
+  box: {kind: vector, width: 2, bounds: [-1, 1], outside: clip, missing: indicator}
+  image: {kind: image, shape: [1, 2], outside: clip, missing: indicator}
+label: {column: y, kind: text}
+""")
+
+_MOMENT = datetime.datetime(2010, 2, 3, 23, 59, 59, 999999)
+_ZONE = datetime.timezone(datetime.timedelta(hours=-11))
+NUMBERS: list[tuple[Any, Any]] = [
+    *((value, pa.float64()) for value in (0.1, -0.0, 1e308, -1e308, 5e-324, float("nan"), -9.0, 2.5, None)),
+    (0.1, pa.float32()), (3.4e38, pa.float32()), (2**63 - 1, pa.int64()), (2**64 - 1, pa.uint64()), (-9, pa.int8()),
+    (decimal.Decimal("0.3"), pa.decimal128(5, 1)), (True, pa.bool_()), (None, pa.null()),
+    *((text, pa.string()) for text in ("0.1", " 1e5 ", "-0", "1e400", "NA", "", "nan", "+3", "1" * 400, "0x10")),
+]  # fmt: skip
+WORDS: list[tuple[Any, Any]] = [
+    *((text, pa.string()) for text in (
+        "a", " b\t", "b\x00", "\u00a0a", "gone", "NA", "", "?", "ä", "e\u0301", "\u202ea", "x" * 12, "x" * 13, "ä" * 6,
+        "ä" * 7, " " * 40, "\n", "low", " mid ", "-9", "1", "1.0", "x" * 5000, None,
+    )),
+    ("a", pa.large_string()), ("x" * 13, pa.string_view()), ("a", pa.dictionary(pa.int8(), pa.string())),
+    ("x" * 13, pa.dictionary(pa.int32(), pa.large_string())), (1, pa.int64()), (1.0, pa.float64()), (True, pa.bool_()),
+]  # fmt: skip
+DAYS: list[tuple[Any, Any]] = [
+    (datetime.date(2010, 1, 1), pa.date32()), (datetime.date(1, 1, 1), pa.date32()), (None, pa.date32()),
+    (datetime.date(9999, 12, 31), pa.date32()), (datetime.date(1999, 9, 9), pa.date32()), (_MOMENT, pa.timestamp("us")),
+    (_MOMENT.replace(tzinfo=_ZONE), pa.timestamp("ms", tz="Pacific/Pago_Pago")), (-(2**62), pa.timestamp("s")),
+    (datetime.date(2010, 1, 1), pa.date64()), (2**40, pa.timestamp("s")),
+    *((text, pa.string()) for text in (
+        "2010-01-01", " 2010-01-01 ", "2010-01-01T23:00:00", "0001-01-01", "9999-12-31", "2010-02-30", "01.02.2003",
+        "31.12.9999", "01.01.0001", "NA", "",
+    )),
+]  # fmt: skip
+LISTS: list[tuple[Any, Any]] = [
+    *((value, pa.list_(pa.float64())) for value in (
+        [0.1, -0.2], [1e308, 1e308], [-0.0, 0.0], [5e-324, 1.0], [float("nan"), 1.0], [None, 1.0], [], None, [1.0] * 3,
+        [1.4142135623730951, 1.4142135623730951], [255.0, 300.0],
+    )),
+    ([0.1, 0.2], pa.list_(pa.float32(), 2)), ([1, 2], pa.large_list(pa.uint8())), ("[0.1, 0.2]", pa.string()),
+    ("(1;2)", pa.string()), ("", pa.string()), (["0.1", "NA"], pa.list_(pa.string())),
+]  # fmt: skip
+CELLS: dict[str, list[tuple[Any, Any]]] = {
+    **dict.fromkeys(("number", "dose", "truth", "code"), NUMBERS + WORDS),
+    **dict.fromkeys(("word", "lost", "step", "note"), WORDS + NUMBERS),
+    **dict.fromkeys(("day", "swiss"), DAYS),
+    **dict.fromkeys(("vector", "box", "image"), LISTS),
+    "y": [(text, pa.string()) for text in ("u", " v ", "x" * 1000, "ä" * 999, "\x00", "NA")],
+}  # fmt: skip
+DECLARED = DeclaredRecords(EVERY_KIND)
+
+
+def agreed_on(schema: Schema, **changes: Any) -> Terms:
+    """Terms of a run over rows that a schema declares."""
+    declared = DeclaredRecords(schema)
+    given: dict[str, Any] = {
+        "columns": schema.record_columns,
+        "schema_digest": schema.digest,
+        "record_bytes": declared.record_bytes,
+        "kernel": Kernel(schema.width, 16, 1.0, 7, largest=declared.largest_entry),
+    }
+    return terms(**{**given, **changes})
+
+
+def ordinary_row() -> dict[str, Any]:
+    """One row that every declaration allows."""
+    cells = {"number": 1.0, "dose": 2.0, "truth": True, "word": "a", "lost": "a", "code": 1.0, "step": "low"}
+    days = {"day": datetime.date(2001, 1, 1), "swiss": "01.02.2003"}
+    lists = {name: [0.5, 0.25] for name in ("vector", "box", "image")}
+    return {name: pa.array([value]) for name, value in {**cells, **days, "note": "pain", **lists, "y": "u"}.items()}
+
+
+def verdicts(table: pa.Table) -> tuple[bool, bool] | None:
+    """Whether the owner admits the row of a table, and whether a curator would; None if no owner's file can have it."""
+    admission = Admission(agreed_on(EVERY_KIND), DECLARED)
+    try:
+        mapped = EVERY_KIND.map(table, table="rows", locate=str)
+    except BadTable:
+        return None
+    at_home = bool(admission.admits(FetchedRows(mapped.rows, mapped.labels, table))[0])
+    sent = records.pack(DECLARED.of(table))
+    try:
+        arrived = records.unpack(sent, kind=DECLARED.record_schema, rows=1)
+    except LikesetError:
+        return at_home, False
+    return at_home, admission.fault(mapped.rows, mapped.labels, arrived) is None
+
+
+@pytest.mark.parametrize("column", list(CELLS))
+def test_owner_and_curator_admit_the_same_rows_of_every_kind(column: str) -> None:
+    """And all that the schema allows, but for texts of more than 12 bytes."""
+    admitted = 0
+    for value, kind in CELLS[column]:
+        try:
+            cell = pa.array([value], kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            continue
+        found = verdicts(pa.table({**ordinary_row(), column: cell}))
+        if found is None:
+            continue
+        open_text = column in ("word", "lost", "note") and isinstance(value, str)
+        too_long = open_text and len(value.strip().encode()) > 12
+        assert found == (not too_long, not too_long), (column, kind, len(str(value)))
+        admitted += found == (True, True)
+    assert admitted >= 3
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_owner_and_curator_agree_on_any_row(data: st.DataObject) -> None:
+    words = st.text(max_size=20).filter(lambda text: not any(0xD800 <= ord(letter) < 0xE000 for letter in text))
+    cells: dict[str, st.SearchStrategy[Any]] = {
+        "number": st.floats(allow_infinity=False), "dose": st.floats(allow_infinity=False), "word": words, "y": words,
+        "lost": words, "note": words, "code": st.floats(allow_nan=False, allow_infinity=False),
+        "box": st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
+        "vector": st.lists(st.floats(-1e150, 1e150), min_size=2, max_size=2),
+    }  # fmt: skip
+    column = data.draw(st.sampled_from(sorted(cells)))
+    found = verdicts(pa.table({**ordinary_row(), column: pa.array([data.draw(cells[column])])}))
+    assert found is None or found[0] == found[1]
+
+
+# Neighbouring worlds through the protocol itself.
+
+SHORT = Schema.from_text("""
+likeset: schema
+version: 1
+text_bytes: 64
+columns:
+  a: {kind: numeric, bounds: [0, 1]}
+  b: {kind: numeric, bounds: [0, 1]}
+  c: {kind: category, values: [x, y], unknown: other}
+""")
+ROUNDS = 12
+
+
+class DeclaringWorld(World):
+    """The curator releases nothing but zeros, whatever the summary is: what owners hear is the same in all worlds."""
+
+    def curator(self) -> Curator:
+        made = ScriptedCurator(self.terms, ledger=self.ledger, noise=self.noise, declared=self.declared)
+        made.script = np.zeros((ROUNDS, self.terms.kernel.dimension))
+        return made
+
+
+def _table(seed: int, shift: float, count: int = 20) -> pa.Table:
+    coins = np.random.default_rng(seed)
+    return pa.table(
+        {"a": coins.random(count) * 0.2 + shift, "b": coins.random(count) * 0.2 + shift, "c": ["z"] * count}
+    )
+
+
+def _picked(word: str) -> tuple[set[bytes], World, list[str]]:
+    """The rows of the summary where the best row of the first owner has this word."""
+    best = pa.table({"a": [0.6], "b": [0.6], "c": [word]})
+    tables = {"a": pa.concat_tables([best, _table(1, 0.5)]), "b": _table(2, 0.1)}
+    agreed = agreed_on(SHORT, **{**RELEASED, "size": ROUNDS, "owners": ("a", "b")})
+    data: dict[str, NDArray[np.float32]] = {
+        name: SHORT.map(table, table=name, locate=str).rows for name, table in tables.items()
+    }
+    target = SHORT.map(_table(3, 0.5, agreed.target_size), table="target", locate=str).rows
+    declared = DeclaredRecords(SHORT)
+    made = DeclaringWorld(
+        agreed, data, target, QuickLedger(), ScriptedNoise([]), declared=declared, tables=tables
+    )  # fmt: skip
+    ended = carry(made)
+    return {row.tobytes() for row in ended.summary.rows}, made, [flag.reason for flag in ended.curator.flags]
+
+
+@pytest.mark.parametrize("letters", [64, 65, 1000, 200_000])
+def test_no_text_moves_more_rows_of_a_summary_than_the_noise_is_made_for(letters: int) -> None:
+    """One replaced row moves two rows; a row of more than 64 letters is none, and nobody is flagged for having it."""
+    ordinary, _, _ = _picked("z")
+    word = "".join(np.random.default_rng(1).choice(list("abcdefgh"), size=letters))
+    other, _, flagged = _picked(word)
+    assert flagged == []
+    assert len(ordinary - other) <= 2
+    assert len(ordinary - other) == (0 if letters <= 64 else 1)
+
+
+# The width of the kernel.
+
+
+@pytest.mark.parametrize("gamma", [1e36, 1e76, 1.7e308])
+def test_a_kernel_that_is_too_narrow_for_declared_rows_is_refused_in_foreign_terms(gamma: float) -> None:
+    with pytest.raises(InvalidArgument, match="gamma"):
+        Kernel(columns=3, dimension=16, gamma=gamma, seed=7, largest=1.0)
+    text = terms(kernel=Kernel(columns=3, dimension=16, gamma=0.5, seed=7, largest=1.0)).to_json()
+    assert read_foreign(text).kernel.largest == 1.0
+    with pytest.raises(InvalidArgument, match="gamma"):
+        read_foreign(text.replace('"gamma":0.5', f'"gamma":{gamma!r}'))
+
+
+@pytest.mark.parametrize("kind", ["paired", "paper"])
+@pytest.mark.parametrize("columns", [1, 3, 200])
+@pytest.mark.parametrize("gamma", [1e-300, 1e-20, 1.0, 1e20, 1e60])
+def test_every_row_that_is_admitted_has_features(gamma: float, columns: int, kind: Any) -> None:
+    """Also the longest ones, at the kernel's own bound; warnings are errors here."""
+    kernel = Kernel(columns=columns, dimension=16, gamma=gamma, seed=7, kind=kind)
+    coins = np.random.default_rng(3)
+    rows = np.float32(kernel.largest) * coins.choice([-1.0, 1.0, 0.5], size=(40, columns)).astype(np.float32)
+    rows = np.clip(rows, -kernel.largest, kernel.largest)
+    features = kernel.features()
+    admission = Admission(terms(kernel=kernel, **({} if kind == "paired" else _PAPER)), None)
+    mask = admission.admits(FetchedRows(rows, np.empty(0)))
+    assert mask.sum() >= 20
+    assert np.isfinite(features(rows[mask])).all()
+    assert np.isfinite(features.of_few(rows[mask])).all()
+    beyond = rows.astype(np.float64) * 4.0
+    assert not admission.admits(
+        FetchedRows(np.where(np.abs(beyond) > kernel.largest, beyond, 9e200), np.empty(0))
+    ).any()
+
+
+_PAPER: dict[str, Any] = {"protocol": "interactive", "summary_release": "mwem", "schedule": "experiment"}
+
+
+def test_rows_that_are_no_numbers_are_not_admitted() -> None:
+    admission = Admission(terms(), None)
+    rows = np.array([[0, 0, 0], [np.nan, 0, 0], [0, np.inf, 0], [0, 0, 3e38], [1, 2, 3]], dtype=np.float32)
+    assert admission.admits(FetchedRows(rows, np.empty(0))).tolist() == [True, False, False, False, True]
+
+
+# Terms and summaries that are not as the schema says.
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"record_bytes": DECLARED.record_bytes - 1}, "record_bytes"),
+        ({"kernel": Kernel(EVERY_KIND.width, 16, 1.0, 7, largest=2.99)}, "kernel.largest"),
+    ],
+)
+def test_terms_that_leave_less_room_than_the_schema_are_refused_by_all(changes: dict[str, Any], field: str) -> None:
+    agreed = agreed_on(EVERY_KIND, **changes)
+    zeros = np.zeros((30, EVERY_KIND.width), np.float32)
+    made = World(agreed, {"a": zeros}, zeros, QuickLedger(), declared=DECLARED)
+    for party in (made.curator, made.consumer, lambda: made.owner("a")):
+        with pytest.raises(InvalidArgument, match=field):
+            party()
+
+
+def test_a_consumer_takes_no_row_that_is_none() -> None:
+    """Records that are too long, of other rows, or none at all."""
+    _, made, _ = _picked("z")
+    honest: list[Message] = []
+    consumer = made.consumer()
+
+    def keep(message: Message) -> list[Message]:
+        honest.append(message)
+        return [message]
+
+    carry(made, tamper=keep)
+    (message,) = [one for one in honest if isinstance(one.body, Summary) and one.receiver == CONSUMER]
+    assert isinstance(message.body, Summary)
+    table = records.unpack(
+        message.body.records.tobytes(), kind=DeclaredRecords(SHORT).record_schema, rows=len(message.body.rows)
+    )
+    longer = table.set_column(2, "c", pa.array(["q" * 65, *table["c"].to_pylist()[1:]]))
+    others = table.take(pa.array(np.arange(table.num_rows)[::-1]))
+    for packed, reason in ((records.pack(longer), "longer"), (records.pack(others), "makes of"), (b"", "not as")):
+        body = replace(message.body, records=np.frombuffer(packed, dtype=np.uint8))
+        with pytest.raises(IllegalMessage, match=reason):
+            consumer.receive(replace(message, body=body))
+        assert consumer.summary is None
+    consumer.receive(message)
+    assert consumer.summary is not None
