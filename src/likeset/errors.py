@@ -10,6 +10,7 @@
     ├── UnknownEvent                          a record of a release that the accountant does not know; refused
     ├── UnprovenPart                          a part without a proof that was not accepted by name
     ├── EntropyMissing                        the secure generator gave nothing; no noise was drawn
+    ├── UnreliableArithmetic                  this machine rounds as no proof allows; nothing was drawn
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
@@ -57,6 +58,7 @@ __all__ = [
     "UnfinishedRequest",
     "UnknownEvent",
     "UnprovenPart",
+    "UnreliableArithmetic",
 ]
 
 
@@ -221,6 +223,10 @@ class UnprovenPart(LikesetError):
 
 class EntropyMissing(LikesetError):
     """The secure generator of the system gave nothing, so no noise was drawn and nothing was released."""
+
+
+class UnreliableArithmetic(LikesetError):
+    """This machine rounds in a way that a proof does not allow; nothing was drawn or released."""
 
 
 class ProtocolError(LikesetError):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from naive_twins import kernel_matrix
 from numpy.typing import ArrayLike, NDArray
 
-from likeset.errors import InvalidArgument
+from likeset.errors import InvalidArgument, UnreliableArithmetic
 from likeset.geometry.features import TILE_ROWS, FourierFeatures
 
 Kind = Literal["paper", "paired", "phased"]
@@ -335,3 +335,28 @@ def test_a_first_row_that_is_no_row_number_is_refused(first_row: int) -> None:
     with pytest.raises(InvalidArgument) as caught:
         FourierFeatures(3, 8, 0.5, 1)(np.zeros((1, 3)), first_row=first_row)
     assert caught.value.argument == "first_row"
+
+
+@pytest.mark.parametrize("kind", ["paper", "paired", "phased"])
+@pytest.mark.parametrize(("columns", "dimension"), [(1, 2), (3, 16), (17, 140), (64, 66), (784, 140)])
+@pytest.mark.parametrize("gamma", [1e-6, 0.03, 1e6])
+def test_features_do_not_depend_on_the_place_of_a_row(columns: int, dimension: int, gamma: float, kind: Any) -> None:
+    FourierFeatures(columns, dimension, gamma, seed=3, kind=kind).check_places()
+
+
+@pytest.mark.parametrize("place", [0, 1000, TILE_ROWS - 1])
+def test_a_machine_on_which_one_place_rounds_otherwise_is_found_out(
+    place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line of each product of matrices is off by a unit in the last place."""
+    honest = np.matmul
+
+    def product(*operands: Any, out: Any) -> Any:
+        honest(*operands, out=out)
+        out[place] = np.nextafter(out[place], np.float32(np.inf))
+        return out
+
+    features = FourierFeatures(5, 16, 0.2, seed=3)
+    monkeypatch.setattr(np, "matmul", product)
+    with pytest.raises(UnreliableArithmetic, match="replace-one"):
+        features.check_places()

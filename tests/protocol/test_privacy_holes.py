@@ -24,7 +24,7 @@ from protocol_world import (
     world,
 )
 
-from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed
+from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed, UnreliableArithmetic
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
@@ -255,3 +255,23 @@ def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows()
 
 def _said(made: World, number: int, body: Body) -> Message:
     return Message(made.terms.run, made.terms.digest, CURATOR, "a", number, body)
+
+
+def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line of every product is off by a unit in the last place: the others would contribute otherwise without it."""
+    honest = np.matmul
+
+    def product(*operands: Any, out: Any) -> Any:
+        honest(*operands, out=out)
+        out[7] = np.nextafter(out[7], np.float32(np.inf))
+        return out
+
+    made = world(terms(relation=Relation.ADD_OR_REMOVE))
+    made.consumer()
+    monkeypatch.setattr(np, "matmul", product)
+    with pytest.raises(UnreliableArithmetic):
+        made.consumer()
+    assert made.noise.calls == 0
+    world(terms(relation=Relation.REPLACE_ONE)).consumer()

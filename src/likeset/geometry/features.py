@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import InvalidArgument
+from likeset.errors import InvalidArgument, UnreliableArithmetic
 from likeset.geometry.stream import MAX_SEED, Stream
 from likeset.geometry.threads import one_thread_a_product
 
@@ -27,6 +27,7 @@ __all__ = ["TILE_ROWS", "FourierFeatures"]
 TILE_ROWS = 2048
 _PROBE_ROWS = 8
 _PROBE_DECIMALS = 4
+_LARGE_PROBES, _LARGE_ANGLE = 5, 1e6  # every fifth row, beyond the angles that cosines are quick for
 _ROUNDOFF = 2.0**-24
 _WAVE_ERROR = 2.0**-19  # of two float32 cosines together, scaling included: about 16 units in the last place
 
@@ -127,6 +128,29 @@ class FourierFeatures:
         for _, features in self.blocks(array):
             total += features.sum(axis=0, dtype=np.float64)
         return total / len(array)
+
+    def check_places(self) -> None:
+        """Raise unless the features of a row are the same bits wherever it stands among others.
+
+        A sum of features is then one of a *set* of rows: without one of them, the others contribute what they did.
+        Which code computes a row of a matrix product could depend on where the row stands, on some machines; so rows
+        of a whole tile are moved on by one place, and turned round, and compared bit by bit. A few of them are large,
+        for which cosines are computed another way.
+
+        Raises:
+            UnreliableArithmetic: they are not.
+        """
+        probe = Stream("probe/places", 0).normals(0, TILE_ROWS * self.columns).reshape(TILE_ROWS, self.columns)
+        probe /= np.sqrt(2.0 * self.gamma * self.columns)
+        probe[::_LARGE_PROBES] *= _LARGE_ANGLE
+        rows = np.clip(probe, -arguments.LARGEST_SINGLE, arguments.LARGEST_SINGLE).astype(np.float32)
+        features = self(rows)
+        for moved in (lambda array: np.roll(array, 1, axis=0), lambda array: array[::-1]):
+            if not np.array_equal(self(moved(rows)), moved(features)):
+                raise UnreliableArithmetic(
+                    "on this machine the features of a row depend on where it stands among others, so that nothing is "
+                    "proven under add-or-remove; use another machine or BLAS library, or relation replace-one"
+                )
 
     @property
     def waves(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:

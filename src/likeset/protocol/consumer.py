@@ -59,6 +59,8 @@ class Consumer(Party):
             )
         if (terms.hashing is None) != (hashes is None):
             raise IllegalMessage("hashes are agreed on in the terms, and need the map that goes with them")
+        if terms.relation is Relation.ADD_OR_REMOVE and terms.offers == "tilted":
+            terms.kernel.features().check_places()  # else a row that goes would move what the others contribute
         self._rows = rows.astype(np.float32)
         self._ledger = ledger
         self._noise = noise
@@ -83,7 +85,7 @@ class Consumer(Party):
         event: Event = plan.event if self._noise.private else Simulated(plan.event)
 
         def run() -> tuple[bytes, Release[Vector]]:
-            # In a random order: the last bits of a row's features depend on its place, and a table may be sorted.
+            # In a random order: a table may be sorted, and where a row stands could show in the last bits of features.
             features = self.terms.kernel.features()(self._rows[random_order(len(self._rows), self._noise)])
             if isinstance(plan, gaussian_mean.Plan):
                 drawn = gaussian_mean.run(plan, features, self._noise)
