@@ -351,8 +351,8 @@ def test_a_machine_on_which_one_place_rounds_otherwise_is_found_out(
     """One line of each product of matrices is off by a unit in the last place."""
     honest = np.matmul
 
-    def product(*operands: Any, out: Any) -> Any:
-        honest(*operands, out=out)
+    def product(first: Any, second: Any, out: Any) -> Any:
+        honest(first, second, out=out)
         out[place] = np.nextafter(out[place], np.float32(np.inf))
         return out
 

@@ -160,9 +160,20 @@ def test_a_plan_refuses_what_the_run_would_refuse(world: World) -> None:
         assert refused.value.argument == argument
 
 
-def test_text_has_no_declared_length(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_texts_and_labels_take_is_planned_as_declared(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     schema = tmp_path / "schema.yaml"
-    schema.write_text(job_world.SCHEMA.replace("{kind: category, values: [chest, arm, leg]}", "{kind: text, width: 8}"))
+    text = job_world.SCHEMA.replace("{kind: category, values: [chest, arm, leg]}", "{kind: text, width: 8}")
+    schema.write_text(text)
+    bounded = plan_job(job(world, schema=str(schema))).traffic.sent_bytes
+    schema.write_text(text + "text_bytes: 8192\n")
+    twice = plan_job(job(world, schema=str(schema))).traffic.sent_bytes
+    assert bounded is not None
+    assert twice is not None
+    rows_offered = plan_job(job(world)).outline.terms.rows_per_owner
+    assert twice - bounded == pytest.approx(4096 * rows_offered, rel=0.01)
+    schema.write_text(job_world.SCHEMA.replace(", values: [0, 1]", ""))
     assert plan_job(job(world, schema=str(schema))).traffic.sent_bytes is None
     assert job_world.call("plan", world.options(schema=schema)) == 0
     assert "not bounded" in capsys.readouterr().out
@@ -172,7 +183,6 @@ def test_text_has_no_declared_length(world: World, tmp_path: Path, capsys: pytes
     short = plan_job(job(world)).traffic.sent_bytes
     assert longer is not None
     assert short is not None
-    rows_offered = plan_job(job(world)).outline.terms.rows_per_owner
     # Text travels with four bytes a letter, numbers with eight.
     assert longer - short == pytest.approx(rows_offered * (4 * len("a-much-longer-word") - 8), abs=8)
 

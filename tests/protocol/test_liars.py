@@ -243,7 +243,7 @@ def test_reasons_come_in_the_order_of_owners_whoever_was_first() -> None:
         summaries.append(last[0].body)
     assert same_summary(*summaries)
     assert summaries[0].flagged.tolist() == [0, 2]
-    assert "finite" in str(summaries[0].reasons[0])
+    assert "beyond" in str(summaries[0].reasons[0])
     assert "handles" in str(summaries[0].reasons[1])
 
 

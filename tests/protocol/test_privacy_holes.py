@@ -260,11 +260,11 @@ def _said(made: World, number: int, body: Body) -> Message:
 def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One line of every product is off by a unit in the last place: the others would contribute otherwise without it."""
+    """One line of every product is off by a unit in the last place."""
     honest = np.matmul
 
-    def product(*operands: Any, out: Any) -> Any:
-        honest(*operands, out=out)
+    def product(first: Any, second: Any, out: Any) -> Any:
+        honest(first, second, out=out)
         out[7] = np.nextafter(out[7], np.float32(np.inf))
         return out
 

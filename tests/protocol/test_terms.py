@@ -28,6 +28,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "quorum": {"quorum": 2},
     "schema_digest": {"schema_digest": "ab"},
     "columns": {"columns": ("age", "weight", "height")},
+    "record_bytes": {"record_bytes": 24},
     "kernel": {"kernel": replace(KERNEL, seed=8)},
     "hashing": {"hashing": HASHING},
     "protocol": {"protocol": "interactive"},
@@ -78,9 +79,9 @@ def test_seed_rows_have_a_digest_exactly_where_there_are_some(count: int, digest
         terms(seed_rows=count, seed_digest=digest)
 
 
-@pytest.mark.parametrize("part", ["columns", "dimension", "gamma", "seed"])
+@pytest.mark.parametrize("part", ["columns", "dimension", "gamma", "seed", "largest"])
 def test_every_part_of_the_kernel_is_part_of_the_digest(part: str) -> None:
-    other = replace(KERNEL, **{part: getattr(KERNEL, part) * 2})
+    other = replace(KERNEL, **{part: getattr(KERNEL, part) * (0.5 if part == "largest" else 2)})
     assert terms(kernel=other).digest != terms().digest
 
 

@@ -145,8 +145,9 @@ class FourierFeatures:
         probe[::_LARGE_PROBES] *= _LARGE_ANGLE
         rows = np.clip(probe, -arguments.LARGEST_SINGLE, arguments.LARGEST_SINGLE).astype(np.float32)
         features = self(rows)
-        for moved in (lambda array: np.roll(array, 1, axis=0), lambda array: array[::-1]):
-            if not np.array_equal(self(moved(rows)), moved(features)):
+        places = np.arange(TILE_ROWS)
+        for order in (np.roll(places, 1), places[::-1]):
+            if not np.array_equal(self(rows[order]), features[order]):
                 raise UnreliableArithmetic(
                     "on this machine the features of a row depend on where it stands among others, so that nothing is "
                     "proven under add-or-remove; use another machine or BLAS library, or relation replace-one"

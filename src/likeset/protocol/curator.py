@@ -180,7 +180,8 @@ class Curator(Party):
             return "sent records, which nobody declared"
         if not len(offer.rows):
             return None
-        if not float(np.abs(np.linalg.norm(offer.rows, axis=1) - 1.0).max()) <= _HASH_NORM_TOLERANCE:
+        lengths = np.linalg.norm(offer.rows.astype(np.float64), axis=1)
+        if not float(np.abs(lengths - 1.0).max()) <= _HASH_NORM_TOLERANCE:
             return "sent hashes that are not of length 1"
         fault = (
             None if self._declared_labels is None else fault_of_labels(self.terms, self._declared_labels, offer.labels)
