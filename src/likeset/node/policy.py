@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.errors import LikesetError
+from likeset.errors import InvalidArgument
 from likeset.ledger import Limit
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import checked_name
@@ -86,8 +86,8 @@ class Policy(Document):
     def _is_a_name(cls, value: str) -> str:
         try:
             return checked_name("name", value)
-        except LikesetError as error:
-            raise ValueError(str(error).split(": ", 1)[1]) from None
+        except InvalidArgument as error:
+            raise ValueError(error.reason) from None
 
     @classmethod
     def load(cls, path: Path) -> Self:
