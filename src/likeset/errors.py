@@ -176,7 +176,17 @@ class ChargeRefused(LedgerError):
 
 
 class DifferentRequest(LedgerError):
-    """The same run, round and kind were asked for before, but with another request."""
+    """The same run, round and kind were asked for before, but with another request.
+
+    Attributes:
+        reason: what is wrong, in words.
+        kind: of the request that was asked for before; empty where it is about no single one.
+    """
+
+    def __init__(self, reason: str, *, kind: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.kind = kind
 
 
 class UnfinishedRequest(LedgerError):

@@ -269,6 +269,23 @@ def test_a_run_goes_on_as_it_began_or_not_at_all(tmp_path: Path, capsys: pytest.
     assert charges(out / "ledger.sqlite") == paid
 
 
+def test_a_directory_whose_name_is_a_word_of_the_ledger_hears_its_own_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ledger calls a run's keys run/secrets, and so is this directory called: only its terms were altered."""
+    world = World.make(tmp_path)
+    (tmp_path / "run").mkdir()
+    out = tmp_path / "run" / "secrets"
+    terms = stopped_run(world, out) / "terms.yaml"
+    digest = terms.read_text(encoding="utf-8").split("\n", maxsplit=1)[0].removeprefix("digest: ").strip("'")
+    terms.write_text(terms.read_text(encoding="utf-8").replace(digest, digest[::-1]), encoding="utf-8")
+    capsys.readouterr()
+    assert job_world.call("match", options(world, out, resume=True)) == 2
+    said = capsys.readouterr().err
+    assert "the terms are not those that the run began with" in said
+    assert "other files" not in said
+
+
 @pytest.mark.parametrize(
     ("place", "call", "number", "code"),
     [

@@ -224,7 +224,7 @@ def _told(error: BaseException, job: Job, partial: Path, *, resume: bool) -> Bas
         return InvalidArgument(
             "out", job.out, f"cannot be written: {error.strerror or error}; make room, or go elsewhere"
         )
-    if isinstance(error, DifferentRequest) and SECRETS in str(error):
+    if isinstance(error, DifferentRequest) and error.kind == SECRETS:
         return DifferentRequest(
             f"run {job.run} began with other files or another schema than those of {partial / JOB} now; bring them back"
             if resume

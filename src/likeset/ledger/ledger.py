@@ -135,7 +135,9 @@ class Ledger:
             attempt = 1
             if known is not None:
                 if known.fingerprint != fingerprint:
-                    raise DifferentRequest(f"{request}: was asked for before with another request; refused")
+                    raise DifferentRequest(
+                        f"{request}: was asked for before with another request; refused", kind=request.kind
+                    )
                 attempt, last = len(known.reservations), known.reservations[-1]
                 answered = self._answered(request, known, append)
                 if answered is not None:
@@ -193,7 +195,9 @@ class Ledger:
         # Somebody answered the same request before: that draw is the one that counts.
         winner = self._stored(request, known.answer)
         if winner.number == reservation.number and winner.message != message:
-            raise DifferentRequest(f"{request}: another answer is already stored; it is sent again, never drawn anew")
+            raise DifferentRequest(
+                f"{request}: another answer is already stored; it is sent again, never drawn anew", kind=request.kind
+            )
         return winner.message
 
     def answer(
