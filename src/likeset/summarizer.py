@@ -90,6 +90,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         history_: one ``Pick`` per selected row, in order.
         terms_: the terms of the run.
         warnings_: what the user should know: a fallback, owners who were absent or not believed, rows that ran short.
+            Each has a ``kind``, the owner whom it ``concerns`` if it is about one, and its words as ``text``.
         gamma_: width of the selection's kernel.
     """
 

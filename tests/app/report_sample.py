@@ -100,6 +100,11 @@ def baseline(name: str, squared_mmd: float, meaning: str, accuracy: float | None
     return {"name": name, "squared_mmd": squared_mmd, "meaning": meaning, "accuracy": accuracy}
 
 
+def warning(text: str) -> dict[str, Any]:
+    """What the user should know."""
+    return {"kind": "canary-kind", "owner": None, "text": text}
+
+
 def guarantee(observer: str, protects: str, epsilon: float | None, basis: str, in_words: str) -> dict[str, Any]:
     """One view's."""
     return {

@@ -67,7 +67,9 @@ def test_the_demo_ends_with_four_owners_and_everything_holds(shown: tuple[Path, 
     assert result["rows_selected"] == 100
     assert result["rows_seen"] == 4 * ROWS
     assert result["private"]
-    assert result["warnings"] == [f"{DENYING} did not take part (abstains)"]
+    assert result["warnings"] == [
+        {"kind": "did-not-take-part", "owner": DENYING, "text": f"{DENYING} did not take part (abstains)"}
+    ]
     assert result["checks"] == {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}
     assert {one["name"]: one["disclosed"] for one in result["owners"]}[DENYING] == 0
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from report_sample import OWNERS, baseline, guarantee, sample_pictures, sample_result
+from report_sample import OWNERS, baseline, guarantee, sample_pictures, sample_result, warning
 
 from likeset.app.report import render, render_for_owner
 from likeset.app.report.words import DASH, bytes_in_words, cost, listed, number, odds, percent, plain
@@ -91,7 +91,7 @@ def test_fewer_rows_than_asked_for_are_not_passed_over() -> None:
 
 
 def test_every_section_is_there_and_every_figure_has_words() -> None:
-    page = Page(render(sample_result() | {"warnings": ["mind the gap"]}, sample_pictures(images=True)))
+    page = Page(render(sample_result() | {"warnings": [warning("mind the gap")]}, sample_pictures(images=True)))
     sections = [attributes.get("id") for tag, attributes in page.tags if tag == "section"]
     assert sections == [
         "warnings", "question", "match", "looks", "contributions", "guarantees", "premises", "terms",
@@ -141,7 +141,7 @@ def test_hostile_names_are_only_names() -> None:
     result = sample_result(owners, [HOSTILE, "age"])
     for key in ("run", "version", "created", "protocol"):
         result[key] = HOSTILE
-    result["warnings"] = [HOSTILE]
+    result["warnings"] = [warning(HOSTILE)]
     result["target"]["name"] = HOSTILE
     result["baselines"].append(baseline(HOSTILE, 0.03, HOSTILE))
     result["guarantees"].append(guarantee(HOSTILE, HOSTILE, 1.0, HOSTILE, HOSTILE))
@@ -199,7 +199,7 @@ def canary_result() -> dict[str, Any]:
     """A run in which everything that an owner must not hear has a number or word of its own."""
     result = sample_result()
     result |= {"squared_mmd": 0.7171, "rows_selected": 7272, "rows_seen": 7373, "access_ratio": 74.74, "gamma": 0.7575}
-    result |= {"created": "2076-12-31T07:07:07", "seconds": {"total": 7777.0}, "warnings": ["canary-warning"]}
+    result |= {"created": "2076-12-31T07:07:07", "seconds": {"total": 7777.0}, "warnings": [warning("canary-warning")]}
     result |= {"accuracy": 0.7878, "target": {"name": "canary-target.csv", "rows": 7979}, "seed": 80808}
     result["baselines"] = [baseline("canary-baseline", 0.8181, "canary-meaning")]
     result["later_field"] = "canary-later"

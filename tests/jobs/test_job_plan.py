@@ -10,6 +10,7 @@ import job_world
 from job_world import World, rows, write
 from likeset.errors import InvalidArgument
 from likeset.jobs.job import Job
+from likeset.jobs.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
 from likeset.jobs.plan import plan_job
 from likeset.jobs.run import run_job
 
@@ -79,7 +80,7 @@ def test_predictions_hold(kind: str, world: World, tmp_path: Path) -> None:
     owners = result["owners"]
     assert predicted["guarantees"] == result["guarantees"]
     assert predicted["private"] == result["private"]
-    assert predicted["notes"] == [note for note in result["warnings"] if note.startswith("offers are uniform")]
+    assert predicted["notes"] == [note for note in result["warnings"] if note["kind"] == "uniform-offers"]
     assert result["rows_seen"] <= predicted["rows_seen_at_most"]
     assert sum(one["messages"] for one in owners) <= predicted["messages_at_most"]
     for one in owners:
@@ -191,8 +192,10 @@ def test_what_came_from_data_and_what_promises_nothing_is_warned_about(world: Wo
     schema = tmp_path / "schema.yaml"
     schema.write_text(job_world.SCHEMA.replace("[0, 100]}", "[0, 100], from_data: true}"), encoding="utf-8")
     warnings = plan_job(job(world, schema=str(schema), epsilon=40.0, noise="simulated")).warnings
-    assert len(warnings) == 3
-    assert any(one.startswith("column age: its bounds or values were drafted from data") for one in warnings)
-    assert any(one.startswith("epsilon = 40 promises next to nothing") for one in warnings)
-    assert any(one.startswith("simulated, not private") for one in warnings)
+    assert set(warnings) == {NoiseIsSimulated(), WeakPromise(40.0), BoundsFromData("age")}
+    assert [one.text.partition(";")[0] for one in warnings] == [
+        "simulated, not private: whoever knows the seed knows the noise",
+        "epsilon = 40 promises next to nothing",
+        "column age: its bounds or values were drafted from data",
+    ]
     assert plan_job(job(world)).warnings == ()

@@ -137,7 +137,7 @@ def test_what_is_simulated_says_so_everywhere(
 ) -> None:
     found = result(simulated)
     assert (found["private"], found["noise"]) == (False, "simulated")
-    assert any(warning.startswith("simulated, not private") for warning in found["warnings"])
+    assert any(warning["kind"] == "simulated-noise" for warning in found["warnings"])
     assert "simulated, not private" in (simulated / "report.html").read_text(encoding="utf-8").lower()
     assert "simulated, not private" not in (secret / "report.html").read_text(encoding="utf-8").lower()
     capsys.readouterr()

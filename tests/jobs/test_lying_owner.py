@@ -88,7 +88,8 @@ def more_columns(fetched: FetchedRows) -> FetchedRows:
 )
 def test_a_liar_is_named_and_left_out(lie: Lie, words: str, world: World, tmp_path: Path) -> None:
     done = run(world, tmp_path / "out", lie)
-    assert f"south was not believed: {words}" in done.result["warnings"]
+    said = {"kind": "not-believed", "owner": "south", "text": f"south was not believed: {words}"}
+    assert said in done.result["warnings"]
     owners: dict[str, Any] = {one["name"]: one for one in done.result["owners"]}
     assert owners["south"]["selected"] == 0
     assert words in owners["south"]["problem"]

@@ -92,7 +92,7 @@ def test_an_owner_that_gave_no_answer_is_named(home: ConsumerHome) -> None:
     assert run.look(engine) == ("done", {"a": "done", "b": "no answer"})
     run.ended(engine)
     result = run.collect(render=render).result
-    assert "b did not take part (no answer)" in result["warnings"]
+    assert [(one["owner"], one["text"]) for one in result["warnings"]] == [("b", "b did not take part (no answer)")]
     assert [one["disclosed"] for one in result["owners"]] == [12, 0]
     with pytest.raises(InvalidArgument, match="has ended"):
         run.submit(engine)

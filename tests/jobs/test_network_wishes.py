@@ -145,7 +145,7 @@ def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome) -> None
     run = invited(home, **HASHED)
     result = done(home, run)
     assert result["rows_selected"] == 6
-    assert not [one for one in result["warnings"] if "could not be read" in one]
+    assert not [one for one in result["warnings"] if one["kind"] == "unread-rows"]
     assert received(run).rows.shape == (6, 64)
     assert len(received(run).records) == 0
     known = {name: _lines(home.folder.parent / f"{name}.csv") for name in OWNERS}
@@ -174,7 +174,7 @@ def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: Consu
             node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed + 1)
     result = done(home, run, "a")
     assert [one["selected"] for one in result["owners"]] == [6, 0]
-    assert "b did not take part" in result["warnings"]
+    assert ("b", "b did not take part") in [(one["owner"], one["text"]) for one in result["warnings"]]
 
 
 def test_an_owner_that_lost_the_seed_is_charged_nothing_for_what_it_cannot_answer(home: ConsumerHome) -> None:

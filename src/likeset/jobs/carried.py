@@ -22,6 +22,7 @@ from likeset.errors import InvalidArgument
 from likeset.jobs.budget import budget_document
 from likeset.jobs.hashed import check_length, notes_on_hashes, read_summary
 from likeset.jobs.job import Job
+from likeset.jobs.notices import LargeOffer, SeedRowsNeeded, SelectionIsTold, UnreadRows
 from likeset.jobs.opened import OpenedJob, Target, job_warnings, open_target, stalls_without_owners
 from likeset.jobs.pictures import pictures_document
 from likeset.jobs.result import result_document, selected_rows, summary_table
@@ -30,6 +31,7 @@ from likeset.jobs.traffic import MostTraffic
 from likeset.ledger import Ledger
 from likeset.market.run import Market, Outcome
 from likeset.protocol.messages import Summary
+from likeset.protocol.notices import DidNotTakePart, FewRows, NotBelieved, Notice
 from likeset.protocol.owner import Scan
 from likeset.protocol.party import Traffic
 from likeset.protocol.selection import Selection
@@ -75,7 +77,7 @@ class Drafted:
     hash_seed: int | None
 
 
-def check_carried(job: Job, schema: Schema) -> list[str]:
+def check_carried(job: Job, schema: Schema) -> list[Notice]:
     """What a consumer should know about a job before it asks other organisations.
 
     Raises:
@@ -86,11 +88,11 @@ def check_carried(job: Job, schema: Schema) -> list[str]:
     check_length(job, schema)
     found = notes_on_hashes(job, schema)
     given = job.model_dump()
-    wished = [f"{name} = {given[name]}" for name, usual in _SELECTING.items() if given[name] != usual]
+    wished = tuple((name, given[name]) for name, usual in _SELECTING.items() if given[name] != usual)
     if wished and job.hash_dimension is None:
-        found.append(f"the curator hears, with your rows, how to select: {', '.join(wished)}; no owner does")
+        found.append(SelectionIsTold(wished))
     if job.seed_rows is not None:
-        found.append("the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`")
+        found.append(SeedRowsNeeded())
     return found
 
 
@@ -103,15 +105,10 @@ def check_terms(terms: Terms) -> None:
     check_sendable(terms, room=_ROOM)
 
 
-def notes_on_size(traffic: MostTraffic) -> list[str]:
+def notes_on_size(traffic: MostTraffic) -> list[Notice]:
     """What a consumer should know about messages that a curator's site would not take."""
     size, most = traffic.largest_sent, SiteSettings.most_bytes
-    if size <= most:
-        return []
-    return [
-        f"an owner's offer may have {size / 2**20:,.0f} MiB, and a curator's site takes {most / 2**20:,.0f} MiB unless "
-        "it was settled otherwise: such an offer is paid for by its owner and never arrives; lower size or offer_factor"
-    ]
+    return [] if size <= most else [LargeOffer(size, most)]
 
 
 def draft(job: Job, ledger: Ledger, *, expires: str) -> Drafted:
@@ -242,19 +239,17 @@ def _disclosed(terms: Terms, summary: Summary) -> dict[str, int]:
     return {name: 0 if name in absent else terms.rows_per_owner for name in terms.owners}
 
 
-def _warnings(terms: Terms, summary: Summary, ended: Ended, *, unread: int) -> tuple[str, ...]:
-    found = [
-        f"{terms.owners[place]} was not believed: {why}"
-        for place, why in zip(summary.flagged, summary.reasons, strict=True)
+def _warnings(terms: Terms, summary: Summary, ended: Ended, *, unread: int) -> tuple[Notice, ...]:
+    found: list[Notice] = [
+        NotBelieved(terms.owners[place], str(why)) for place, why in zip(summary.flagged, summary.reasons, strict=True)
     ]
     for place in summary.absent:
         name = terms.owners[place]
-        why = f" ({ended.unanswered[name]})" if name in ended.unanswered else ""
-        found.append(f"{name} did not take part{why}")
+        found.append(DidNotTakePart(name, ended.unanswered.get(name, "")))
     if unread:
-        found.append(f"{unread} rows could not be read from their hashes, and are left out")
+        found.append(UnreadRows(unread))
     if len(summary.rows) + unread < terms.size:
-        found.append(f"only {len(summary.rows) + unread} rows were offered where {terms.size} were wanted")
+        found.append(FewRows(len(summary.rows) + unread, terms.size))
     return tuple(found)
 
 

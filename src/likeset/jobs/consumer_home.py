@@ -28,6 +28,7 @@ from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Summary, decode
+from likeset.protocol.notices import Notice
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.declared import DeclaredRecords
@@ -119,7 +120,7 @@ class NetworkRun:
             raise InvalidArgument("RUN", self.name, "is not known here; see `likeset run list`") from error
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Notice]:
         """What its consumer should know."""
         job = self.job
         return check_carried(job, Schema.load(job.schema_file))

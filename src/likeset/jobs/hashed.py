@@ -12,9 +12,11 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.read_back import least_dimension, rows_behind
 from likeset.jobs.job import Job
+from likeset.jobs.notices import HashedRows, UnreadableCells, WidthInTerms
 from likeset.jobs.opened import Target
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Summary
+from likeset.protocol.notices import Notice
 from likeset.protocol.terms import Terms
 from likeset.tables.read_back import records_behind, unreadable_columns
 from likeset.tables.schema import Schema
@@ -51,16 +53,13 @@ def check_length(job: Job, schema: Schema) -> None:
         )
 
 
-def notes_on_hashes(job: Job, schema: Schema) -> list[str]:
+def notes_on_hashes(job: Job, schema: Schema) -> list[Notice]:
     """What a consumer should know before its curator sees hashes only."""
     if job.hash_dimension is None:
         return []
-    found = [
-        f"the curator sees hashes of {job.hash_dimension:,} numbers; give owners their seed, but not through it",
-        "the width of the selection's kernel stands in the terms: with hashes, owners use it too",
-    ]
+    found: list[Notice] = [HashedRows(job.hash_dimension), WidthInTerms()]
     if names := unreadable_columns(schema):
-        found.append(f"not every cell of {', '.join(names)} can be read from hashes: such cells stay empty")
+        found.append(UnreadableCells(names))
     return found
 
 

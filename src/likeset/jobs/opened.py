@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.jobs.job import Job
+from likeset.jobs.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
 from likeset.market.order import Stalls
 from likeset.privacy.view import checked_name
+from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan
 from likeset.tables.declared import DeclaredRecords
 from likeset.tables.scan_source import SourceScan
@@ -75,7 +77,7 @@ class OpenedJob:
     names: Mapping[str, str]
     stalls: Stalls
     seed_rows: Rows | None = None
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Notice] = field(default_factory=list)
 
 
 @contextmanager
@@ -232,17 +234,14 @@ def _check_sizes(job: Job, target: Target, total: int) -> None:
         )
 
 
-def job_warnings(job: Job, schema: Schema) -> list[str]:
+def job_warnings(job: Job, schema: Schema) -> list[Notice]:
     """What the user should know before anything is read."""
-    found = []
+    found: list[Notice] = []
     if job.noise == "simulated":
-        found.append("simulated, not private: whoever knows the seed knows the noise; use it for trials only")
+        found.append(NoiseIsSimulated())
     if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":
-        found.append(f"epsilon = {job.epsilon:g} promises next to nothing; values from 0.1 to 10 are usual")
-    return found + [
-        f"column {name}: its bounds or values were drafted from data; replace them by public knowledge, or they leak"
-        for name in schema.from_data
-    ]
+        found.append(WeakPromise(job.epsilon))
+    return found + [BoundsFromData(name) for name in schema.from_data]
 
 
 class _Unread:

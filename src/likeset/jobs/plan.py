@@ -9,11 +9,13 @@ from typing import Any
 from likeset.errors import InvalidArgument
 from likeset.jobs.budget import ONE_RUN
 from likeset.jobs.job import Job
+from likeset.jobs.notices import notice_documents
 from likeset.jobs.opened import Target, job_warnings, open_target, stalls_without_owners
 from likeset.jobs.result import guarantee_document, is_private
 from likeset.jobs.traffic import MostTraffic, most_traffic
 from likeset.market.run import Market, Outline
 from likeset.protocol.drafting import ReleaseOutlook, release_outlook
+from likeset.protocol.notices import Notice
 from likeset.protocol.terms import Budget, Terms
 from likeset.tables.schema import Schema
 
@@ -66,7 +68,7 @@ class Plan:
     traffic: MostTraffic
     advice: Advice
     seconds: float | None
-    warnings: tuple[str, ...]
+    warnings: tuple[Notice, ...]
 
     @property
     def messages(self) -> int:
@@ -100,8 +102,8 @@ class Plan:
             "signal": self.advice.signal,
             "advice": self.advice.text,
             "seconds": self.seconds,
-            "notes": list(self.outline.notes),
-            "warnings": list(self.warnings),
+            "notes": notice_documents(self.outline.notes),
+            "warnings": notice_documents(self.warnings),
             "budget": {"shared": self.job.ledger is not None, "in_words": "" if self.job.ledger else ONE_RUN},
         }
 
@@ -141,7 +143,10 @@ def plan_job(job: Job, *, check: Callable[[Terms], object] = lambda _: None) -> 
 
 def _advice(job: Job, terms: Terms, outline: Outline) -> Advice:
     if terms.offers == "uniform":
-        reason = " ".join(outline.notes) or "offers are uniform, as asked: nothing about the target is released"
+        reason = (
+            " ".join(note.text for note in outline.notes)
+            or "offers are uniform, as asked: nothing about the target is released"
+        )
         return Advice(None, None, f"{reason}.", pays=True)
     if terms.kernel.kind != "paired":
         return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)

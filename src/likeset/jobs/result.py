@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import rbf_kernel
+from likeset.jobs.notices import notice_documents
 from likeset.jobs.opened import OpenedJob
 from likeset.jobs.words import in_words, observer_in_words
 from likeset.market.run import Outcome
@@ -119,7 +120,7 @@ def result_document(
             for (owner, _), gain, after in zip(outcome.picks, found.gains, found.squared_mmds, strict=True)
         ],
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "warnings": [*opened.warnings, *outcome.warnings],
+        "warnings": notice_documents([*opened.warnings, *outcome.warnings]),
         "terms": {"digest": outcome.terms.digest, "summary": terms_summary(outcome)},
         "schema": {
             "digest": opened.schema.digest,
@@ -210,7 +211,5 @@ def terms_summary(outcome: Outcome) -> dict[str, Any]:
 
 
 def _problem(owner: str, outcome: Outcome) -> str | None:
-    for warning in outcome.warnings:
-        if warning.startswith((f"{owner} ", f"{owner}:")):
-            return warning
-    return None
+    """The first that is about this very owner, in words."""
+    return next((warning.text for warning in outcome.warnings if warning.concerns == owner), None)

@@ -29,6 +29,7 @@ from likeset.protocol.drafting import Draft, Facts
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Summary
+from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, Notice
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import Traffic
 from likeset.protocol.plans import PlannedView, planned_views
@@ -56,7 +57,7 @@ class Outline:
     terms: Terms
     guarantees: tuple[PlannedView, ...]
     width_is_chosen: bool
-    notes: tuple[str, ...]
+    notes: tuple[Notice, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class Outcome:
     rows_disclosed: Mapping[str, int]
     traffic: Mapping[str, Traffic]
     offered: Rows | None
-    warnings: tuple[str, ...]
+    warnings: tuple[Notice, ...]
     seconds: float
 
     def squared_mmd(self, rows: Rows, target: Rows) -> float:
@@ -323,20 +324,18 @@ class Market:
             return SealedCurator(terms, **common)
         return InteractiveCurator(terms, seed_rows=self._seed_rows, **common)
 
-    def _warnings(self, terms: Terms, result: RunResult) -> tuple[str, ...]:
+    def _warnings(self, terms: Terms, result: RunResult) -> tuple[Notice, ...]:
         found = result.summary
-
-        def shown(place: int) -> str:
-            return self.shown_names.get(terms.owners[place], terms.owners[place])
-
+        shown = {name: self.shown_names.get(name, name) for name in terms.owners}
         warnings = list(self._draft.notes)
         warnings += [
-            f"{shown(place)} was not believed: {why}" for place, why in zip(found.flagged, found.reasons, strict=True)
+            NotBelieved(shown[terms.owners[place]], str(why))
+            for place, why in zip(found.flagged, found.reasons, strict=True)
         ]
-        warnings += [f"{shown(place)} did not take part" for place in found.absent]
-        warnings += [f"{safe}: {why}" for safe, why in result.failures.items()]
+        warnings += [DidNotTakePart(shown[terms.owners[place]]) for place in found.absent]
+        warnings += [CouldNotAnswer(shown[name], why) for name, why in result.failures.items()]
         if len(found.rows) < terms.size:
-            warnings.append(f"only {len(found.rows)} rows were offered where {terms.size} were wanted")
+            warnings.append(FewRows(len(found.rows), terms.size))
         return tuple(warnings)
 
 

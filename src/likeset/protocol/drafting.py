@@ -16,6 +16,7 @@ from likeset.mechanisms import auction, gaussian_mean, width_choice
 from likeset.privacy import accounting, loss
 from likeset.privacy.events import Gaussian, Observer
 from likeset.privacy.relation import Relation
+from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.terms import Budget, Hashing, Kernel, Terms, digest_of_rows
 
 __all__ = ["Draft", "Facts", "ReleaseOutlook", "Wishes", "release_outlook"]
@@ -148,12 +149,12 @@ class Draft:
     Attributes:
         wishes: of the user.
         facts: about the data.
-        notes: what was chosen otherwise than wished, in words for the user.
+        notes: what was chosen otherwise than wished.
     """
 
     wishes: Wishes
     facts: Facts
-    notes: list[str] = field(default_factory=list)
+    notes: list[Notice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         wishes = self.wishes
@@ -306,10 +307,7 @@ class Draft:
     def _fall_back(self) -> None:
         """Offers without a release, and a word about it."""
         self.offers = "uniform"
-        self.notes.append(
-            f"offers are uniform: with {self.facts.target_size} target rows and epsilon = {self.budget.epsilon:g} a "
-            "release would be mostly noise, so none is made and nothing of the budget is spent"
-        )
+        self.notes.append(UniformOffers(self.facts.target_size, self.budget.epsilon))
 
     def _auction(self, *, hashed: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: everyone, unless there are more owners than rows to be offered, and rows are seen."""

@@ -111,4 +111,4 @@ def _tell(planned: "Plan") -> None:
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{escape(planned.advice.text)}[/]\n", soft_wrap=True)
     for warning in planned.warnings:
-        stdout.print(f"[yellow]note:[/] {escape(warning)}", soft_wrap=True)
+        stdout.print(f"[yellow]note:[/] {escape(warning.text)}", soft_wrap=True)

@@ -27,7 +27,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     show_guarantees(result["guarantees"], owners=[one["name"] for one in result["owners"]], title="Who learned what")
     stdout.print(escape(result["budget"]["in_words"]), soft_wrap=True)
     for warning in result["warnings"]:
-        stdout.print(f"[yellow]note:[/] {escape(warning)}", soft_wrap=True)
+        stdout.print(f"[yellow]note:[/] {escape(warning['text'])}", soft_wrap=True)
 
 
 def show_not_private(noise: str) -> None:

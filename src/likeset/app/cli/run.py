@@ -14,6 +14,7 @@ from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
     from likeset.jobs.consumer_home import ConsumerHome, Engine, NetworkRun
+    from likeset.protocol.notices import Notice
 
 __all__ = ["run"]
 
@@ -73,6 +74,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     from likeset.app.cli.result_screen import show_guarantees
     from likeset.jobs.carried import check_carried, check_terms, notes_on_size
     from likeset.jobs.job import Job
+    from likeset.jobs.notices import notice_documents
     from likeset.jobs.plan import plan_job
     from likeset.tables.schema import Schema
 
@@ -82,7 +84,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     notes += notes_on_size(planned.traffic)
     document = planned.document()
     if as_json:
-        show_json({**document, "between_organisations": notes})
+        show_json({**document, "between_organisations": notice_documents(notes)})
         return
     terms = planned.outline.terms
     facts = [
@@ -144,11 +146,13 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 
     Example: [bold]likeset run invite job.yaml --home clinic[/]
     """
+    from likeset.jobs.notices import notice_documents
+
     made = _invited(job, days, _home(home))
     terms, notes = made.terms, made.notes
     if as_json:
         told = {"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires}
-        show_json({**told, "hash_seed": _seed_file(made), "notes": notes})
+        show_json({**told, "hash_seed": _seed_file(made), "notes": notice_documents(notes)})
         return
     stdout.print(f"[bold]{escape(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
     stdout.print("Owners look at it with: likeset owner inbox --add terms.json", soft_wrap=True)
@@ -315,9 +319,9 @@ def _show_seed(made: "NetworkRun") -> None:
         stdout.print(f"They approve with: likeset owner approve {escape(made.name)} --hash-seed FILE", soft_wrap=True)
 
 
-def _show_notes(notes: Sequence[str]) -> None:
+def _show_notes(notes: "Sequence[Notice]") -> None:
     for note in notes:
-        stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+        stdout.print(f"[yellow]note:[/] {escape(note.text)}", soft_wrap=True)
 
 
 def _home(folder: Path) -> "ConsumerHome":

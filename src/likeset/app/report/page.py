@@ -121,7 +121,7 @@ def _cards(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _warnings(result: Mapping[str, Any]) -> str:
-    items = "".join(f"<li>{text(one)}</li>" for one in result.get("warnings") or ())
+    items = "".join(f"<li>{text(one.get('text', ''))}</li>" for one in result.get("warnings") or ())
     return f'<section class="warnings" id="warnings"><h2>Please note</h2><ul>{items}</ul></section>' if items else ""
 
 

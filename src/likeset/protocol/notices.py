@@ -1,0 +1,152 @@
+"""What a user should know about a run: typed facts from where they arise to where they are shown.
+
+Whoever looks for a notice looks at its type and at whom it concerns. Its words are made last, for people alone: a name
+that stands in them, or another text, finds nothing.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = [
+    "CouldNotAnswer",
+    "DidNotTakePart",
+    "FewRows",
+    "NotBelieved",
+    "Notice",
+    "OwnerNotice",
+    "UniformOffers",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(ABC):
+    """Something that a user should know; ``str`` of it is its words."""
+
+    kind: ClassVar[str]
+    """What it is, for machines; no two notices share one."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The words."""
+
+    @property
+    def concerns(self) -> str | None:
+        """The owner whom it is about; None where it is about the run."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """For machines, and with the words for people."""
+        return {"kind": self.kind, "owner": self.concerns, "text": self.text}
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerNotice(Notice):
+    """Something about one owner.
+
+    Attributes:
+        owner: its name, as the user knows it.
+    """
+
+    owner: str
+
+    @property
+    def concerns(self) -> str | None:
+        """The owner."""
+        return self.owner
+
+
+@dataclass(frozen=True, slots=True)
+class NotBelieved(OwnerNotice):
+    """The curator used nothing of what an owner sent.
+
+    Attributes:
+        reason: why, in the curator's words.
+    """
+
+    kind = "not-believed"
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"{self.owner} was not believed: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class DidNotTakePart(OwnerNotice):
+    """An owner sent nothing that counts.
+
+    Attributes:
+        answer: between organisations, what its site said in place of an answer; empty where that is not known.
+    """
+
+    kind = "did-not-take-part"
+    answer: str = ""
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"{self.owner} did not take part{f' ({self.answer})' if self.answer else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class CouldNotAnswer(OwnerNotice):
+    """Why an owner in this process had no answer, or why its answer was refused.
+
+    Attributes:
+        reason: in the words of whoever refused.
+    """
+
+    kind = "could-not-answer"
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"{self.owner}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class UniformOffers(Notice):
+    """Offers do not follow the target, otherwise than wished: a release would be mostly noise.
+
+    Attributes:
+        target_rows: how many rows the target has, as the terms say.
+        epsilon: what a release could have spent.
+    """
+
+    kind = "uniform-offers"
+    target_rows: int
+    epsilon: float
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            f"offers are uniform: with {self.target_rows} target rows and epsilon = {self.epsilon:g} a release would "
+            "be mostly noise, so none is made and nothing of the budget is spent"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FewRows(Notice):
+    """Owners offered fewer rows than were wanted.
+
+    Attributes:
+        offered: how many came.
+        wanted: how many were asked for.
+    """
+
+    kind = "few-rows"
+    offered: int
+    wanted: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"only {self.offered} rows were offered where {self.wanted} were wanted"
