@@ -33,8 +33,10 @@ def sample_result(
         "squared_mmd": 0.00419,
         "gamma": 0.1043,
         "baselines": [
-            baseline("fresh rows of the target", 0.00514, "what 100 more rows of your own kind would give"),
-            baseline("random rows among those offered", 0.0213, "the same offers, picked by chance"),
+            baseline(
+                "fresh rows of the target", 0.00514, "what 100 more rows of your own kind would give", kind="fresh"
+            ),
+            baseline("random rows among those offered", 0.0213, "the same offers, picked by chance", kind="random"),
             baseline("the same number from each owner", 0.0587, "at random, from everything that owners hold"),
         ],
         "accuracy": None,
@@ -95,9 +97,11 @@ def sample_result(
     }
 
 
-def baseline(name: str, squared_mmd: float, meaning: str, accuracy: float | None = None) -> dict[str, Any]:
+def baseline(
+    name: str, squared_mmd: float, meaning: str, accuracy: float | None = None, *, kind: str = "study"
+) -> dict[str, Any]:
     """What else could be had."""
-    return {"name": name, "squared_mmd": squared_mmd, "meaning": meaning, "accuracy": accuracy}
+    return {"kind": kind, "name": name, "squared_mmd": squared_mmd, "meaning": meaning, "accuracy": accuracy}
 
 
 def warning(text: str) -> dict[str, Any]:
@@ -105,10 +109,13 @@ def warning(text: str) -> dict[str, Any]:
     return {"kind": "canary-kind", "owner": None, "text": text}
 
 
-def guarantee(observer: str, protects: str, epsilon: float | None, basis: str, in_words: str) -> dict[str, Any]:
+def guarantee(
+    observer: str, protects: str, epsilon: float | None, basis: str, in_words: str, *, coalition: Sequence[str] = ()
+) -> dict[str, Any]:
     """One view's."""
     return {
         "observer": observer,
+        "coalition": list(coalition),
         "protects": protects,
         "epsilon": epsilon,
         "delta": 0.0 if epsilon == 0.0 else 1e-5,
@@ -121,13 +128,11 @@ def guarantee(observer: str, protects: str, epsilon: float | None, basis: str, i
 def guarantees(owners: Sequence[str]) -> list[dict[str, Any]]:
     """Of the sealed protocol where everyone is asked."""
     found = [
-        guarantee(
-            "any owners", "consumer", 1.0, "proven", "Hear one noisy mean of the target's features, nothing else."
-        ),
+        guarantee("owners", "consumer", 1.0, "proven", "Hear one noisy mean of the target's features, nothing else."),
         guarantee("curator", "consumer", None, "none", "Sees the target's rows in the clear."),
     ]
     for name in owners:
-        found.append(guarantee("any owners", name, 0.0, "proven", f"Hear nothing that depends on {name}'s rows."))
+        found.append(guarantee("owners", name, 0.0, "proven", f"Hear nothing that depends on {name}'s rows."))
         found.append(guarantee("curator", name, None, "none", f"Sees up to 200 rows of {name} in the clear."))
         found.append(guarantee("consumer", name, None, "none", f"Gets the rows of {name} that were selected."))
     return found

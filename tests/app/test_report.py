@@ -71,17 +71,37 @@ def test_the_answer_is_one_sentence_with_its_comparison_and_its_protection() -> 
 )
 def test_the_comparison_goes_both_ways(fresh: float, words: str) -> None:
     result = sample_result()
-    result["baselines"] = [baseline("fresh rows of the target", fresh, "")]
+    result["baselines"] = [baseline("fresh rows of the target", fresh, "", kind="fresh")]
     assert f": {words} 100 fresh rows of your own kind would be" in headline(render(result, EMPTY_PICTURES))
+
+
+def test_a_baseline_is_known_by_its_kind_whatever_it_is_called() -> None:
+    result = sample_result()
+    result["baselines"] = [baseline("Fresh start, random forest", 0.5, ""), baseline("Random walk", 0.6, "")]
+    assert headline(render(result, EMPTY_PICTURES)).startswith(
+        "100 rows from 4 owners match your 70 rows with MMD² 0.0042."
+    )
+
+
+@pytest.mark.parametrize("name", ["consumer", "owners", "any owners", "the curator"])
+def test_an_owner_that_is_called_like_a_role_is_an_owner(name: str) -> None:
+    """Alone in a coalition: what it may learn counts as what owners learn, and others' reports do not show it."""
+    owners = (*OWNERS[:4], name)
+    result = sample_result(owners)
+    for one in result["guarantees"]:
+        one["protects"] = "new-clinic" if one["protects"] == "consumer" else one["protects"]
+    result["guarantees"].append(guarantee("owners", owners[0], 0.7, "proven", "", coalition=[name]))
+    assert "at most ε = 0.7, δ = 10⁻⁵ about any row of one another" in headline(render(result, {}))
+    assert "0.7" not in Page(render_for_owner(result, owners[0])).text
 
 
 def test_the_worst_guarantee_is_the_one_in_the_headline() -> None:
     result = sample_result()
     assert "No owner saw another owner" in render(result, {})
-    result["guarantees"].append(guarantee("any owners", OWNERS[2], 0.7, "proven", ""))
+    result["guarantees"].append(guarantee("owners", OWNERS[2], 0.7, "proven", ""))
     assert "No owner saw another owner" not in render(result, {})
     assert "at most ε = 0.7, δ = 10⁻⁵ about any row of one another" in headline(render(result, {}))
-    result["guarantees"].append(guarantee("any owners", OWNERS[3], None, "none", ""))
+    result["guarantees"].append(guarantee("owners", OWNERS[3], None, "none", ""))
     assert "we cannot say how much about any row of one another" in headline(render(result, {}))
 
 
@@ -208,7 +228,9 @@ def canary_result() -> dict[str, Any]:
         one |= {"selected": 8282, "share": 0.8383, "shapley": 0.8484, "payment": 8585.0, "problem": "canary-problem"}
         one |= {} if own else {"rows": 8686, "disclosed": 8787, "sent_bytes": 88, "heard_bytes": 89, "messages": 9090}
         one["later_field"] = "canary-owner-later"
-    result["guarantees"].append(guarantee(f"{OWNERS[1]} + {OWNERS[2]}", OWNERS[0], 9.191, "proven", "canary-coalition"))
+    result["guarantees"].append(
+        guarantee("owners", OWNERS[0], 9.191, "proven", "canary-coalition", coalition=OWNERS[1:3])
+    )
     result["terms"]["summary"] |= {"purpose": f"for {OWNERS[3]}", "canary_term": "canary-term-value"}
     return result
 
@@ -286,9 +308,7 @@ def test_other_words() -> None:
     assert (percent(0.041), percent(0.41), percent(0.0), percent(None)) == ("4.1 %", "41 %", "0 %", DASH)
     assert (listed(["a"]), listed(["a", "b", "c"]), listed(list("abc"), 2)) == ("a", "a, b and c", "a, b and 1 more")
     assert plain("a\x00b\nc\u202ed") == "ab cd"
-    assert "at most 2.7-fold, but for a probability of about 10⁻⁵" in odds(
-        guarantee("any owners", "c", 1.0, "proven", "")
-    )
-    assert odds(guarantee("any owners", "c", 1.0, "claimed", "")) == ""
-    assert cost(guarantee("any owners", "c", None, "none", "")) == "no bound"
-    assert cost(guarantee("any owners", "c", 1.0, "simulated", "")) == "no bound"
+    assert "at most 2.7-fold, but for a probability of about 10⁻⁵" in odds(guarantee("owners", "c", 1.0, "proven", ""))
+    assert odds(guarantee("owners", "c", 1.0, "claimed", "")) == ""
+    assert cost(guarantee("owners", "c", None, "none", "")) == "no bound"
+    assert cost(guarantee("owners", "c", 1.0, "simulated", "")) == "no bound"

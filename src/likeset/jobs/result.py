@@ -13,7 +13,7 @@ from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import rbf_kernel
 from likeset.jobs.notices import notice_documents
 from likeset.jobs.opened import OpenedJob
-from likeset.jobs.words import in_words, observer_in_words
+from likeset.jobs.words import in_words
 from likeset.market.run import Outcome
 from likeset.protocol.plans import PlannedView
 from likeset.tables import records
@@ -137,13 +137,15 @@ def guarantee_document(planned: PlannedView, *, simulated: bool, rows_per_unit: 
     """What one view costs, for machines and, in words, for people."""
     guarantee = planned.guarantee
     return {
-        "observer": observer_in_words(planned),
+        "observer": planned.view.observer,
+        "coalition": list(planned.view.coalition),
         "protects": planned.view.protected,
         "epsilon": float(guarantee.epsilon) if np.isfinite(guarantee.epsilon) else None,
         "delta": guarantee.delta,
         "relation": str(guarantee.relation),
         "basis": str(guarantee.basis),
         "rows": planned.rows,
+        "hashed": planned.hashed,
         "in_words": in_words(planned, simulated=simulated, rows_per_unit=rows_per_unit),
     }
 
@@ -162,6 +164,7 @@ def baselines(outcome: Outcome, target: Rows, size: int) -> list[dict[str, Any]]
     within = (float(kernel.sum()) - count) / (count * (count - 1))
     found = [
         {
+            "kind": "fresh",
             "name": "fresh rows of the target's kind",
             "squared_mmd": (1.0 - within) * (1.0 / size + 1.0 / count),
             "meaning": f"what {size} new rows drawn like the target itself would score, on average",
@@ -176,6 +179,7 @@ def baselines(outcome: Outcome, target: Rows, size: int) -> list[dict[str, Any]]
         ]
         found.append(
             {
+                "kind": "random",
                 "name": "random rows among those offered",
                 "squared_mmd": float(np.mean(scores)),
                 "meaning": f"{size} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times",

@@ -5,24 +5,17 @@ import math
 from likeset.privacy.relation import Relation
 from likeset.protocol.plans import PlannedView
 
-__all__ = ["in_words", "observer_in_words"]
-
-_OBSERVERS = {"owners": "any owners", "curator": "curator", "consumer": "consumer"}
-
-
-def observer_in_words(planned: PlannedView) -> str:
-    """Who observes."""
-    return " + ".join(planned.view.coalition) or _OBSERVERS[planned.view.observer]
+__all__ = ["in_words"]
 
 
 def in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int = 1) -> str:
     """One sentence for somebody who has never heard of epsilon."""
     view, guarantee = planned.view, planned.guarantee
-    who, whose = observer_in_words(planned), view.protected
+    who, whose = " + ".join(view.coalition) or "any owners", view.protected
     who = who[0].upper() + who[1:]
     if view.observer != "owners":
         verb = "receives" if view.observer == "consumer" else "sees"
-        what = "hashes of rows" if "hashes" in guarantee.note else "rows"
+        what = "hashes of rows" if planned.hashed else "rows"
         return f"The {view.observer} {verb} up to {planned.rows:,} {what} of {whose}: nothing protects those from it."
     if guarantee.epsilon == 0.0:
         return f"{who} learn nothing at all about the rows of {whose}: what they hear does not depend on them."

@@ -43,12 +43,14 @@ class PlannedView:
         event: all that will be released to it.
         guarantee: what that costs, with its basis.
         rows: how many protected rows the observer sees, at most.
+        hashed: whether it sees hashes in their place.
     """
 
     view: View
     event: Event
     guarantee: Guarantee
     rows: int
+    hashed: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -209,7 +211,8 @@ def planned_views(
 
     def planned(view: View, event: Event, delta: float, rows: int = 0) -> PlannedView:
         done = Simulated(event) if simulated and event != NoRelease() else event
-        return PlannedView(view, done, accounting.guarantee(done, relation=terms.relation, delta=delta), rows)
+        guarantee = accounting.guarantee(done, relation=terms.relation, delta=delta)
+        return PlannedView(view, done, guarantee, rows, hashed=view.observer == "curator" and terms.hashing is not None)
 
     target = target_plan(terms)
     about_target: Event = target.event if target else NoRelease()

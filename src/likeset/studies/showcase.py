@@ -105,6 +105,7 @@ def beside(market: Market, *, tell: Callable[[str], None] | None = None) -> Amen
             chosen = market.pool[found.indices]
             result["baselines"].append(
                 {
+                    "kind": "study",
                     "name": name,
                     "squared_mmd": squared_mmd(chosen, market.target, gamma=gamma),
                     "accuracy": svm_accuracy(chosen, market.pool_labels[found.indices], market),

@@ -9,7 +9,7 @@ from likeset.app.cli.screen import show_table, stdout
 
 __all__ = ["show_guarantees", "show_not_private", "show_result"]
 
-_WATCHERS = {"curator": "the curator", "consumer": "the consumer"}
+_OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
 
 def show_result(result: Mapping[str, Any]) -> None:
@@ -43,8 +43,8 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
     ]
     judged = any(line.get("accuracy") is not None for line in lines)
     rows = []
-    for line in lines:
-        mark = "[bold]" if line["name"] == "this summary" else ""
+    for place, line in enumerate(lines):
+        mark = "[bold]" if place == 0 else ""
         cells = [f"{mark}{escape(line['name'])}", f"{mark}{line['squared_mmd']:.5f}"]
         # A summary that is the target itself has no distance to compare with.
         ratio = f"{line['squared_mmd'] / result['squared_mmd']:.2f}x" if result["squared_mmd"] > 0.0 else ""
@@ -79,10 +79,10 @@ def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence
     lines: dict[tuple[str, str, str, str], None] = {}
     for one in guarantees:
         whose = "each owner" if one["protects"] in owners else "the target"
-        who = one["observer"] if one["observer"] not in _WATCHERS else _WATCHERS[one["observer"]]
+        who = escape(" + ".join(one["coalition"])) or _OBSERVERS[one["observer"]]
         if one["epsilon"] is None:
-            what = "hashes of rows" if "hashes" in one["in_words"] else "rows in the open"
-            cost = f"{one['rows']:,} {what}" if one["observer"] in _WATCHERS else "no bound"
+            what = "hashes of rows" if one["hashed"] else "rows in the open"
+            cost = f"{one['rows']:,} {what}" if one["observer"] != "owners" else "no bound"
         else:
             cost = f"epsilon = {one['epsilon']:.3g}" if one["epsilon"] else "nothing"
         delta = f"{one['delta']:g}" if one["epsilon"] else ""

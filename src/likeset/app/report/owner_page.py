@@ -55,7 +55,7 @@ _PUBLIC_TERMS = frozenset(
 )
 """The terms that an owner is shown; of the list of owners, only how many they are."""
 
-_WHOLE_GROUPS = ("any owners", "owners", "curator", "consumer", "the curator", "the consumer")
+_ROLES = ("owners", "curator", "consumer")
 
 
 def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
@@ -146,7 +146,8 @@ def _guarantees(result: Mapping[str, Any], owner: str) -> str:
     told = [
         one
         for one in result.get("guarantees") or ()
-        if str(one.get("observer")) in _WHOLE_GROUPS
+        if one.get("observer") in _ROLES
+        and not one.get("coalition")
         and (one.get("protects") == owner or (one.get("protects") not in names and _is_of_owners(one)))
     ]
     return section(
@@ -158,7 +159,7 @@ def _guarantees(result: Mapping[str, Any], owner: str) -> str:
 
 
 def _is_of_owners(guarantee: Mapping[str, Any]) -> bool:
-    return str(guarantee.get("observer")) in ("any owners", "owners")
+    return guarantee.get("observer") == "owners"
 
 
 def _terms(result: Mapping[str, Any], others: list[str]) -> str:

@@ -105,7 +105,7 @@ def _cards(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     owners = result.get("owners") or ()
     names = {one.get("name") for one in owners}
     for one in result.get("guarantees") or ():
-        if one.get("observer") not in ("curator", "consumer") and one.get("protects") not in names:
+        if one.get("observer") == "owners" and one.get("protects") not in names:
             bounded = one.get("epsilon") is not None and not is_simulated(result)
             shown = f"ε = {trimmed(one['epsilon'])}" if bounded else "no bound"
             below = f"δ = {number(one.get('delta'))}, {one.get('relation', '')}" if bounded else "not private"

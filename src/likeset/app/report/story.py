@@ -98,9 +98,9 @@ def _comparison(result: Mapping[str, Any]) -> str:
     return f"{words}."
 
 
-def _baseline(result: Mapping[str, Any], word: str) -> float | None:
+def _baseline(result: Mapping[str, Any], kind: str) -> float | None:
     for one in result.get("baselines") or ():
-        if str(one.get("name", "")).lower().startswith(word) and _is_number(one.get("squared_mmd")):
+        if one.get("kind") == kind and _is_number(one.get("squared_mmd")):
             return float(one["squared_mmd"])
     return None
 
@@ -154,15 +154,15 @@ def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]],
     for one in guarantees:
         of_owner = one.get("protects") in names
         numbers = (str(one.get("epsilon")), str(one.get("delta")), str(one.get("relation")), str(one.get("basis")))
-        groups.setdefault((_observer(one), str(one.get("observer")), of_owner, *numbers), []).append(one)
+        groups.setdefault((_observer(one), _coalition(one), of_owner, *numbers), []).append(one)
     found = []
     for key in sorted(groups, key=lambda one: (_ORDER.index(one[0]), one[2])):
-        members, (observer, said, of_owner, *_) = groups[key], key
+        members, (observer, coalition, of_owner, *_) = groups[key], key
         words = {plain(one.get("in_words") or "") for one in members}
         told = words.pop() if len(words) == 1 and not own else ""
         found.append(
             Promise(
-                observer=_observer_words(observer, said, own=own, of_owner=of_owner),
+                observer=_observer_words(observer, coalition, own=own, of_owner=of_owner),
                 protected=_protected_words([str(one.get("protects")) for one in members], names, own=own),
                 words=told or _words(observer, of_owner=of_owner, guarantee=members[0]),
                 odds=odds(members[0]) if observer == "owners" else "",
@@ -175,13 +175,19 @@ def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]],
 
 
 def _observer(guarantee: Mapping[str, Any]) -> str:
-    said = str(guarantee.get("observer", "")).removeprefix("the ").strip()
-    return said if said in ("curator", "consumer") else "owners"
+    """The role that observes; what is none of ours counts as owners, about whom most is promised."""
+    role = guarantee.get("observer")
+    return role if isinstance(role, str) and role in _OBSERVERS else "owners"
 
 
-def _observer_words(observer: str, said: str, *, own: str, of_owner: bool) -> str:
-    if observer == "owners" and said not in ("owners", "any owners", "owner"):
-        return plain(said)
+def _coalition(guarantee: Mapping[str, Any]) -> tuple[str, ...]:
+    """The owners who pool what they hear; none where it is any owners."""
+    return tuple(str(name) for name in guarantee.get("coalition") or ())
+
+
+def _observer_words(observer: str, coalition: Sequence[str], *, own: str, of_owner: bool) -> str:
+    if coalition:
+        return plain(" + ".join(coalition))
     if own and observer == "consumer":
         return "The consumer"
     if own and observer == "owners":
