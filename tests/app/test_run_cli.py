@@ -18,7 +18,7 @@ from carried_world import HereEngine, make_world, write_job
 from node_world import rows_text
 
 from likeset.app.cli import app, follow, run
-from likeset.engines.flare_report import News
+from likeset.engines.flare_report import Ending, News, SiteState
 from likeset.engines.seats import SiteSettings
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, NotCurated, UnfinishedRequest
 from likeset.node.curating import CuratorHome
@@ -60,7 +60,7 @@ def test_a_run_from_invitation_to_shares(world: World) -> None:
     invited = world.say("invite", job, "--days", 3)
     assert json.loads(Path(invited["terms"]).read_text())["expires"] == invited["expires"]
     assert world.say("submit", job)["digest"] == invited["digest"]
-    done = {"run": "run-1", "state": "done", "sites": {"a": "done", "b": "done"}, "obstacle": None}
+    done = {"run": "run-1", "state": "done", "detail": "", "sites": {"a": "done", "b": "done"}, "obstacle": None}
     assert world.say("watch", "run-1") == done
     assert world.say("report", "run-1")["rows_selected"] == 6
     shares = world.say("shares", "run-1")["owners"]
@@ -82,8 +82,9 @@ def test_people_read_tables(world: World) -> None:
 def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(world: World) -> None:
     job = write_job(world.folder, gamma=0.625, weights=True)
     (note,) = world.say("plan", job)["between_organisations"]
-    assert note == "the curator hears, with your rows, how to select: gamma = 0.625, weights = True; no owner does"
-    assert note in world.shown("plan", job)
+    words = "the curator hears, with your rows, how to select: gamma = 0.625, weights = True; no owner does"
+    assert note == {"kind": "selection-is-told", "owner": None, "text": words}
+    assert words in world.shown("plan", job)
     invited = world.say("invite", job)
     assert (invited["notes"], invited["hash_seed"]) == ([note], None)
     assert "0.625" not in Path(invited["terms"]).read_text()
@@ -124,7 +125,7 @@ def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: Wor
     (world.folder / "public.csv").write_text(rows_text(3, count=5))
     job = write_job(world.folder, protocol="interactive", seed_rows="public.csv")
     (note,) = world.say("plan", job)["between_organisations"]
-    assert "the curator must have the same public seed rows" in note
+    assert "the curator must have the same public seed rows" in note["text"]
     terms = json.loads(Path(world.say("invite", job)["terms"]).read_text())
     assert terms["seed_rows"] == 5
     with pytest.raises(NotCurated, match=terms["seed_digest"][:12]):
@@ -166,7 +167,9 @@ def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
     assert world.say("plan", write_job(world.folder, **many))["sent_bytes_per_owner_at_most"] > offer
     assert world.say("plan", job)["between_organisations"] == []  # one row a message
     monkeypatch.setattr(SiteSettings, "most_bytes", offer - 1)
-    assert "lower size or offer_factor" in world.say("plan", write_job(world.folder))["between_organisations"][0]
+    (note,) = world.say("plan", write_job(world.folder))["between_organisations"]
+    assert note["kind"] == "large-offer"
+    assert "lower size or offer_factor" in note["text"]
     assert "lower size or offer_factor" in " ".join(world.shown("plan", job).split())
 
 
@@ -200,7 +203,7 @@ def test_a_run_whose_charge_has_no_draw_says_what_is_spent_and_what_to_do(
     monkeypatch.undo()
     monkeypatch.setattr(run, "_engine", lambda _: world.engine)
     monkeypatch.setenv("LIKESET_HOME", str(world.folder / "home"))
-    why = world.say("watch", "run-1", code=1)["obstacle"]
+    why = world.say("watch", "run-1", code=1)["obstacle"]["text"]
     epsilon = json.loads((world.folder / "home/runs/run-1/terms.json").read_text())["target_budget"]["epsilon"]
     for words in ("your site was stopped", f"epsilon = {epsilon:.3g} of your budget stays spent", "another name"):
         assert words in why
@@ -214,14 +217,29 @@ def test_a_run_whose_charge_has_no_draw_says_what_is_spent_and_what_to_do(
 def test_a_run_whose_curator_has_a_charge_without_a_draw_says_so(world: World) -> None:
     world.say("submit", world.folder / "job.yaml")
     (report,) = world.engine.ended["job-0"]
-    world.engine.ended["job-0"] = [replace(report, outcome="failed: UnfinishedRequest")]
-    assert "the curator was stopped" in world.say("watch", "run-1", code=1)["obstacle"]
+    world.engine.ended["job-0"] = [replace(report, outcome=Ending.UNFINISHED, detail="UnfinishedRequest")]
+    why = world.say("watch", "run-1", code=1)["obstacle"]
+    assert why["stopped"] == "curator"
+    assert "the curator was stopped" in why["text"]
     with pytest.raises(UnfinishedRequest, match="rows that owners sent stay disclosed and charged"):
         world.say("resume", "run-1")
 
 
-@pytest.mark.parametrize("outcome", ["quorum missed", "the consumer gave no answer"])
-def test_what_can_be_resumed_is_said_to_be(world: World, outcome: str) -> None:
+@pytest.mark.parametrize("words", ["failed: UnfinishedRequest", "unfinished", "quorum missed", "interrupted", "done"])
+def test_what_a_curator_writes_into_its_reasons_is_no_ending(world: World, words: str) -> None:
+    """It lacks a schema, and says so in words that are an ending's elsewhere."""
+    world.say("submit", world.folder / "job.yaml")
+    (report,) = world.engine.ended["job-0"]
+    world.engine.ended["job-0"] = [replace(report, outcome=Ending.NOT_CURATED, detail=words)]
+    told = world.say("watch", "run-1", code=1)
+    assert (told["state"], told["detail"], told["obstacle"]) == ("not curated", words, None)
+    result = CliRunner().invoke(app, ["run", "watch", "run-1"])
+    assert f"run run-1: not curated: {words}" in result.stderr
+    assert "It goes on with" not in result.stdout
+
+
+@pytest.mark.parametrize("outcome", [Ending.QUORUM_MISSED, Ending.NO_CONSUMER])
+def test_what_can_be_resumed_is_said_to_be(world: World, outcome: Ending) -> None:
     world.say("submit", world.folder / "job.yaml")
     (report,) = world.engine.ended["job-0"]
     world.engine.ended["job-0"] = [replace(report, outcome=outcome)]
@@ -235,7 +253,7 @@ def test_what_waits_and_works_is_told_apart(world: World, monkeypatch: pytest.Mo
     world.say("submit", world.folder / "job.yaml")
     monkeypatch.setattr(world.engine, "state", lambda _: "RUNNING")
     assert world.say("watch", "run-1", "--once")["state"] == "starting"
-    news = News("run-1", {"a": "ready", "b": "waiting"})
+    news = News("run-1", {"a": SiteState.READY, "b": SiteState.WAITING})
     monkeypatch.setattr(world.engine, "news", lambda _: news)
     found = world.say("watch", "run-1", "--once")
     assert (found["state"], found["sites"]) == ("waiting for decisions", {"a": "working", "b": "waiting"})
@@ -271,7 +289,12 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(world: World, monkeypat
 def test_a_terminal_shows_a_table_that_changes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.say("submit", world.folder / "job.yaml")
     states = iter(["RUNNING", "RUNNING", "FINISHED:COMPLETED"])
-    news = iter([News("run-1", {"a": "ready", "b": "waiting"}), News("run-1", {"a": "ready", "b": "abstains"})])
+    news = iter(
+        [
+            News("run-1", {"a": SiteState.READY, "b": SiteState.WAITING}),
+            News("run-1", {"a": SiteState.READY, "b": SiteState.ABSTAINS}),
+        ]
+    )
     monkeypatch.setattr(world.engine, "state", lambda _: next(states))
     monkeypatch.setattr(world.engine, "news", lambda _: next(news))
     monkeypatch.setattr(follow, "_SECONDS_BETWEEN_LOOKS", 0.6)  # the table is drawn anew every half second

@@ -14,7 +14,7 @@ from node_world import SCHEMA, SCHEMA_OF_ALL
 from protocol_world import terms
 
 from likeset.engines.flare_job import write_settings
-from likeset.engines.flare_report import News
+from likeset.engines.flare_report import Ending, News
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
@@ -53,6 +53,6 @@ def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, chang
     )
     agreed = terms(**{"schema_digest": SCHEMA_OF_ALL.digest, **changes})
     report, acknowledge = _curated(agreed, context, News())
-    assert report.outcome == f"not curated: {words}"
+    assert (report.outcome, report.detail) == (Ending.NOT_CURATED, words)
     assert (report.calls, report.messages, report.unanswered) == (0, 0, {})
     acknowledge()

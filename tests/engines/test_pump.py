@@ -14,7 +14,7 @@ from protocol_world import THRESHOLD, carry, same_summary, terms, world
 
 from likeset.engines import nvflare as engine
 from likeset.engines.flare_job import CLASSES, settle, write_job
-from likeset.engines.flare_report import RunReport, read_report, write_report
+from likeset.engines.flare_report import REPORT_FILE, Ending, RunReport, SiteState, read_report, write_report
 from likeset.engines.pump import Pump
 from likeset.errors import BadDocument, InvalidArgument, LikesetError, ProtocolError, QuorumMissed
 from likeset.protocol.messages import Offer, encode
@@ -183,7 +183,7 @@ def test_a_folder_that_is_no_kit_is_named(tmp_path: Path) -> None:
 
 
 def test_a_report_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    report = RunReport("r", "d", "done", {"a": "abstains"}, ("b",), 3, 4, 0.5, 6, 0.25)
+    report = RunReport("r", "d", Ending.DONE, {"a": SiteState.ABSTAINS}, ("b",), 3, 4, 0.5, 6, 0.25, "words")
     assert read_report(tmp_path) == []
     write_report(tmp_path, [report])
     assert read_report(tmp_path) == [report]
@@ -238,7 +238,19 @@ def _engine(session: _Session, monkeypatch: pytest.MonkeyPatch, **options: Any) 
 
 
 def _report(agreed: Any, outcome: str) -> RunReport:
-    return RunReport(agreed.run, agreed.digest, outcome, {}, (), 1, 1, 0.0, 1, 0.0)
+    return RunReport(agreed.run, agreed.digest, Ending(outcome), {}, (), 1, 1, 0.0, 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("field", "said"), [("outcome", "failed: UnfinishedRequest"), ("unanswered", {"a": "gone"}), ("unanswered", ["a"])]
+)
+def test_a_report_with_words_that_are_none_of_ours_is_refused(tmp_path: Path, field: str, said: object) -> None:
+    write_report(tmp_path, [_report(terms(), "done")])
+    assert read_report(tmp_path)[0].outcome is Ending.DONE
+    path = tmp_path / REPORT_FILE
+    path.write_text(json.dumps([{**json.loads(path.read_text())[0], field: said}]))
+    with pytest.raises(BadDocument, match="is no report of runs"):
+        read_report(tmp_path)
 
 
 def test_runs_of_a_job_that_ended_early_are_resumed_and_those_that_ended_are_not(

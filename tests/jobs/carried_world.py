@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
 from node_world import SCHEMA, Wire, make_node, rows_text
 
 from likeset import documents
-from likeset.engines.flare_report import News, RunReport
+from likeset.engines.flare_report import Ending, News, RunReport, SiteState
 from likeset.engines.pump import Pump
 from likeset.engines.seats import Seat
 from likeset.errors import LikesetError
@@ -109,7 +109,7 @@ class HereEngine:
         assert isinstance(mine.party, Consumer)
         _keep_on_arrival(mine)
         nodes = {name: OwnerNode(self.folder / f"node-{name}") for name in terms.owners if name not in self.absent}
-        outcome = "done"
+        outcome, detail = Ending.DONE, ""
         try:
             for node in nodes.values():
                 node.invite(terms.to_json())
@@ -118,12 +118,13 @@ class HereEngine:
             pump = Pump(seat.party, Wire(nodes, mine.party), workers=1)
             pump.run()
         except LikesetError as error:
-            outcome = f"failed: {type(error).__name__}"
+            outcome, detail = Ending.FAILED, type(error).__name__
         finally:
             for node in nodes.values():
                 node.close()
-        gone = dict.fromkeys(self.absent, "no answer")
-        return RunReport(terms.run, terms.digest, outcome, gone, (), pump.messages, pump.bytes_sent, 1.0, 1, 1.0)
+        gone = dict.fromkeys(self.absent, SiteState.NO_ANSWER)
+        sent = (pump.messages, pump.bytes_sent)
+        return RunReport(terms.run, terms.digest, outcome, gone, (), *sent, 1.0, 1, 1.0, detail)
 
 
 def _keep_on_arrival(seat: Seat) -> None:

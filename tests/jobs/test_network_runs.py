@@ -12,9 +12,11 @@ import pytest
 from carried_world import OWNERS, HereEngine, make_world, write_job
 
 from likeset.app.report import render
+from likeset.engines.flare_report import Ending, SiteState
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.jobs.consumer_home import ConsumerHome, NetworkRun, consumer, expiry, make_consumer_home
 from likeset.jobs.job import Job
+from likeset.jobs.whereabouts import Stage, Whereabouts
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
@@ -56,7 +58,7 @@ def test_a_run_comes_to_a_result_that_says_only_what_the_consumer_knows(home: Co
     """Six rows are wanted with four offers for each, so each of two owners discloses twelve."""
     run, engine = invited(home), HereEngine(home.folder.parent)
     run.submit(engine)
-    assert run.look(engine) == ("done", dict.fromkeys(OWNERS, "done"))
+    assert run.look(engine) == Whereabouts(Ending.DONE, dict.fromkeys(OWNERS, SiteState.DONE))
     done = run.collect(render=render)
     result = done.result
     assert (result["rows_selected"], result["rows_seen"], result["private"]) == (6, 24, True)
@@ -74,7 +76,7 @@ def test_a_run_comes_to_a_result_that_says_only_what_the_consumer_knows(home: Co
 def test_a_run_that_is_resumed_draws_nothing_anew(home: ConsumerHome) -> None:
     run, engine = invited(home), HereEngine(home.folder.parent, dies=True)
     run.submit(engine)
-    assert run.look(engine) == ("interrupted", {})
+    assert run.look(engine) == Whereabouts(Stage.INTERRUPTED)
     with pytest.raises(InvalidArgument, match="has no summary yet"):
         run.collect(render=render)
     engine.dies = False
@@ -89,7 +91,7 @@ def test_a_run_that_is_resumed_draws_nothing_anew(home: ConsumerHome) -> None:
 def test_an_owner_that_gave_no_answer_is_named(home: ConsumerHome) -> None:
     run, engine = invited(home), HereEngine(home.folder.parent, absent=("b",))
     run.submit(engine)
-    assert run.look(engine) == ("done", {"a": "done", "b": "no answer"})
+    assert run.look(engine) == Whereabouts(Ending.DONE, {"a": SiteState.DONE, "b": SiteState.NO_ANSWER})
     run.ended(engine)
     result = run.collect(render=render).result
     assert [(one["owner"], one["text"]) for one in result["warnings"]] == [("b", "b did not take part (no answer)")]

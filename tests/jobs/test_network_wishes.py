@@ -56,7 +56,7 @@ def done(home: ConsumerHome, run: NetworkRun, *names: str) -> dict[str, Any]:
     seeds = {} if seed is None else dict.fromkeys(names or OWNERS, seed)
     engine = HereEngine(home.folder.parent, seeds=seeds)
     run.submit(engine)
-    assert run.look(engine)[0] == "done"
+    assert run.look(engine).is_done
     return dict(run.collect(render=render).result)
 
 

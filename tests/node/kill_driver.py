@@ -105,7 +105,9 @@ class Story:
     def _after(self, ended: Ended) -> str:
         """Takes in how a job ended; the statement, where the run cannot go on."""
         self.killed += ended.killed
-        outcome = ended.report["outcome"] if ended.report is not None else "the curator was killed"
+        outcome = "the curator was killed"
+        if ended.report is not None:
+            outcome = ": ".join(filter(None, (ended.report["outcome"], ended.report["detail"])))
         if outcome == "the consumer gave no answer" and CONSUMER not in ended.killed:
             reasons = looks.refusals(folder_of(self.place, CONSUMER))
             outcome += f": {reasons[-1].partition(':')[0] if reasons else 'nobody knows why'}"

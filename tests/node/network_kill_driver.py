@@ -43,7 +43,6 @@ _LINES = 12 * ROUNDS  # about what is heard in a run, by all parties together
 _SECONDS = 90.0
 _KILLS_IN_A_RUN = 3
 _MOST_JOBS = 4
-_OPEN = ("starting", "running", "waiting for decisions", "ending")
 
 
 @dataclass
@@ -143,16 +142,15 @@ def _until(what: Callable[[], bool], seconds: float) -> bool:
 def _ended(run: NetworkRun, engine: QuietEngine) -> tuple[str, dict[str, str]]:
     """How the job that was submitted last ended, as ``likeset run watch`` would say."""
     end = time.monotonic() + _SECONDS
-    found: tuple[str, dict[str, str]] = ("starting", {})
     while time.monotonic() < end:
         try:
-            found = run.look(engine)
+            seen = run.look(engine)
         except LikesetError as error:
-            found = (f"no word of it: {type(error).__name__}", {})
-        if found[0] not in _OPEN:
-            return found
+            return f"no word of it: {type(error).__name__}", {}
+        if not seen.is_open:
+            return seen.text, dict(seen.sites)
         time.sleep(0.5)
-    return found
+    return "it did not end", {}
 
 
 def disturbed(network: Network, run: NetworkRun, engine: QuietEngine, kind: str) -> dict[str, Any]:

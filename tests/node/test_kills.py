@@ -30,7 +30,7 @@ ENDS = {
     "the curator was killed",
     "the consumer gave no answer",
     "the consumer gave no answer: UnfinishedRequest",
-    "failed: UnfinishedRequest",
+    "unfinished: UnfinishedRequest",
 }
 
 
@@ -53,6 +53,6 @@ def test_a_run_whose_parties_are_killed_resumes_or_says_why_not(tmp_path: Path, 
     assert sum(found["killed"].values()) >= kills
     assert set(found["outcomes"]) <= ENDS
     assert "the consumer gave no answer: UnfinishedRequest" in found["stuck"]
-    assert ("failed: UnfinishedRequest" in found["stuck"]) == (kind in DRAWING)
+    assert ("unfinished: UnfinishedRequest" in found["stuck"]) == (kind in DRAWING)
     assert found["runs"] > len(found["stuck"]), "some runs came to their end"
     assert found["outcomes"]["done"] >= found["runs"] - len(found["stuck"])

@@ -8,7 +8,6 @@ import importlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,18 @@ from nvflare.collab.runtime.controller import CollabController, _ClientInfo
 from nvflare.collab.runtime.defs import SETUP_TASK_NAME, SYNC_TASK_NAME
 
 from likeset.engines.delivery import deliver
-from likeset.engines.flare_report import CANCELLED, NEWS_TOPIC, News, RunReport, write_report
+from likeset.engines.flare_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
 from likeset.engines.pump import Pump
 from likeset.engines.seats import ABSTAINS, NOTED, READY, WAITING, Seat, Table, load_settings, load_terms
-from likeset.errors import LikesetError, NotCurated, ProtocolError, QuorumMissed, RunCancelled, TermsExpired
+from likeset.errors import (
+    LikesetError,
+    NotCurated,
+    ProtocolError,
+    QuorumMissed,
+    RunCancelled,
+    TermsExpired,
+    UnfinishedRequest,
+)
 from likeset.protocol.curator import Curator
 from likeset.protocol.messages import Asked, decode
 from likeset.protocol.party import CURATOR
@@ -109,7 +116,7 @@ class Curation:
     def curate(self) -> None:
         """Run all terms that came with the job, and leave a report for whoever submitted it."""
         context, engine = collab.context, collab.fl_ctx.get_engine()
-        engine.register_app_command(NEWS_TOPIC, lambda *_: asdict(self._news))
+        engine.register_app_command(NEWS_TOPIC, lambda *_: self._news.document())
         workspace, job = context.workspace, collab.fl_ctx.get_job_id()
         _load_libraries()
         reports = []
@@ -147,21 +154,9 @@ def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callabl
             most_bytes=settings.most_bytes,
         )
         pump.run()
-        outcome = "done"
-    except (RunAborted, RunCancelled):
-        outcome = CANCELLED
-    except QuorumMissed:
-        outcome = "quorum missed"
-    except TermsExpired:
-        outcome = "terms expired"
-    except NotCurated as error:
-        outcome = f"not curated: {error}"
-    except _NoConsumer:
-        outcome = "the consumer gave no answer"
-    except LikesetError as error:
-        outcome = f"failed: {type(error).__name__}"
-    except Exception as error:  # its text may quote rows
-        outcome = f"failed: {type(error).__name__}"
+        outcome, detail = Ending.DONE, ""
+    except Exception as error:
+        outcome, detail = _ending(error)
     report = RunReport(
         run=terms.run,
         terms=terms.digest,
@@ -173,12 +168,44 @@ def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callabl
         seconds=time.monotonic() - began,
         calls=transport.calls,
         seconds_in_calls=transport.seconds,
+        detail=detail,
     )
     return report, lambda: transport.end(seat, context.is_aborted)
 
 
+def _ending(error: Exception) -> tuple[Ending, str]:
+    """How a run ended that an error ended, and what else may be said of it: texts of errors may quote rows."""
+    match error:
+        case RunAborted() | RunCancelled():
+            return Ending.CANCELLED, ""
+        case QuorumMissed():
+            return Ending.QUORUM_MISSED, ""
+        case TermsExpired():
+            return Ending.TERMS_EXPIRED, ""
+        case NotCurated():
+            return Ending.NOT_CURATED, str(error)  # which is written for whoever submitted the run
+        case _NoConsumer():
+            return Ending.NO_CONSUMER, ""
+        case UnfinishedRequest():
+            return Ending.UNFINISHED, type(error).__name__
+        case _:
+            return Ending.FAILED, type(error).__name__
+
+
 class _NoConsumer(ProtocolError):
     """The consumer's site did not answer."""
+
+
+class _Unanswered(ProtocolError):
+    """A site said something else than an answer, or nothing.
+
+    Attributes:
+        state: what is known of it.
+    """
+
+    def __init__(self, state: SiteState) -> None:
+        super().__init__(str(state))
+        self.state = state
 
 
 class _Calls:
@@ -193,7 +220,7 @@ class _Calls:
         self._proxies = proxies
         self._news = news
         self._gone: set[str] = set()
-        self.unanswered: dict[str, str] = {}
+        self.unanswered: dict[str, SiteState] = {}
         self.done = False
         self.calls = 0
         self.seconds = 0.0
@@ -210,21 +237,21 @@ class _Calls:
             with ThreadPoolExecutor(max_workers=len(sites)) as pool:
                 standings = dict(zip(sites, pool.map(self._standing, sites), strict=True))
             self._news.sites.update(standings)
-            if WAITING not in standings.values():
+            if SiteState.WAITING not in standings.values():
                 return
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
-    def _standing(self, site: str) -> str:
+    def _standing(self, site: str) -> SiteState:
         try:
             said = self._call(site, "standing", self._terms.digest)
-        except ProtocolError as error:
-            return str(error)
-        return str(said) if said in (READY, WAITING) else ABSTAINS
+        except _Unanswered as error:
+            return error.state
+        return SiteState(said) if said in (READY, WAITING) else SiteState.ABSTAINS
 
     def start(self) -> Sequence[bytes]:
         try:
             return self._replies(self._call(self._terms.consumer, "start", self._terms.digest))
-        except ProtocolError as error:
+        except _Unanswered as error:
             raise _NoConsumer(str(error)) from None
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
@@ -232,15 +259,15 @@ class _Calls:
             self._told = time.monotonic()
         try:
             return self._replies(self._call(owner, "hear", data))
-        except ProtocolError as error:
-            self.unanswered.setdefault(owner, str(error))
-            self._news.sites[owner] = str(error)
+        except _Unanswered as error:
+            self.unanswered.setdefault(owner, error.state)
+            self._news.sites[owner] = error.state
             raise
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         try:
             replies = self._replies(self._call(self._terms.consumer, "hear", data))
-        except ProtocolError as error:
+        except _Unanswered as error:
             raise _NoConsumer(str(error)) from None
         self.done = True
         return replies
@@ -268,19 +295,19 @@ class _Calls:
     def _replies(self, answer: object) -> Sequence[bytes]:
         if not isinstance(answer, list) or not all(isinstance(one, bytes) for one in answer):
             # Whatever else came is not looked at: one word for all of it.
-            raise ProtocolError(ABSTAINS)
+            raise _Unanswered(SiteState.ABSTAINS)
         return answer
 
     def _call(self, site: str, method: str, *arguments: object) -> object:
         """A site that once gave no answer is not waited for again in this job; a resumed run asks it anew."""
         if site in self._gone or site not in self._proxies:
-            raise ProtocolError("no answer")
+            raise _Unanswered(SiteState.NO_ANSWER)
         began = time.monotonic()
         try:
             return getattr(self._proxies[site](timeout=self.seconds_per_call), method)(*arguments)
         except CollabCallError:
             self._gone.add(site)
-            raise ProtocolError("no answer") from None
+            raise _Unanswered(SiteState.NO_ANSWER) from None
         finally:
             self.calls += 1
             self.seconds += time.monotonic() - began

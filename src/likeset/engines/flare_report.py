@@ -3,15 +3,50 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import Any, Self
 
 from likeset.errors import BadDocument
 
-__all__ = ["CANCELLED", "NEWS_TOPIC", "REPORT_FILE", "News", "RunReport", "read_report", "write_report"]
+__all__ = ["NEWS_TOPIC", "REPORT_FILE", "Ending", "News", "RunReport", "SiteState", "read_report", "write_report"]
 
 REPORT_FILE = "likeset_report.json"
-CANCELLED = "cancelled"
 NEWS_TOPIC = "likeset"
+
+
+class Ending(StrEnum):
+    """How a run ended; its value is what people read."""
+
+    DONE = "done"
+    """The consumer has its summary."""
+
+    CANCELLED = "cancelled"
+    QUORUM_MISSED = "quorum missed"
+    TERMS_EXPIRED = "terms expired"
+    NOT_CURATED = "not curated"
+    """The curator lacks something public that the terms name."""
+
+    NO_CONSUMER = "the consumer gave no answer"
+    UNFINISHED = "unfinished"
+    """The curator has a charge without a draw, and draws nothing again."""
+
+    FAILED = "failed"
+
+
+class SiteState(StrEnum):
+    """What was last heard of a site."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    """For a person's decision."""
+
+    WORKING = "working"
+    DONE = "done"
+    ABSTAINS = "abstains"
+    NO_ANSWER = "no answer"
+    REFUSED = "refused"
+    """The curator refused what it sent."""
 
 
 @dataclass
@@ -20,15 +55,24 @@ class News:
 
     Attributes:
         run: the run at hand; empty before the first.
-        sites: what was last heard of a site: ``ready``, ``waiting`` for a decision, ``abstains``, ``no answer``.
+        sites: what was last heard of a site: ready, waiting, abstains or no answer.
         owners_done: owners whom the current step no longer waits for.
         owners: how many there are.
     """
 
     run: str = ""
-    sites: dict[str, str] = field(default_factory=dict)
+    sites: dict[str, SiteState] = field(default_factory=dict)
     owners_done: int = 0
     owners: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """As plain data, which any transport carries."""
+        return {**asdict(self), "sites": {site: state.value for site, state in self.sites.items()}}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """What ``document`` wrote; raises where it is something else."""
+        return cls(**{**document, "sites": {site: SiteState(said) for site, said in document["sites"].items()}})
 
     def answered(self, done: int, total: int) -> None:
         """Called as answers come in."""
@@ -42,31 +86,33 @@ class RunReport:
     Attributes:
         run: its name.
         terms: their digest.
-        outcome: ``done``, ``quorum missed``, ``terms expired``, ``cancelled``, or what failed.
-        unanswered: owners who abstained or gave no answer.
+        outcome: how it ended.
+        unanswered: owners who abstained or gave no answer, and which of the two.
         refused: owners of whom the curator refused a message.
         messages: how many messages travelled.
         bytes_sent: and how many bytes.
         seconds: from the first call to the last, without NVFlare's start.
         calls: how many calls of other sites that took.
         seconds_in_calls: how long they lasted, added up over sites that are called at the same time.
+        detail: what the curator lacks, in words, or the kind of error; empty where the outcome says all.
     """
 
     run: str
     terms: str
-    outcome: str
-    unanswered: Mapping[str, str]
+    outcome: Ending
+    unanswered: Mapping[str, SiteState]
     refused: tuple[str, ...]
     messages: int
     bytes_sent: int
     seconds: float
     calls: int
     seconds_in_calls: float
+    detail: str = ""
 
     @property
     def done(self) -> bool:
         """Whether the consumer has its summary."""
-        return self.outcome == "done"
+        return self.outcome is Ending.DONE
 
 
 def write_report(folder: Path, reports: Sequence[RunReport]) -> None:
@@ -83,6 +129,15 @@ def read_report(folder: Path) -> list[RunReport]:
     if not path.exists():
         return []
     try:
-        return [RunReport(**{**one, "refused": tuple(one["refused"])}) for one in json.loads(path.read_text("utf-8"))]
-    except (ValueError, TypeError, KeyError) as error:
+        return [_read(one) for one in json.loads(path.read_text("utf-8"))]
+    except (AttributeError, ValueError, TypeError, KeyError) as error:
         raise BadDocument(str(path), "is no report of runs") from error
+
+
+def _read(document: Mapping[str, Any]) -> RunReport:
+    typed = {
+        "outcome": Ending(document["outcome"]),
+        "unanswered": {owner: SiteState(said) for owner, said in document["unanswered"].items()},
+        "refused": tuple(document["refused"]),
+    }
+    return RunReport(**{**document, **typed})

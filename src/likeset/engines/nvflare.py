@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from likeset.engines.flare_job import CLASSES, settle, write_job, write_settings
-from likeset.engines.flare_report import CANCELLED, NEWS_TOPIC, REPORT_FILE, News, RunReport, read_report
+from likeset.engines.flare_report import NEWS_TOPIC, REPORT_FILE, Ending, News, RunReport, read_report
 from likeset.errors import InvalidArgument, LikesetError, NoAnswer, RunCancelled
 from likeset.protocol.terms import Terms
 
@@ -89,7 +89,7 @@ class NvflareEngine:
                 self._wait(session, job, end)
                 for report in self._report(session, job):
                     reports[report.terms] = report
-                    if report.outcome != CANCELLED:
+                    if report.outcome is not Ending.CANCELLED:
                         left.pop(report.terms, None)
                 if not left:
                     return [reports[one.digest] for one in terms]
@@ -112,7 +112,7 @@ class NvflareEngine:
 
         with self._session() as session:
             try:
-                return News(**session.do_app_command(job, NEWS_TOPIC, {}))
+                return News.read(session.do_app_command(job, NEWS_TOPIC, {}))
             except AuthorizationError as error:
                 raise InvalidArgument(
                     "user", self.user, "may not follow this job; only who submitted it may"

@@ -15,13 +15,14 @@ import numpy as np
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.engines.flare_report import CANCELLED, News, RunReport
+from likeset.engines.flare_report import Ending, News, RunReport, SiteState
 from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.jobs.carried import Ended, check_carried, draft, finish
 from likeset.jobs.job import Job
 from likeset.jobs.run import Amend, FinishedJob, Render
 from likeset.jobs.steady import SteadyLedger
+from likeset.jobs.whereabouts import Stage, Whereabouts
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder, read_secret, write_secret
@@ -171,21 +172,22 @@ class NetworkRun:
             raise InvalidArgument("RUN", self.name, "was not submitted yet; do so with `likeset run submit`")
         return jobs[-1]
 
-    def look(self, engine: Engine) -> tuple[str, dict[str, str]]:
-        """Where it is in one word, and what was last heard of each site."""
+    def look(self, engine: Engine) -> Whereabouts:
+        """Where it is, and what was last heard of each site."""
         job = self.last_job()
         state = engine.state(job)
         if state.startswith(_FINISHED):
             report = self.ended(engine)
-            if report is None or report.outcome == CANCELLED:
-                return "interrupted", {}
-            sites = dict.fromkeys(self.terms.owners, "done")
-            return report.outcome, {**sites, **report.unanswered, **dict.fromkeys(report.refused, "refused")}
+            if report is None or report.outcome is Ending.CANCELLED:
+                return Whereabouts(Stage.INTERRUPTED)
+            sites = {**dict.fromkeys(self.terms.owners, SiteState.DONE), **report.unanswered}
+            sites |= dict.fromkeys(report.refused, SiteState.REFUSED)
+            return Whereabouts(report.outcome, sites, report.detail)
         news = engine.news(job)
         if news is None or news.run != self.name:
-            return "starting", {}
-        working = {site: "working" if said == "ready" else said for site, said in news.sites.items()}
-        return "waiting for decisions" if "waiting" in working.values() else "running", working
+            return Whereabouts(Stage.STARTING)
+        sites = {site: SiteState.WORKING if said is SiteState.READY else said for site, said in news.sites.items()}
+        return Whereabouts(Stage.DECIDING if SiteState.WAITING in sites.values() else Stage.RUNNING, sites)
 
     def ended(self, engine: Engine) -> RunReport | None:
         """How the job that was submitted last ended for this run; None if it did not come to it."""

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from likeset.engines.flare_quiet import QuietEngine
+from likeset.engines.flare_report import SiteState
 from likeset.errors import LikesetError, RunCancelled
 from likeset.jobs.consumer_home import NetworkRun, expiry
 from likeset.jobs.job import Job
 from likeset.jobs.run import Render
+from likeset.jobs.whereabouts import Whereabouts
 from likeset.node import acknowledged, outbox
 from likeset.node.budgets import spent_by_run
 from likeset.node.owner_node import OwnerNode
@@ -153,11 +155,11 @@ def _first_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tel
     """Ends without a quorum: one denies, and one is killed before anybody has decided there."""
     run.submit(engine)
     tell(CONSUMER, "submits the run; every owner finds it in its inbox")
-    _wait(run, engine, lambda _, sites: all(sites.get(name) == "waiting" for name in world.owners), tell)
+    _wait(run, engine, lambda found: all(found.sites.get(name) is SiteState.WAITING for name in world.owners), tell)
     tell(_killed(world), "is killed (kill -9) while its steward reads the terms")
     world.network.kill(_killed(world))
     with _Approver(world, [name for name in world.owners if name != _killed(world)], tell):
-        state = _wait(run, engine, lambda state, _: state not in ("starting", "running", "waiting for decisions"), tell)
+        state = _wait(run, engine, lambda found: not found.is_open, tell)
     tell("curator", f"ends the first job: {state}")
 
 
@@ -171,7 +173,7 @@ def _second_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, te
         _wait_until(lambda: _is_approved(world, _killed(world)))
     run.submit(engine)
     tell(CONSUMER, "resumes the run: who answered before sends the same bytes again")
-    state = _wait(run, engine, lambda state, _: state not in ("starting", "running", "waiting for decisions"), tell)
+    state = _wait(run, engine, lambda found: not found.is_open, tell)
     report = run.ended(engine)
     if report is None or not report.done:
         raise RunCancelled(f"the demo's run ended otherwise than it should: {state}")
@@ -184,17 +186,17 @@ def _is_approved(world: NetworkWorld, name: str) -> bool:
         return record is not None and record.decision is not None
 
 
-def _wait(run: NetworkRun, engine: QuietEngine, until: Callable[[str, dict[str, str]], bool], tell: Tell) -> str:
+def _wait(run: NetworkRun, engine: QuietEngine, until: Callable[[Whereabouts], bool], tell: Tell) -> str:
     """Look until something is so; tells what changed."""
     end, last = time.monotonic() + _SECONDS, ""
     while time.monotonic() < end:
-        state, sites = run.look(engine)
-        words = ", ".join(f"{site} {said}" for site, said in sites.items())
+        found = run.look(engine)
+        words = ", ".join(f"{site} {said}" for site, said in found.sites.items())
         if words and words != last:
-            tell("watch", f"{state}: {words}")
+            tell("watch", f"{found.text}: {words}")
         last = words or last
-        if until(state, sites):
-            return state
+        if until(found):
+            return found.text
         time.sleep(0.5)
     raise RunCancelled(f"the demo waited {_SECONDS:.0f} s in vain; this machine may be too busy")
 

@@ -10,35 +10,33 @@ from rich.markup import escape
 from rich.table import Table
 
 from likeset.app.cli.screen import stdout
+from likeset.engines.flare_report import SiteState
 from likeset.errors import NoAnswer
+from likeset.jobs.whereabouts import Stage, Whereabouts
 
 if TYPE_CHECKING:
     from likeset.jobs.consumer_home import Engine, NetworkRun
 
-__all__ = ["OPEN", "follow"]
-
-_AWAY = "the curator's server does not answer"
-OPEN = ("starting", "running", "waiting for decisions", "ending", _AWAY)
-"""Words for a run that has not ended."""
+__all__ = ["follow"]
 
 _SECONDS_WITHOUT_SERVER = 300.0
 _SECONDS_BETWEEN_LOOKS = 1.5
-_SAID = {
-    "waiting": "[yellow]●[/] waits for a decision",
-    "working": "[cyan]●[/] working",
-    "done": "[green]✓[/] done",
-    "abstains": "[dim]○ does not take part[/]",
-    "no answer": "[red]✗[/] gives no answer",
-    "refused": "[red]✗[/] its message was refused",
+_SHOWN = {
+    SiteState.READY: "[cyan]●[/] ready",
+    SiteState.WAITING: "[yellow]●[/] waits for a decision",
+    SiteState.WORKING: "[cyan]●[/] working",
+    SiteState.DONE: "[green]✓[/] done",
+    SiteState.ABSTAINS: "[dim]○ does not take part[/]",
+    SiteState.NO_ANSWER: "[red]✗[/] gives no answer",
+    SiteState.REFUSED: "[red]✗[/] its message was refused",
 }
 
-_Found = tuple[str, dict[str, str]]
-_Show = Callable[[_Found], None]
+_Show = Callable[[Whereabouts], None]
 
 
-def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> _Found:
+def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> Whereabouts:
     """Look at a run until it has ended, and show what changes; a server that is away for a while may come back."""
-    last: _Found | None = None
+    last: Whereabouts | None = None
     heard = time.monotonic()
     with _screen(made.name, live=stdout.is_terminal and not once, quiet=quiet) as show:
         while True:
@@ -48,13 +46,13 @@ def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> 
             except NoAnswer:
                 if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:
                     raise
-                found = (_AWAY, {} if last is None else last[1])
-            if found[0] == "starting" and last is not None and last[0] not in ("starting", _AWAY):
-                found = ("ending", last[1])  # the curator is gone, and NVFlare has not said so yet
+                found = Whereabouts(Stage.AWAY, {} if last is None else last.sites)
+            if found.stage is Stage.STARTING and last is not None and last.stage not in (Stage.STARTING, Stage.AWAY):
+                found = Whereabouts(Stage.CLOSING, last.sites)
             if found != last:
                 show(found)
             last = found
-            if once or found[0] not in OPEN:
+            if once or not found.is_open:
                 return found
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
@@ -71,10 +69,9 @@ def _screen(name: str, *, live: bool, quiet: bool) -> Iterator[_Show]:
             yield shown.take
 
 
-def _print_line(found: _Found) -> None:
-    state, sites = found
-    words = "  ".join(f"{escape(site)}: {said}" for site, said in sites.items())
-    stdout.print(f"[bold]{state}[/]  {words}", soft_wrap=True)
+def _print_line(found: Whereabouts) -> None:
+    words = "  ".join(f"{escape(site)}: {said}" for site, said in found.sites.items())
+    stdout.print(f"[bold]{escape(found.text)}[/]  {words}", soft_wrap=True)
 
 
 class _Table:
@@ -83,19 +80,18 @@ class _Table:
     def __init__(self, name: str) -> None:
         self._name = name
         self._began = time.monotonic()
-        self._found: _Found = ("starting", {})
+        self._found = Whereabouts(Stage.STARTING)
 
-    def take(self, found: _Found) -> None:
+    def take(self, found: Whereabouts) -> None:
         self._found = found
 
     def table(self) -> Table:
-        state, sites = self._found
         seconds = int(time.monotonic() - self._began)
-        title = f"Run {escape(self._name)}: {state}"
+        title = f"Run {escape(self._name)}: {escape(self._found.text)}"
         table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
         table.caption, table.caption_style = f"{seconds // 60}:{seconds % 60:02d}", "dim"
         table.add_column("site")
         table.add_column("where it is")
-        for site, said in sites.items():
-            table.add_row(escape(site), _SAID.get(said, escape(said)))
+        for site, said in self._found.sites.items():
+            table.add_row(escape(site), _SHOWN[said])
         return table

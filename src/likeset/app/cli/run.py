@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from likeset.app.cli.follow import OPEN, follow
+from likeset.app.cli.follow import follow
 from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
 from likeset.errors import InvalidArgument, UnfinishedRequest
 
@@ -32,12 +32,6 @@ HERE = Path()
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job names it.", show_default=False)]
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
-_DONE = "done"
-_RESUMABLE = {
-    "interrupted": "",
-    "quorum missed": "Too few owners answered; ask those who did not. ",
-    "the consumer gave no answer": "Your own site was not reached, or abstentions.jsonl in its directory says more. ",
-}
 _SECONDS_BETWEEN_LOOKS = 1.5
 
 
@@ -183,11 +177,11 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     place = _home(home)
     made, engine = place.known(name), _engine(place)
-    state = made.look(engine)[0] if made.jobs else ""
-    if state in OPEN:
-        raise InvalidArgument("RUN", name, f"is {state}; there is nothing to resume")
-    if (why := obstacle(made, state)) is not None:
-        raise UnfinishedRequest(why)
+    found = made.look(engine) if made.jobs else None
+    if found is not None and found.is_open:
+        raise InvalidArgument("RUN", name, f"is {found.text}; there is nothing to resume")
+    if (why := obstacle(made, None if found is None else found.ending)) is not None:
+        raise UnfinishedRequest(why.text)
     _told_submitted(made, made.submit(engine), as_json=as_json)
 
 
@@ -208,19 +202,20 @@ def watch(
     place = _home(home)
     made = place.known(name)
     with _engine(place) as engine:
-        state, sites = follow(made, engine, once=once, quiet=as_json)
-        if state == _DONE:
+        found = follow(made, engine, once=once, quiet=as_json)
+        if found.is_done:
             made.ended(engine)
-    failed = state not in (_DONE, *OPEN)
-    why = obstacle(made, state) if failed else None
+    failed = not (found.is_done or found.is_open)
+    why = obstacle(made, found.ending) if failed else None
     if as_json:
-        show_json({"run": name, "state": state, "sites": sites, "obstacle": why})
-    elif state == _DONE:
+        told = {"run": name, "state": found.stage, "detail": found.detail, "sites": found.sites}
+        show_json({**told, "obstacle": None if why is None else why.document()})
+    elif found.is_done:
         stdout.print(f"See it with: likeset run report {escape(name)}", soft_wrap=True)
     elif failed:
-        complain(why or f"run {name}: {state}")
-        if why is None and state in _RESUMABLE:
-            stdout.print(f"{_RESUMABLE[state]}It goes on with: likeset run resume {escape(name)}", soft_wrap=True)
+        complain(f"run {name}: {found.text}" if why is None else why.text)
+        if why is None and found.what_to_do is not None:
+            stdout.print(f"{found.what_to_do}It goes on with: likeset run resume {escape(name)}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 
