@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
 
-from node_world import CANARY, SCHEMA, call, held, rows_text, terms, write_policy
+from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
 
 from likeset.app import cli
 from likeset.node.owner_node import OwnerNode
@@ -100,7 +100,7 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     assert document("withdraw", "run-1", node=node) == {"run": "run-1", "withdrawn": True}
     assert document("inbox", "--all", node=node)["runs"][0]["status"] == "withdrawn"
     with OwnerNode(node) as opened:
-        assert opened.hear(encode(call(terms(**FAR)))) == "abstains"
+        assert hear(opened, encode(call(terms(**FAR)))) == "abstains"
 
 
 def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
@@ -279,7 +279,7 @@ def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path
         run("review", f"run-{number}", node=node)
         run("approve", f"run-{number}", node=node)
     with OwnerNode(node) as opened:
-        answers = [opened.hear(encode(call(terms(run=f"run-{number}", **FAR)))) for number in (1, 2, 3, 4)]
+        answers = [hear(opened, encode(call(terms(run=f"run-{number}", **FAR)))) for number in (1, 2, 3, 4)]
         assert [isinstance(answer, list) for answer in answers] == [True, True, True, False]
         enforced = opened.log.entries()[-1].document()["reason"]
     tested = document("policy", "test", tmp_path / "4.json", node=node, code=1)["reasons"]
@@ -325,5 +325,5 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
                 assert opened.invite(asked.with_changes(run="billing-2026").to_json()) == "waiting"
         if words[1] == "approve":
             with OwnerNode(node) as opened:
-                assert isinstance(opened.hear(encode(call(asked, "st-mary"))), list)
+                assert isinstance(hear(opened, encode(call(asked, "st-mary"))), list)
     assert {"trust", "review", "dry-run", "approve", "deny", "outbox", "budget", "audit", "withdraw"} <= set(done)

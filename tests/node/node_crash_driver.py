@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from node_world import Clock, approve, make_node, script, terms
+from node_world import Clock, approve, hear, make_node, script, terms
 
 from likeset.ledger.store import Store
 from likeset.node import outbox
@@ -68,7 +68,7 @@ def life(folder: Path, kind: str, writes: int | None) -> None:
         kill_after(writes)
     with OwnerNode(folder, clock=Clock()) as node, (folder.parent / "wire").open("a") as wire:
         for message in script(terms(**RUNS[kind])):
-            answer = node.hear(encode(message))
+            answer = hear(node, encode(message))
             if not isinstance(answer, list):
                 raise SystemExit(str(node.log.entries()[-1].body))
             place = f"{message.round}/{message.body.kind}"

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from likeset.engines.pump import Pump
-from likeset.engines.seats import ABSTAINS
+from likeset.engines.seats import ABSTAINS, Abstains, SiteSettings, Table
 from likeset.errors import ProtocolError
 from likeset.ledger import Ledger, Limit
 from likeset.node.home import make_home
 from likeset.node.owner_node import OwnerNode
+from likeset.node.site import seat_of
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
@@ -162,6 +163,32 @@ def script(run: Terms, owner: str = "a", *, rounds: int | None = None) -> list[M
     return found
 
 
+def door(node: OwnerNode, *job: Terms) -> Table:
+    """The owner's site in a job with these terms: the only way to a node, as an engine comes to it."""
+    return Table(
+        node.name,
+        {one.digest: one for one in job},
+        SiteSettings(
+            factory=lambda run, *_: seat_of(node, run),
+            folder=node.home.folder,
+            refused=lambda _, reason: node.refused(reason),
+        ),
+        clock=node.now,
+    )
+
+
+def hear(node: OwnerNode, data: bytes, *, job: Collection[Terms] = ()) -> list[bytes] | Abstains:
+    """What the owner's site answers to bytes, in a process that has just started.
+
+    Args:
+        node: behind that site.
+        data: what the curator says.
+        job: the terms that came with the job; all that the node knows if empty, and those of ``terms()``.
+    """
+    known = [record.readable(digest) for record in node.runs.by_name.values() for digest in record.versions]
+    return door(node, *(job or (one for one in (*known, terms()) if one is not None))).hear(data)
+
+
 @dataclass
 class Wire:
     """Between a curator here and nodes: bytes only, and whatever a node says is kept."""
@@ -182,7 +209,7 @@ class Wire:
         return [encode(message) for message in self.consumer.start()]
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        answer = self.nodes[owner].hear(data)
+        answer = hear(self.nodes[owner], data)
         self.said.append(answer)
         if answer == ABSTAINS:
             raise ProtocolError(ABSTAINS)

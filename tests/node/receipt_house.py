@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import approve, call, make_node, terms
+from node_world import approve, call, hear, make_node, terms
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
@@ -39,7 +39,7 @@ class House:
             self.begin()
 
     def begin(self) -> None:
-        assert isinstance(self.node.hear(encode(call(self.run))), list)
+        assert isinstance(hear(self.node, encode(call(self.run))), list)
 
     @property
     def copy(self) -> Transcript:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import approve, call, logged, terms
+from node_world import approve, call, hear, logged, terms
 from receipt_house import LATER, RUN, House, verify
 from typer.testing import CliRunner
 
@@ -350,7 +350,7 @@ def test_a_receipt_under_terms_that_were_replaced_is_the_curators_contradiction(
     house.take(house.signed(lines=(invented(),)))
     other = RUN.with_changes(purpose="research on something else")
     approve(house.node, other)
-    assert isinstance(house.node.hear(encode(call(other))), list)
+    assert isinstance(hear(house.node, encode(call(other))), list)
     found = house.checked()
     assert found.problems == ()
     assert f"terms: they are {other.digest} here" in found.contradictions[0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from node_world import CANARY, Clock, approve, call, held, logged, make_node, rows_text, terms
+from node_world import CANARY, Clock, approve, call, hear, held, logged, make_node, rows_text, terms
 
 from likeset.errors import LedgerTampered
 from likeset.ledger import journal_path
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     folder = make_node(tmp_path)
     with OwnerNode(folder, clock=Clock()) as node:
         approve(node, terms())
-        assert isinstance(node.hear(encode(call(terms()))), list)
+        assert isinstance(hear(node, encode(call(terms()))), list)
     return folder
 
 
@@ -61,7 +61,7 @@ def test_messages_of_an_older_format_are_told_by_the_log_and_spoil_nothing(
         assert problems == []
         assert any(f"of an older format, {len(sent.data):,} bytes" in one for one in notes)
         assert review(node, "run-1").status == "rows left"
-        assert node.hear(encode(call(terms()))) == "abstains", "a run does not go on in another format"
+        assert hear(node, encode(call(terms()))) == "abstains", "a run does not go on in another format"
 
 
 def test_a_node_whose_log_was_altered_does_nothing_any_more(folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_ledger_that_was_put_back_is_found_by_the_audit_log(tmp_path: Path) ->
     files = [path for path in folder.iterdir() if path.name.startswith("ledger.sqlite")]
     kept = {path: path.read_bytes() for path in files}
     with OwnerNode(folder, clock=Clock()) as node:
-        assert isinstance(node.hear(encode(call(terms()))), list)
+        assert isinstance(hear(node, encode(call(terms()))), list)
     for path in folder.glob("ledger.sqlite*"):
         path.unlink()
     for path, data in kept.items():
@@ -169,7 +169,7 @@ def test_an_error_that_is_not_ours_is_logged_without_its_words(folder: Path, mon
 
     monkeypatch.setattr("likeset.node.desk.Desk.answer", broken)
     with OwnerNode(folder, clock=Clock()) as node:
-        assert node.hear(encode(call(terms()))) == "abstains"
+        assert hear(node, encode(call(terms()))) == "abstains"
         assert [one["reason"] for one in logged(node, "refused")] == ["RuntimeError"]
 
 
@@ -180,4 +180,4 @@ def test_a_full_disk_sounds_like_any_other_refusal(folder: Path, monkeypatch: py
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(node.log, "append", full)
-        assert node.hear(b"nonsense") == "abstains"
+        assert hear(node, b"nonsense") == "abstains"

@@ -6,7 +6,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from node_world import CANARY, SCHEMA, SCHEMA_OF_ALL, Clock, approve, call, make_node, rows_text, terms, write_policy
+from node_world import (
+    CANARY,
+    SCHEMA,
+    SCHEMA_OF_ALL,
+    Clock,
+    approve,
+    call,
+    hear,
+    make_node,
+    rows_text,
+    terms,
+    write_policy,
+)
 from numpy.typing import NDArray
 
 from likeset.errors import BadDocument, BadTable, IllegalMessage, InvalidArgument
@@ -190,7 +202,7 @@ def test_rows_of_small_groups_never_leave(node: OwnerNode) -> None:
     wide = {"per_run": {"rows": 99}, "total": {"rows": 99}}
     write_policy(node.home.folder, "a", smallest_group=5, **wide)
     approve(node, run)
-    assert isinstance(node.hear(encode(call(run))), list)
+    assert isinstance(hear(node, encode(call(run))), list)
     left = outbox.rows_that_left(node, "run-1")
     assert left.table is not None
     assert left.count == 56
@@ -208,7 +220,7 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(node: OwnerNode, prot
     assert node.ledger.accounts()[1].rows == 0
     assert not outbox.left(node)
     if protocol == "sealed":
-        assert node.hear(encode(message)) == list(trial.messages)
+        assert hear(node, encode(message)) == list(trial.messages)
         left = outbox.rows_that_left(node, "run-1")
         assert left.table is not None
         assert left.table.equals(trial.rows.table)
@@ -271,7 +283,7 @@ def test_where_the_curator_sees_hashes_only_the_seed_is_given_with_the_approval(
     assert not [entry for entry in node.log.entries() if entry.kind == "approved"]
     assert node.approve("run-1", run.digest, by="Ada", hash_seed=seed).accepted
     trial = rehearse(node, run, release=_release_of(call(run)))
-    assert node.hear(encode(call(run))) == list(trial.messages)
+    assert hear(node, encode(call(run))) == list(trial.messages)
     left = outbox.rows_that_left(node, "run-1")
     assert (left.count, left.hashed, left.table) == (12, True, None)
     assert f"{seed:x}" not in "".join(entry.body for entry in node.log.entries())

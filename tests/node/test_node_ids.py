@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_world import SCHEMA, Clock, approve, call, logged, make_node, rows_text, terms
+from node_world import SCHEMA, Clock, approve, call, hear, logged, make_node, rows_text, terms
 
 from likeset.errors import BadTable
 from likeset.node import datasets
@@ -41,7 +41,7 @@ def node(tmp_path: Path) -> Iterator[OwnerNode]:
 
 
 def begins(node: OwnerNode, run: Terms = RUN) -> bool:
-    return isinstance(node.hear(encode(call(run))), list)
+    return isinstance(hear(node, encode(call(run))), list)
 
 
 @pytest.mark.parametrize(("most", "unnamed"), [(3, 0), (2, 3)])

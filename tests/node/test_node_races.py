@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import Clock, approve, call, logged, make_node, script, terms
+from node_world import Clock, approve, call, hear, logged, make_node, script, terms
 
 from likeset.errors import InvalidArgument
 from likeset.node import budgets, outbox
@@ -78,11 +78,11 @@ def test_once_a_withdrawal_has_returned_nothing_leaves(
     run = terms()
     approve(node, run)
     meanwhile(monkeypatch, lambda: steward.withdraw("run-1", by="Ada"))
-    assert node.hear(encode(call(run))) == "abstains"
+    assert hear(node, encode(call(run))) == "abstains"
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]
     assert logged(node, "sent") == []
     assert rows_spent(node) == 12, "what was charged stays charged"
-    assert node.hear(encode(call(run))) == "abstains", "nor when it is asked for again"
+    assert hear(node, encode(call(run))) == "abstains", "nor when it is asked for again"
     problems, notes = outbox.verify(node)
     assert problems == []
     assert any("never sent" in one for one in notes)
@@ -94,7 +94,7 @@ def test_what_a_withdrawal_held_back_is_not_shown_as_what_left(
     run = terms()
     approve(node, run)
     meanwhile(monkeypatch, lambda: steward.withdraw("run-1", by="Ada"))
-    assert node.hear(encode(call(run))) == "abstains"
+    assert hear(node, encode(call(run))) == "abstains"
     assert [(one.rows, one.sent) for one in outbox.left(node, "run-1")] == [(12, False)]
     found = outbox.rows_that_left(node, "run-1")
     assert (found.count, found.table, found.held_back) == (0, None, 12)
@@ -112,7 +112,7 @@ def test_a_run_whose_rows_were_held_back_when_its_terms_ended_began_and_no_rows_
     run = terms()
     approve(node, run)
     meanwhile(monkeypatch, lambda: terms_end(clock))
-    assert node.hear(encode(call(run))) == "abstains"
+    assert hear(node, encode(call(run))) == "abstains"
     assert status_of(node, "run-1") == "began"
 
 
@@ -121,9 +121,9 @@ def test_what_was_sent_is_not_sent_again_once_a_withdrawal_has_returned(
 ) -> None:
     run = terms()
     approve(node, run)
-    assert isinstance(node.hear(encode(call(run))), list)
+    assert isinstance(hear(node, encode(call(run))), list)
     meanwhile(monkeypatch, lambda: steward.withdraw("run-1", by="Ada"))
-    assert node.hear(encode(call(run))) == "abstains"
+    assert hear(node, encode(call(run))) == "abstains"
     assert len(logged(node, "sent")) == 1
 
 
@@ -133,7 +133,7 @@ def test_terms_that_end_while_an_answer_is_drawn_let_nothing_out(
     run = terms()
     approve(node, run)
     meanwhile(monkeypatch, lambda: terms_end(clock))
-    assert node.hear(encode(call(run))) == "abstains"
+    assert hear(node, encode(call(run))) == "abstains"
     assert "TermsExpired" in logged(node, "refused")[-1]["reason"]
     assert logged(node, "sent") == []
 
@@ -158,11 +158,11 @@ def test_a_decision_while_the_rows_are_opened_keeps_the_run_from_beginning_and_c
 
     with monkeypatch.context() as patched:
         before_it_begins(patched, decide)
-        assert node.hear(encode(call(run))) == "abstains"
+        assert hear(node, encode(call(run))) == "abstains"
     assert node.ledger.head() == before
     assert (logged(node, "began"), logged(node, "sent")) == ([], [])
     if decision == "approve other terms":
-        assert isinstance(node.hear(encode(call(changed))), list), "and the other one begins as if nothing had been"
+        assert isinstance(hear(node, encode(call(changed))), list), "and the other one begins as if nothing had been"
 
 
 def test_while_an_answer_is_drawn_nobody_approves_other_terms_or_denies(
@@ -179,7 +179,7 @@ def test_while_an_answer_is_drawn_nobody_approves_other_terms_or_denies(
             steward.deny("run-1", by="Ada", reason="no")
 
     meanwhile(monkeypatch, decide)
-    assert isinstance(node.hear(encode(call(run))), list)
+    assert isinstance(hear(node, encode(call(run))), list)
 
 
 def test_after_a_crash_between_charge_and_log_nobody_approves_other_terms(node: OwnerNode, steward: OwnerNode) -> None:
@@ -189,11 +189,11 @@ def test_after_a_crash_between_charge_and_log_nobody_approves_other_terms(node: 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("likeset.ledger.Ledger.head", _killed)
         with pytest.raises(KeyboardInterrupt):
-            node.hear(encode(call(run)))
+            hear(node, encode(call(run)))
     assert logged(node, "began") == []
     with pytest.raises(InvalidArgument, match="begun under other terms"):
         steward.approve("run-1", changed.digest, by="Ada")
-    assert isinstance(node.hear(encode(call(run))), list)
+    assert isinstance(hear(node, encode(call(run))), list)
 
 
 def _killed(*_: object, **__: object) -> None:
@@ -214,7 +214,7 @@ def test_every_answer_that_left_stands_in_the_log_before_the_withdrawal(
         for place, message in enumerate(script(run)):
             if place == moment:
                 begun.set()
-            heard.append(node.hear(encode(message)))
+            heard.append(hear(node, encode(message)))
 
     asking = threading.Thread(target=curator)
     asking.start()
@@ -238,7 +238,7 @@ def begin_at_once(folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -
         answers: list[object] = [None] * len(runs)
 
         def begin(place: int) -> None:
-            answers[place] = nodes[place].hear(encode(call(runs[place])))
+            answers[place] = hear(nodes[place], encode(call(runs[place])), job=runs)
 
         threads = [threading.Thread(target=begin, args=(place,)) for place in range(len(runs))]
         for thread in threads:

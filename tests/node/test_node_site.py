@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from node_world import approve, call, logged, make_node, terms
+from node_world import approve, call, hear, logged, make_node, terms
 
 from likeset.engines.heard import HEARD_FILE
 from likeset.engines.seats import REASONS_FILE, SETTINGS_FILE, Table, load_settings
@@ -53,8 +53,8 @@ def test_a_node_remembers_what_it_answered_in_its_own_ledger_and_nowhere_else(ta
     assert not (tmp_path / "node-a" / HEARD_FILE).exists()
     with OwnerNode(tmp_path / "node-a") as anew:
         other = replace(call(run), body=TargetRelease(release=np.ones(run.kernel.dimension)))
-        assert anew.hear(encode(other)) == "abstains"
-        assert anew.hear(encode(call(run))) == first
+        assert hear(anew, encode(other)) == "abstains"
+        assert hear(anew, encode(call(run))) == first
 
 
 def test_a_site_whose_node_refuses_abstains(table: Table, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_world import Clock, approve, call, logged, make_node, script, terms
+from node_world import Clock, approve, call, hear, logged, make_node, script, terms
 
 from likeset.node import budgets
 from likeset.node.owner_node import OwnerNode
@@ -71,12 +71,12 @@ def test_what_cannot_begin_a_run_charges_nothing_and_reads_nothing(
     before = node.ledger.head()
     with monkeypatch.context() as patched:
         patched.delattr("likeset.node.datasets.DataSet.open_source")
-        assert node.hear(encode(change(run, call(run)))) == "abstains"
+        assert hear(node, encode(change(run, call(run)))) == "abstains"
     assert reason in logged(node, "refused")[-1]["reason"]
     assert node.ledger.head() == before
     assert (budgets.began(node.ledger), logged(node, "began")) == ({}, [])
     for message in script(run):
-        assert isinstance(node.hear(encode(message)), list), logged(node, "refused")[-1:]
+        assert isinstance(hear(node, encode(message)), list), logged(node, "refused")[-1:]
     assert len(logged(node, "began")) == 1
 
 
@@ -87,10 +87,10 @@ def test_a_run_that_was_charged_and_killed_before_it_was_noted_goes_on(node: Own
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("likeset.ledger.Ledger.head", _killed)  # asked for after the charge, for the log
         with pytest.raises(KeyboardInterrupt):
-            node.hear(encode(call(run)))
+            hear(node, encode(call(run)))
     charged = [account.epsilon for account in node.ledger.accounts()]
     assert max(one or 0.0 for one in charged) > 0.0
-    assert isinstance(node.hear(encode(call(run))), list)
+    assert isinstance(hear(node, encode(call(run))), list)
     assert [account.epsilon for account in node.ledger.accounts()] == charged
 
 

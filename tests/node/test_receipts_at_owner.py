@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import Clock, approve, call, logged, make_node, terms
+from node_world import Clock, approve, call, hear, logged, make_node, terms
 from receipt_house import LATER, RUN, House, verify
 from typer.testing import CliRunner
 
@@ -146,7 +146,7 @@ def test_a_run_that_sent_nothing_is_not_asked_about(tmp_path: Path) -> None:
 def test_all_receipts_of_a_node_are_verified_at_once_or_that_of_a_run(house: House) -> None:
     second = terms(run="run-2", expires="2099-01-01")
     approve(house.node, second)
-    assert isinstance(house.node.hear(encode(call(second))), list)
+    assert isinstance(hear(house.node, encode(call(second))), list)
     house.take(house.signed())
     found = verify(house.folder)
     assert found["ok"]

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_world import NOON, SCHEMA_OF_ALL, Clock, Wire, approve, call, logged, make_node, script, terms
+from node_world import NOON, SCHEMA_OF_ALL, Clock, Wire, approve, call, hear, logged, make_node, script, terms
 
 from likeset.engines.pump import Pump
 from likeset.engines.seats import REASONS_FILE, SETTINGS_FILE, Seat, SiteSettings, Table, load_settings
@@ -171,7 +171,7 @@ def test_an_owner_that_would_send_more_rows_than_the_terms_say_sends_none(
     )
     with OwnerNode(make_node(tmp_path), clock=Clock()) as node:
         approve(node, run)
-        assert node.hear(encode(call(run))) == "abstains"
+        assert hear(node, encode(call(run))) == "abstains"
         assert "more rows would leave than the 12 that the terms allow" in logged(node, "refused")[-1]["reason"]
         assert (outbox.left(node), logged(node, "sent")) == ([], [])
 

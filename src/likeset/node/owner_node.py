@@ -28,14 +28,12 @@ from likeset.node.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.node.runs import RunRecord, Runs
 from likeset.node.term_files import parse_terms
 from likeset.protocol.hashing import check_seed
-from likeset.protocol.messages import Message, decode, encode
+from likeset.protocol.messages import Message
 from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
 
 __all__ = ["GuardedOwner", "OwnerNode"]
 
-_HEAD = 1 << 16
-_PER_COORDINATE = 64  # bytes of a release with its coordinates, and room to spare
 _BY_POLICY = "owner.yaml"
 
 _Answer = TypeVar("_Answer")
@@ -172,21 +170,12 @@ class OwnerNode:
 
         return self._quietly(run, look)
 
-    def hear(self, data: bytes) -> list[bytes] | Abstains:
-        """The replies to a message of the curator."""
-        with self._lock:
-            try:
-                message = decode(data, most_bytes=self._most_bytes())
-            except Exception as error:
-                self._refuse("", error)
-                return ABSTAINS
-            try:
-                return [encode(reply) for reply in self.receive(message)]
-            except Exception:  # written down already
-                return ABSTAINS
-
     def receive(self, message: Message) -> tuple[Message, ...]:
-        """As ``hear``, for messages that are decoded; raises where it refuses."""
+        """The replies to a message of the curator, whose bytes the site has read and bounded (``engines.seats``).
+
+        Raises:
+            LikesetError: it is refused; the reason is in the audit log, and for nobody else.
+        """
         with self._lock:
             try:
                 self.log.refresh()
@@ -413,15 +402,6 @@ class OwnerNode:
         if run not in self.runs.by_name:
             raise IllegalMessage(f"run {run} is unknown here")
         return self.runs.by_name[run]
-
-    def _most_bytes(self) -> int:
-        """An owner hears releases and yes or no; how long those are follows from the terms."""
-        widest = 0
-        for one in self.runs.by_name.values():
-            if one.decision is not None and one.decision.what == "approved" and one.withdrawn is None:
-                terms = self._lasting(one, one.decision.digest)
-                widest = max(widest, 0 if terms is None else terms.kernel.dimension)
-        return _HEAD + _PER_COORDINATE * widest
 
     def _lasting(self, record: RunRecord, digest: str) -> Terms | None:
         """Terms that this version of likeset can read, and that have not ended."""

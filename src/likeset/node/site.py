@@ -10,7 +10,7 @@ from likeset.node import acknowledged
 from likeset.node.owner_node import GuardedOwner, OwnerNode
 from likeset.protocol.terms import Terms
 
-__all__ = ["owner", "refused"]
+__all__ = ["owner", "refused", "seat_of"]
 
 _nodes: dict[tuple[Path, int], OwnerNode] = {}
 _opening = threading.Lock()
@@ -33,6 +33,11 @@ def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
     node = _node(folder)
     if node.name != name:
         raise IllegalMessage(f"the node in this directory is {node.name}, not {name}")
+    return seat_of(node, terms)
+
+
+def seat_of(node: OwnerNode, terms: Terms) -> Seat | None:
+    """As ``owner``, for a node that is open."""
 
     def keep(data: bytes) -> None:
         node.guarded(terms.run, lambda: acknowledged.take(node, terms, data))
