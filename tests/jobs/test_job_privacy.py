@@ -366,7 +366,7 @@ def test_records_hold_declared_columns_of_sent_rows_and_nothing_else(world: Worl
     words = pa.array(["chest"] * 49 + ["leg"]).dictionary_encode()
     table = table.set_column(3, "site", words).append_column("note", pa.array(["CANARY"] * 50))
     packed = records.pack(declared.of(table).take(pa.array([0, 1])))
-    sent = records.unpack(packed, kind=declared.record_schema, rows=2)
+    sent = records.unpack(packed, form=declared.form, rows=2)
     assert sent.column_names == ["age", "pulse", "site", "smoker"]
     plain = pa.BufferOutputStream()
     with pa.ipc.new_stream(plain, sent.schema) as writer:

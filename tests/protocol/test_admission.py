@@ -121,7 +121,7 @@ def verdicts(table: pa.Table) -> tuple[bool, bool] | None:
     at_home = bool(admission.admits(FetchedRows(mapped.rows, mapped.labels, table))[0])
     sent = records.pack(DECLARED.of(table))
     try:
-        arrived = records.unpack(sent, kind=DECLARED.record_schema, rows=1)
+        arrived = records.unpack(sent, form=DECLARED.form, rows=1)
     except LikesetError:
         return at_home, False
     return at_home, admission.fault(mapped.rows, mapped.labels, arrived) is None
@@ -295,7 +295,7 @@ def test_a_consumer_takes_no_row_that_is_none() -> None:
     (message,) = [one for one in honest if isinstance(one.body, Summary) and one.receiver == CONSUMER]
     assert isinstance(message.body, Summary)
     table = records.unpack(
-        message.body.records.tobytes(), kind=DeclaredRecords(SHORT).record_schema, rows=len(message.body.rows)
+        message.body.records.tobytes(), form=DeclaredRecords(SHORT).form, rows=len(message.body.rows)
     )
     longer = table.set_column(2, "c", pa.array(["q" * 65, *table["c"].to_pylist()[1:]]))
     others = table.take(pa.array(np.arange(table.num_rows)[::-1]))

@@ -44,7 +44,7 @@ def check(schema: Schema, table: pa.Table) -> pa.Table:
     made = declared.of(table)
     expected = rows_of(schema, table)
     assert made.schema.equals(declared.record_schema)
-    back = records.unpack(records.pack(made), kind=declared.record_schema, rows=table.num_rows)
+    back = records.unpack(records.pack(made), form=declared.form, rows=table.num_rows)
     for form in (made, back):
         found, good = declared.mapped(form)
         assert good.all()

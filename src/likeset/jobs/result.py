@@ -33,7 +33,7 @@ def selected_rows(opened: OpenedJob, outcome: Outcome) -> tuple[Rows, pa.Table]:
     """
     found, declared = outcome.summary, DeclaredRecords(opened.schema)
     if len(found.records):
-        table = records.unpack(found.records.tobytes(), kind=declared.record_schema, rows=len(found.rows))
+        table = records.unpack(found.records.tobytes(), form=declared.form, rows=len(found.rows))
         return found.rows, table
     rows = np.empty((len(found.rows), opened.schema.width), dtype=np.float32)
     pieces: list[pa.Table] = []

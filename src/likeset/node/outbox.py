@@ -105,13 +105,13 @@ def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:
     count = sum(len(body.rows) for body in bodies)
     if schema is None or any(not len(body.records) for body in bodies):
         return LeftRows(None, count, hashed=bool(bodies))
-    kind = DeclaredRecords(schema).record_schema
-    tables = [_table(body, kind, schema) for body in bodies]
+    form = DeclaredRecords(schema).form
+    tables = [_table(body, form, schema) for body in bodies]
     return LeftRows(pa.concat_tables(tables) if tables else None, count, hashed=False)
 
 
-def _table(body: Offer | Delivery, kind: Any, schema: Schema) -> pa.Table:
-    table = records.unpack(body.records.tobytes(), kind=kind, rows=len(body.rows))
+def _table(body: Offer | Delivery, form: records.RecordForm, schema: Schema) -> pa.Table:
+    table = records.unpack(body.records.tobytes(), form=form, rows=len(body.rows))
     if len(body.labels):
         name = schema.label_column or _LABEL
         if name in table.column_names:

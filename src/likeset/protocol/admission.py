@@ -74,7 +74,7 @@ class Admission:
         yield from self._label_faults(labels, len(rows))
         if records is None:
             return
-        if not records.schema.equals(self.declared.record_schema):
+        if not records.schema.equals(self.declared.form.schema):
             yield "records that are not as the schema declares", np.ones(len(rows), dtype=np.bool_)
             return
         made, good = self.declared.mapped(records)

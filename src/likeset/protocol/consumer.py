@@ -117,7 +117,7 @@ class Consumer(Party):
         if self.terms.hashing is not None:
             return fault_of_labels(self.terms, self._declared, body.labels)
         try:
-            table = records.unpack(body.records.tobytes(), kind=self._declared.record_schema, rows=len(body.rows))
+            table = records.unpack(body.records.tobytes(), form=self._declared.form, rows=len(body.rows))
         except BadMessage:
             return "records that are not as the schema declares"
         return self._admission.fault(body.rows, body.labels, table)

@@ -192,7 +192,7 @@ class Curator(Party):
         table: pa.Table | None = None
         if self._declared is not None:
             try:
-                table = records.unpack(offer.records.tobytes(), kind=self._declared.record_schema, rows=len(offer.rows))
+                table = records.unpack(offer.records.tobytes(), form=self._declared.form, rows=len(offer.rows))
             except BadMessage:
                 return "sent records that are not as the schema declares"
         elif len(offer.records):
@@ -258,9 +258,9 @@ class Curator(Party):
     def _chosen_records(self, held: list[Held], chosen: NDArray[np.int64]) -> NDArray[np.uint8]:
         if self._declared is None:
             return np.empty(0, dtype=np.uint8)
-        kind = self._declared.record_schema
+        form = self._declared.form
         offers = [one.offer for one in held]
-        tables = [records.unpack(offer.records.tobytes(), kind=kind, rows=len(offer.rows)) for offer in offers]
+        tables = [records.unpack(offer.records.tobytes(), form=form, rows=len(offer.rows)) for offer in offers]
         return np.frombuffer(records.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
 
 

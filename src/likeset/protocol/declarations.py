@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.protocol.messages import Labels
 from likeset.protocol.terms import Terms
+from likeset.tables.records import RecordForm
 
 __all__ = ["Declared", "fault_of_labels"]
 
@@ -17,8 +18,8 @@ class Declared(Protocol):
     """What a schema says: the columns and types of records, the rows that it makes of them, and the labels."""
 
     @property
-    def record_schema(self) -> pa.Schema:
-        """Columns and types of a record."""
+    def form(self) -> RecordForm:
+        """Columns and types of a record, and how long its cells can be."""
 
     @property
     def label_column(self) -> str | None:

@@ -26,12 +26,11 @@ from likeset.tables.columns import (
     VectorColumn,
 )
 from likeset.tables.labels import fault_of, read_labels
+from likeset.tables.records import RecordForm
 from likeset.tables.scalars import BooleanMap
 from likeset.tables.schema import Schema
 
 __all__ = ["DeclaredRecords"]
-
-_TEXT_LENGTH = 4  # bytes that say how long a text is
 
 
 class DeclaredRecords:
@@ -45,6 +44,7 @@ class DeclaredRecords:
         self._schema = schema
         self._missing = MissingWords.of(schema.declaration.missing_words)
         self.record_schema = pa.schema([pa.field(name, _type_of(one)) for name, one in schema.declared.items()])
+        self.form = RecordForm(self.record_schema, self._widths(), self._text_bytes())
 
     def of(self, table: pa.Table) -> pa.Table:
         """Rows that the schema maps, as records."""
@@ -60,20 +60,22 @@ class DeclaredRecords:
     def longest(self) -> pa.Table:
         """One record with the longest cells that are declared."""
         longest: dict[str, Any] = {}
-        for name, declared in self._schema.declared.items():
+        for name in self._schema.declared:
             kind = self.record_schema.field(name).type
             if cells.is_text(kind):
-                longest[name] = pa.array([self._longest_word(declared)], kind)
+                longest[name] = pa.array(["x" * self.form.text_bytes[name]], kind)
             elif pa.types.is_list(kind):
-                longest[name] = pa.array([np.zeros(declared.width)], kind)
+                longest[name] = pa.array([np.zeros(self.form.widths[name])], kind)
             else:
                 longest[name] = pa.array([0], pa.int32()).cast(kind)
         return pa.table(longest, schema=self.record_schema)
 
     @cached_property
     def record_bytes(self) -> int:
-        """How long a record may be: eight bytes for a number, and the letters of the longest texts."""
-        return sum(self._most_bytes(field) for field in self.record_schema)
+        """How long a record may be: eight bytes for a number, four for a text's length, and those of its letters."""
+        form, columns = self.form, len(self.record_schema)
+        single = columns - len(form.widths) - len(form.text_bytes)
+        return 8 * (single + sum(form.widths.values())) + 4 * len(form.text_bytes) + sum(form.text_bytes.values())
 
     @property
     def largest_entry(self) -> float:
@@ -81,11 +83,11 @@ class DeclaredRecords:
         return self._schema.largest_entry
 
     def too_long(self, table: pa.Table) -> Mask:
-        """Which rows have a cell that is longer than ``text_bytes``; of a table with the open columns at least."""
+        """Which rows have a cell that is longer than declared; of a table with the open columns at least."""
         longer = np.zeros(table.num_rows, dtype=np.bool_)
         for name in self.open_columns:
             letters = pc.fill_null(pc.binary_length(self._words(plain_array(table.column(name)))), 0)
-            longer |= letters.to_numpy(zero_copy_only=False) > self._schema.declaration.text_bytes
+            longer |= letters.to_numpy(zero_copy_only=False) > self.form.text_bytes[name]
         return longer
 
     def mapped(self, records: pa.Table) -> tuple[Rows, Mask]:
@@ -97,6 +99,23 @@ class DeclaredRecords:
                 if encoder.complaint(trouble) is not None:
                     good &= ~mask
         return rows, good
+
+    def _widths(self) -> dict[str, int]:
+        columns = self._schema.declared.items()
+        return {name: one.width for name, one in columns if isinstance(one, VectorColumn | ImageColumn)}
+
+    def _text_bytes(self) -> dict[str, int]:
+        """Of the longest cell of each column of text."""
+        longest = {}
+        for name, declared in self._schema.declared.items():
+            if cells.is_text(self.record_schema.field(name).type):
+                # A cell that means missing stays as it was written.
+                words = [*self._schema.declaration.missing_words]
+                if not isinstance(declared, TextColumn):
+                    words += [*declared.values, *declared.missing_values]
+                most = self._schema.declaration.text_bytes if _is_open(declared) else 0
+                longest[name] = max(most, *(len(word.encode()) for word in words), 0)
+        return longest
 
     @property
     def label_column(self) -> str | None:
@@ -126,25 +145,9 @@ class DeclaredRecords:
         column = plain_array(records.column(label.column))
         return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)[0]
 
-    def _most_bytes(self, field: Any) -> int:
-        declared: Any = self._schema.declared[field.name]
-        if cells.is_text(field.type):
-            return _TEXT_LENGTH + len(self._longest_word(declared).encode())
-        numbers = declared.width if pa.types.is_list(field.type) else 1
-        return numbers * 8
-
-    def _longest_word(self, declared: Any) -> str:
-        # A cell that means missing stays as it was written.
-        words = [*self._schema.declaration.missing_words]
-        if _is_open(declared):
-            words.append("x" * self._schema.declaration.text_bytes)
-        if not isinstance(declared, TextColumn):
-            words += [*declared.values, *declared.missing_values]
-        return max(words, key=lambda word: len(word.encode()))
-
     def _array(self, field: Any, column: Any) -> Any:
         declared: Any = self._schema.declared[field.name]
-        if column.type == field.type:
+        if column.type == field.type and not pa.types.is_list(field.type):  # a missing list may hide numbers
             return column if not cells.is_text(field.type) else self._words(column)
         if pa.types.is_floating(field.type):
             return _numbers(cells.numbers(column, MissingWords.of(()))[0] if _plain(column) else self._parsed(column))

@@ -1,4 +1,4 @@
-"""What a batch of records says about itself before it is read: how many rows it has, and how much memory it will take.
+"""What a batch of records says about itself before it is read: how many rows it has, and what memory each buffer takes.
 
 Compressed bytes from a stranger can stand for any amount of memory, and Arrow allocates what they announce. So their
 header is read first: a flatbuffer (``RecordBatch`` in Arrow's ``Message.fbs``), which Arrow has verified. A compressed
@@ -27,11 +27,11 @@ class BatchHeader:
 
     Attributes:
         rows: how many there are.
-        expanded: bytes of all buffers when they are no longer compressed.
+        expanded: bytes of each buffer when it is no longer compressed.
     """
 
     rows: int
-    expanded: int
+    expanded: tuple[int, ...]
 
     @classmethod
     def of(cls, message: pa.ipc.Message) -> "BatchHeader":
@@ -46,7 +46,7 @@ class BatchHeader:
             place = _field(metadata, batch, _LENGTH)
             rows = _integer("<q", metadata, place) if place else 0
             compressed = _field(metadata, batch, _COMPRESSION) != 0
-            expanded = sum(_size(body, *one) if compressed else one[1] for one in _buffers(metadata, batch))
+            expanded = tuple(_size(body, *one) if compressed else one[1] for one in _buffers(metadata, batch))
         except (struct.error, IndexError) as error:
             raise BadMessage("the header of its records is damaged") from error
         return cls(rows, expanded)

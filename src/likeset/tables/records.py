@@ -2,15 +2,19 @@
 
 The bytes are an Arrow stream with one compressed batch. Whoever reads it checks that it holds exactly the columns
 and types that the schema declares, as many rows as came beside it, and nothing else; and before anything is expanded,
-that it will not take more memory than so many rows can need.
+that no column will take more memory than so many of its declared cells can need.
 """
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from likeset.errors import BadMessage
 from likeset.tables.record_headers import BatchHeader
 
-__all__ = ["most_bytes", "pack", "unpack"]
+__all__ = ["RecordForm", "most_bytes", "pack", "unpack"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
@@ -18,7 +22,44 @@ _STEP = 512  # rows: their marks, numbers and lengths fill buffers of 64 bytes
 _BUFFERS = {False: 3, True: 5}  # of a column, and of one with lists, at most
 _BYTES_PER_BUFFER = 144  # its length, rounding up, and what compression adds where nothing can be compressed
 _MOST_EXPANDED = 1 << 30  # bytes: no message is larger
-_CELL, _TEXT, _LIST = 64, 1 << 16, 1 << 23  # bytes of a cell when it is expanded: of texts and lists on average
+_ROUNDING = 64  # Arrow may fill up a buffer to a multiple of this
+
+
+@dataclass(frozen=True)
+class RecordForm:
+    """What is declared about records.
+
+    Attributes:
+        schema: their columns and types.
+        widths: of each column of lists, how many numbers a list has.
+        text_bytes: of each column of texts, how long the longest may be.
+    """
+
+    schema: pa.Schema
+    widths: Mapping[str, int]
+    text_bytes: Mapping[str, int]
+
+    def most_expanded(self, rows: int) -> tuple[int, ...]:
+        """How many bytes each buffer of a batch of so many rows takes at most, in the order of Arrow's format."""
+        return tuple(-(-size // _ROUNDING) * _ROUNDING for field in self.schema for size in self._buffers(field, rows))
+
+    def _buffers(self, field: pa.Field, rows: int) -> Iterator[int]:
+        yield _bits(rows)  # which cells are missing
+        if pa.types.is_list(field.type):
+            numbers = rows * self.widths[field.name]
+            yield from (_offsets(rows), _bits(numbers), numbers * field.type.value_type.bit_width // 8)
+        elif pa.types.is_string(field.type):
+            yield from (_offsets(rows), rows * self.text_bytes[field.name])
+        else:
+            yield _bits(rows * field.type.bit_width)
+
+
+def _bits(count: int) -> int:
+    return -(-count // 8)
+
+
+def _offsets(rows: int) -> int:
+    return 4 * (rows + 1)
 
 
 def pack(table: pa.Table) -> bytes:
@@ -51,12 +92,12 @@ def _plain_bytes(longest: pa.Table, rows: int) -> int:
     return int(sink.size())
 
 
-def unpack(data: bytes, *, kind: pa.Schema, rows: int) -> pa.Table:
+def unpack(data: bytes, *, form: RecordForm, rows: int) -> pa.Table:
     """The table that ``pack`` wrote.
 
     Args:
         data: from another party.
-        kind: the columns and types that it must have.
+        form: what was declared about it.
         rows: how many rows it must have.
 
     Raises:
@@ -64,9 +105,9 @@ def unpack(data: bytes, *, kind: pa.Schema, rows: int) -> pa.Table:
     """
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            if not reader.schema.equals(kind):
+            if not reader.schema.equals(form.schema):
                 raise BadMessage("its records have other columns or types than the schema declares")
-            _check_size(data, kind=kind, rows=rows)
+            _check_size(data, form=form, rows=rows)
             table = reader.read_all()
         table.validate(full=True)
     except BadMessage:
@@ -79,8 +120,8 @@ def unpack(data: bytes, *, kind: pa.Schema, rows: int) -> pa.Table:
     return table
 
 
-def _check_size(data: bytes, *, kind: pa.Schema, rows: int) -> None:
-    """Raise unless there is one batch, of so many rows, that takes no more memory than they can need."""
+def _check_size(data: bytes, *, form: RecordForm, rows: int) -> None:
+    """Raise unless there is one batch, of so many rows, whose columns take no more memory than they can need."""
     reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
     reader.read_next_message()  # the schema, which was looked at
     for place, message in enumerate(reader):
@@ -89,12 +130,9 @@ def _check_size(data: bytes, *, kind: pa.Schema, rows: int) -> None:
         header = BatchHeader.of(message)
         if header.rows != rows:
             raise BadMessage(f"it has {header.rows} records for {rows} rows")
-        if header.expanded > _most_expanded(kind, rows):
-            raise BadMessage(f"its {rows} records would take {header.expanded} bytes; more than they can need")
-
-
-def _most_expanded(kind: pa.Schema, rows: int) -> int:
-    cells = sum(
-        _LIST if pa.types.is_list(one.type) else _TEXT if pa.types.is_string(one.type) else _CELL for one in kind
-    )
-    return min(_MOST_EXPANDED, (rows + 1) * cells)
+        most = form.most_expanded(rows)
+        if len(header.expanded) != len(most):
+            raise BadMessage("the columns of its records consist of other parts than declared ones do")
+        size = sum(header.expanded)
+        if size > _MOST_EXPANDED or any(map(operator.gt, header.expanded, most)):
+            raise BadMessage(f"its {rows} records would take {size} bytes; more than they can need")
