@@ -15,6 +15,7 @@ import likeset
 PACKAGE = Path(likeset.__file__).parent
 
 LAYERS: list[set[str]] = [
+    {"shown_text"},
     {"errors"},
     {"arguments", "documents", "private_files"},
     {"geometry"},
@@ -28,7 +29,8 @@ LAYERS: list[set[str]] = [
     {"studies"},
     {"app"},
 ]
-"""From the ground up. The parts of one layer do not know each other. ``arguments``, the checks of arguments, lies
+"""From the ground up. The parts of one layer do not know each other. ``shown_text`` lies below the exceptions, which
+show nothing but what it lets through. ``arguments``, the checks of arguments, lies
 between the exceptions that it raises and the mathematics that calls it; ``documents`` reads what people write,
 ``private_files`` keeps what nobody else may read."""
 

@@ -38,7 +38,7 @@ _NULL = re.compile(r"^(?:~|null|)$")
 class Document(BaseModel):
     """Base of what a document or a part of it declares: no unknown fields, no silent conversions, no changes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 Model = TypeVar("Model", bound=BaseModel)

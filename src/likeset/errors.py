@@ -33,6 +33,10 @@ message and nothing else. A message shows settings (a size, an epsilon, a shape)
 never the content of a data row: messages end up in logs.
 """
 
+import os
+
+from likeset.shown_text import without_secrets
+
 __all__ = [
     "BadDocument",
     "BadMessage",
@@ -71,11 +75,13 @@ class InvalidArgument(LikesetError, ValueError):
 
     Attributes:
         argument: the argument's name, as the caller wrote it.
-        value: the offending value, or a description of it where the value itself is data.
+        value: the offending value, or a description of it where the value itself is data; no password is in it.
         reason: what is wrong with it and what to do about it.
     """
 
     def __init__(self, argument: str, value: object, reason: str) -> None:
+        if isinstance(value, str | os.PathLike):
+            value = without_secrets(os.fspath(value))
         super().__init__(argument, value, reason)
         self.argument = argument
         self.value = value
@@ -96,6 +102,7 @@ class BadDocument(LikesetError, ValueError):
     """
 
     def __init__(self, document: str, reason: str, *, line: int | None = None, field: str = "") -> None:
+        document, reason = without_secrets(document), without_secrets(reason)
         super().__init__(document, reason, line, field)
         self.document = document
         self.reason = reason
@@ -111,13 +118,14 @@ class BadTable(LikesetError, ValueError):
     """Rows of a file, database or data frame cannot be used.
 
     Attributes:
-        table: the file or table, as the user named it.
+        table: the file or table, as the user named it, without passwords.
         reason: what is wrong and what to do about it; never quotes a value.
         place: where in it: ``line 17``, ``row group 3``, ``row 1204``; empty if the place is the whole table.
         column: the column; empty if it is no single one.
     """
 
     def __init__(self, table: str, reason: str, *, place: str = "", column: str = "") -> None:
+        table, reason = without_secrets(table), without_secrets(reason)
         super().__init__(table, reason, place, column)
         self.table = table
         self.reason = reason

@@ -39,8 +39,8 @@ class Job(Document):
     likeset: Literal["job"] = "job"
     version: Literal[1] = 1
     schema_file: str = Field(alias="schema")
-    target: str
-    owners: dict[str, str] = Field(min_length=1)
+    target: str = Field(repr=False)  # an address may hold a password
+    owners: dict[str, str] = Field(min_length=1, repr=False)
     size: int
     epsilon: float = 1.0
     delta: float = 1e-5
@@ -67,8 +67,8 @@ class Job(Document):
     quorum: int = 1
     noise: Literal["secret", "simulated"] = "secret"
     seed: int | None = None
-    public_rows: str | None = None
-    seed_rows: str | None = None
+    public_rows: str | None = Field(None, repr=False)
+    seed_rows: str | None = Field(None, repr=False)
     consumer: str = "consumer"
     purpose: str = "a matched training set"
     ledger: str | None = None

@@ -43,9 +43,9 @@ from likeset.market.order import Stalls
 from likeset.market.run import Market, Outcome
 from likeset.protocol.run_secrets import SECRETS
 from likeset.protocol.terms import Terms
+from likeset.shown_text import without_secrets
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources import without_secrets
 
 __all__ = ["FinishedJob", "passes_folder", "read_result", "run_job"]
 

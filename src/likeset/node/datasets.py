@@ -17,7 +17,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -65,7 +65,7 @@ class _Place(Document):
 
     likeset: Literal["data"]
     version: Literal[1]
-    source: str
+    source: Annotated[str, Field(repr=False)]
 
 
 class _Ids(Document):
@@ -111,7 +111,7 @@ class DataSet:
     """
 
     name: str
-    source: str
+    source: str = field(repr=False)  # an address may hold a password
     schema: Schema
     mapping: Mapping | None
     folder: Path | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from likeset.errors import BadTable
+from likeset.shown_text import without_secrets
 from likeset.tables.blocks import Block, Part, Source
 
 __all__ = ["Block", "Part", "Source", "open_source"]
@@ -17,9 +18,6 @@ _FORMS = (
 )
 _SCHEMES = ("sql", "sqlite", "postgres", "postgresql")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(?![\\])")
-_WHAT = re.compile(r"[?&](?:query|table)=")
-_PASSWORD = re.compile(r"(?s)(?<=://)([^/@\s:]*):.*@")
-_SECRET_SETTING = re.compile(r"(?i)\b((?:ssl)?password=)[^&\s]*")
 _ELSEWHERE = {
     ".xls": "save the sheet as CSV in UTF-8",
     ".xlsx": "save the sheet as CSV in UTF-8",
@@ -64,13 +62,6 @@ def open_source(given: Any, *, name: str | None = None) -> Source:
     if scheme is None or Path(given).exists():
         return _open_path(Path(given), name=shown)
     return _open_scheme(scheme.group(1).lower(), given, name=shown)
-
-
-def without_secrets(text: str) -> str:
-    """The text without passwords in addresses."""
-    what = _WHAT.search(text)
-    address, rest = (text[: what.start()], text[what.start() :]) if what else (text, "")
-    return _SECRET_SETTING.sub(r"\1***", _PASSWORD.sub(r"\1:***@", address)) + rest
 
 
 def _open_scheme(scheme: str, given: str, *, name: str) -> Source:

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from likeset.app.cli.screen import JsonFlag, show_json, stdout
+from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:
     from likeset.node.owner_node import OwnerNode
@@ -73,8 +74,6 @@ def add(
 
     Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
     """
-    from likeset.tables.sources import without_secrets
-
     with opened_node(node) as opened:
         found = opened.registry.add(name, source, schema=schema, mapping=mapping)
         shown, digest = without_secrets(found.source), found.schema.digest

@@ -1,0 +1,66 @@
+"""Text as it may be shown: without passwords, and without characters that do something to a screen.
+
+Whatever a stranger wrote, or a user typed as the address of a table, passes through here before it is printed, logged
+or put into an error.
+"""
+
+import re
+import unicodedata
+from urllib.parse import unquote
+
+__all__ = ["harmless", "without_secrets"]
+
+_HIDDEN = "***"
+_WHAT = re.compile(r"[?&](?:query|table)=")
+# Up to the last @, since a password may hold one; the second form has a port that is none.
+_USER = re.compile(r"(?s)(?<=://)([^/@\s:\[]*)[:@].*@")
+_NO_PORT = re.compile(r"(?<=://)([^/@\s:\[?]*):(?!\d*(?:[/?,\s]|$)|\*)[^/?\s]*")
+_WITHOUT_SCHEME = re.compile(r"(?s)^(?!sql:|sqlite:)([^/@\s:'\"]+):(?!//).*@")
+_INSIDE_A_QUERY = re.compile(r"(?<=://)([^/@\s:'\"]*):[^\s'\"]*@")
+_SECRETS = r"(?:password|passwd|pwd|secret|token|scram_\w*key)"
+_SETTING = re.compile(rf"(?i)(\b\w*{_SECRETS}\s*=\s*)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^&\s'\"]*)")
+_ADDRESS_SETTING = re.compile(r"(?<=[?&])([^=&\s]+)=([^&]*)")
+_SECRET_NAME = re.compile(rf"(?i){_SECRETS}")
+
+
+def without_secrets(text: str) -> str:
+    """The text without passwords: in addresses, in their settings, and in words such as ``password=...``.
+
+    Where an address cannot be told apart from a password, more is hidden than needs to be.
+    """
+    what = _WHAT.search(text)
+    address, rest = (text[: what.start()], text[what.start() :]) if what else (text, "")
+    if text.startswith("sql:"):
+        address, rest = "", text
+    address = _WITHOUT_SCHEME.sub(rf"\1:{_HIDDEN}@", address)
+    address = _NO_PORT.sub(rf"\1:{_HIDDEN}", _USER.sub(rf"\1:{_HIDDEN}@", address))
+    # A name of a setting may be written in percent signs as well.
+    address = _ADDRESS_SETTING.sub(_setting, address)
+    return _SETTING.sub(rf"\1{_HIDDEN}", address + _INSIDE_A_QUERY.sub(rf"\1:{_HIDDEN}@", rest))
+
+
+def _setting(found: re.Match[str]) -> str:
+    return f"{found[1]}={_HIDDEN}" if _SECRET_NAME.search(unquote(found[1])) else found[0]
+
+
+def harmless(text: str, *, most: int | None = None) -> str:
+    r"""A stranger's words: what steers a terminal or turns the reading order is written out, such as ``\x1b``.
+
+    Args:
+        text: anything; it comes out as one line.
+        most: how many characters to show at most.
+
+    Example:
+        >>> harmless("a name\x1b[31m")
+        'a name\\x1b[31m'
+    """
+    cut = most is not None and len(text) > most
+    return "".join(map(_harmless_letter, text[:most] if cut else text)) + (" ..." if cut else "")
+
+
+def _harmless_letter(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    if unicodedata.category(letter) == "Zs":
+        return " "  # a blank of another width
+    return letter.encode("unicode_escape").decode("ascii")

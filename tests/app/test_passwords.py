@@ -1,0 +1,130 @@
+"""A password in the address of a table: in no line that a command prints, and in no file but the owner's own."""
+
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+
+import node_world
+
+from job_world import World, arguments
+from likeset.app import cli
+from likeset.jobs.job import Job
+from likeset.node.datasets import Registry
+from likeset.tables import postgres
+from likeset.tables.blocks import Source
+from likeset.tables.sources import open_source
+
+CANARY = "c4nary"
+FORMS: dict[str, Callable[[str], str]] = {
+    "before the host": lambda table: f"postgres://ada:a@%2F{CANARY}@db.internal/x?table={table}",
+    "in a setting": lambda table: f"postgres://ada@db.internal/x?password={CANARY}&table={table}",
+}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Postgres server whose tables are files."""
+
+    def opened(address: str, *, name: str) -> Source:
+        assert CANARY in address, "a connection is made with the password"
+        return open_source(Path(address.split("table=")[1]), name=name)
+
+    monkeypatch.setattr(postgres, "open_postgres", opened)
+
+
+def said(*given: object) -> str:
+    """All that a command prints, and all that its error would show to whoever calls it from a program."""
+    result = CliRunner().invoke(cli.app, list(map(str, given)), env={"COLUMNS": "200"})
+    error = result.exception
+    shown = "" if error is None else "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    lines = [line for line in shown.splitlines() if CANARY not in line or "File " not in line]
+    return result.output + "\n".join(lines)
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_whole_run_keeps_it_to_itself(tmp_path: Path, form: Callable[[str], str]) -> None:
+    world = World.make(tmp_path)
+    options = world.options(
+        target=form(str(tmp_path / "target.csv")),
+        owner=[f"{name}={form(str(world.place(name)))}" for name in ("north", "south", "west")],
+        public_rows=form(str(tmp_path / "south.csv")),
+        ledger=tmp_path / "budget.ledger",
+    )
+    typed = arguments("match", options)
+    planned = arguments("plan", {name: value for name, value in options.items() if name != "out"})
+    outputs = [said(*planned), said(*planned, "--json"), said(*typed, "--json"), said(*typed), said(*typed, "--resume")]
+    outputs += [said("report", world.out), said("ledger", "show", tmp_path / "budget.ledger", "--json")]
+    assert (world.out / "report.html").exists()
+    assert "postgres://" in (world.out / "job.yaml").read_text()
+    for output in outputs:
+        assert CANARY not in output
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or CANARY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_node_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[str], str]) -> None:
+    folder = node_world.make_node(tmp_path)
+    schema = tmp_path / "schema.yaml"
+    (tmp_path / "terms.json").write_text(node_world.terms(expires="2099-01-01").to_json())
+    (tmp_path / "mapping.yaml").write_text('likeset: mapping\nversion: 1\ncolumns:\n  age: "1"\n')
+    mapped = ("--mapping", tmp_path / "mapping.yaml")
+
+    def command(*words: object) -> str:
+        return said("owner", *words, "--node", folder)
+
+    outputs = [
+        command("data", "add", "x", form("patients"), "--schema", schema, *mapped),
+        command("data", "add", "x", form(str(tmp_path / "missing.csv")), "--schema", schema),
+        command("data", "add", "theirs", form(str(tmp_path / "a.csv")), "--schema", schema, "--json"),
+        command("check"),
+        command("inbox", "--add", tmp_path / "terms.json"),
+        command("review", "run-1"),
+        command("dry-run", "run-1", "--data", "theirs"),
+        command("approve", "run-1", "--by", "Ada", "--data", "theirs"),
+        command("audit", "log", "--json"),
+        repr(Registry(folder / "data").get("theirs")),
+        said("schema", "check", schema, form(str(tmp_path / "a.csv"))),
+        said("schema", "init", form(str(tmp_path / "a.csv"))),
+    ]
+    assert "mapping goes with" in outputs[0]
+    assert '"data": "theirs"' in outputs[2]
+    for output in outputs:
+        assert CANARY not in output
+    holding = [path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    assert [path.relative_to(folder) for path in holding] == [Path("data/theirs/source.yaml")]
+
+
+@pytest.mark.parametrize("field", ["target", "owners", "public_rows", "seed_rows"])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_mistake_in_a_job_shows_none(tmp_path: Path, form: Callable[[str], str], field: str) -> None:
+    world = World.make(tmp_path)
+    job = {
+        "likeset": "job",
+        "version": 1,
+        "schema": str(tmp_path / "schema.yaml"),
+        "target": str(tmp_path / "target.csv"),
+        "owners": {"north": str(world.place("north"))},
+        "size": 5,
+        "out": str(world.out),
+    }
+    address = form("t").replace("postgres:", "postgre:")  # is not known
+    right = job | {field: {"north": address} if field == "owners" else address}
+    wrong = right | {"size": "many"}
+    for place, content in enumerate((right, wrong, job | {field: [address]})):
+        path = tmp_path / f"job-{place}.yaml"
+        path.write_text(yaml.safe_dump(content))
+        assert CANARY not in said("match", path)
+        assert CANARY not in said("plan", path, "--json")
+    assert CANARY not in repr(Job.of(**json.loads(json.dumps(right))))
+    assert CANARY not in said("match", "--owner", address.split("?", maxsplit=1)[0], "--size", 5)
