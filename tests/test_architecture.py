@@ -17,7 +17,8 @@ PACKAGE = Path(likeset.__file__).parent
 LAYERS: list[set[str]] = [
     {"shown_text"},
     {"errors"},
-    {"arguments", "documents", "private_files"},
+    {"private_files"},
+    {"arguments", "documents"},
     {"geometry"},
     {"privacy"},
     {"mechanisms"},

@@ -4,12 +4,10 @@ The YAML is the small part that everybody reads alike: only ``true`` and ``false
 and so is ``on``), a date is text, ``0123`` is text, and aliases, tags and double keys are refused.
 """
 
-import contextlib
 import difflib
 import json
 import os
 import re
-import secrets
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from likeset.errors import BadDocument
+from likeset.private_files import keep_private
 
 __all__ = ["Document", "near_miss", "read", "read_text", "to_yaml", "write", "write_text"]
 
@@ -98,20 +97,11 @@ def write(path: str | os.PathLike[str], content: BaseModel | Mapping[str, Any]) 
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text beside its place and move it there: all of it, or nothing."""
-    name, place = os.fspath(path), Path(path)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    """Write a text beside its place and move it there: all of it, or nothing; for nobody else to read."""
     try:
-        with draft.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(place)
+        keep_private(Path(path), lambda draft: draft.write_text(text, encoding="utf-8", newline="\n"))
     except OSError as error:
-        raise BadDocument(name, f"cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+        raise BadDocument(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:

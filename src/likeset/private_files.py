@@ -1,14 +1,20 @@
-"""Directories and files that nobody else may read: the homes of parties, their keys and seeds."""
+"""Directories and files that nobody else may read: homes of parties, their keys and seeds, and all rows and results.
 
+Whatever the umask of the process is. A directory that was there before keeps its mode; what is written into it is
+private all the same.
+"""
+
+import contextlib
 import os
 import re
+import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from likeset.errors import InvalidArgument, LedgerUnavailable
 
-__all__ = ["PRIVATE_FOLDER", "keep_private", "make_home_folder", "read_secret", "write_secret"]
+__all__ = ["PRIVATE_FOLDER", "keep_private", "make_home_folder", "make_private_folder", "read_secret", "write_secret"]
 
 PRIVATE_FOLDER = 0o700
 _PRIVATE = 0o600
@@ -22,7 +28,7 @@ def make_home_folder(folder: Path) -> None:
         InvalidArgument: it holds something already, or cannot be made.
     """
     try:
-        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private_folder(folder)
         occupied = any(folder.iterdir())
     except OSError as error:
         raise InvalidArgument("DIR", str(folder), f"cannot be used as a directory: {error.strerror}") from error
@@ -31,15 +37,33 @@ def make_home_folder(folder: Path) -> None:
     folder.chmod(PRIVATE_FOLDER)
 
 
+def make_private_folder(folder: Path) -> None:
+    """A directory, and those above it that are not there; those that are stay as they are."""
+    for missing in reversed([place for place in (folder, *folder.parents) if not place.exists()]):
+        missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # raises where something else is in its place
+
+
 def keep_private(path: Path, write: Callable[[Path], object]) -> None:
-    """On disk when this returns, whole or not at all, for nobody else."""
-    partial = path.with_name("partial-" + path.name)
-    partial.unlink(missing_ok=True)
-    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE))
-    write(partial)
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
+    """On disk when this returns, whole or not at all, for nobody else.
+
+    Args:
+        path: where it goes.
+        write: is given an empty file beside it, of another name, and fills it.
+
+    Raises:
+        OSError: it cannot be written; nothing is left of it.
+    """
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE))
+        write(partial)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def write_secret(path: Path, number: int) -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
+from likeset import documents
 from likeset.errors import BadDocument
 
 __all__ = ["NEWS_TOPIC", "REPORT_FILE", "Ending", "News", "RunReport", "SiteState", "read_report", "write_report"]
@@ -117,10 +118,7 @@ class RunReport:
 
 def write_report(folder: Path, reports: Sequence[RunReport]) -> None:
     """Into the job's folder at the server; whole or not at all."""
-    path = folder / REPORT_FILE
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps([asdict(report) for report in reports], indent=1), encoding="utf-8")
-    draft.replace(path)
+    documents.write_text(folder / REPORT_FILE, json.dumps([asdict(report) for report in reports], indent=1))
 
 
 def read_report(folder: Path) -> list[RunReport]:

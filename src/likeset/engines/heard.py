@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 
 from likeset.errors import IllegalMessage, LedgerUnavailable
+from likeset.private_files import make_private_folder
 from likeset.protocol.messages import Message, encode
 
 __all__ = ["HEARD_FILE", "Heard"]
@@ -65,7 +66,7 @@ class Heard:
 
     def _opened(self) -> sqlite3.Connection:
         if not self._path.exists():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._path.parent)
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
         # Every statement commits at once; callers take turns, in whatever thread they are.
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30.0)

@@ -26,6 +26,7 @@ from typing import Any, Final, Literal, TypeVar
 from likeset.engines.heard import Heard
 from likeset.engines.pump import check_not_expired, utc_now
 from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
+from likeset.private_files import make_private_folder
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
 from likeset.protocol.messages import MOST_BYTES, Summary, decode, encode
@@ -350,7 +351,7 @@ class Table:
                 self.settings.refused(self.settings.folder, reason)
         line = json.dumps({"time": self.clock().isoformat(), "reason": reason})
         try:
-            self.settings.folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.settings.folder)
             path = self.settings.folder / REASONS_FILE
             if path.exists() and path.stat().st_size > _MOST_REASONS:
                 path.replace(path.with_name(path.name + ".1"))  # what is newest is there, whatever came before

@@ -30,6 +30,7 @@ from likeset.jobs.run import PICTURES, REPORT, RESULT, SUMMARY, Amend, FinishedJ
 from likeset.jobs.traffic import MostTraffic
 from likeset.ledger import Ledger
 from likeset.market.run import Market, Outcome
+from likeset.private_files import keep_private
 from likeset.protocol.messages import Summary
 from likeset.protocol.notices import DidNotTakePart, FewRows, NotBelieved, Notice
 from likeset.protocol.owner import Scan
@@ -209,7 +210,13 @@ def finish(
     table = summary_table(opened, outcome, records)
     if read is not None:
         table = table.append_column(_HANDLE, pa.array(summary.handles))
-    _write(out, result, pictures, render=render, also=lambda place: pq.write_table(table, place / SUMMARY))
+    _write(
+        out,
+        result,
+        pictures,
+        render=render,
+        also=lambda place: keep_private(place / SUMMARY, lambda path: pq.write_table(table, path)),
+    )
     return FinishedJob(out, result)
 
 

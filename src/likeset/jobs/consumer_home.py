@@ -14,6 +14,7 @@ from typing import Literal, Protocol, Self
 import numpy as np
 
 from likeset import documents
+from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.engines.flare_report import Ending, News, RunReport, SiteState
 from likeset.engines.seats import Seat
@@ -25,7 +26,7 @@ from likeset.jobs.steady import SteadyLedger
 from likeset.jobs.whereabouts import Stage, Whereabouts
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder, read_secret, write_secret
+from likeset.private_files import keep_private, make_home_folder, make_private_folder, read_secret, write_secret
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Summary, decode
@@ -161,8 +162,7 @@ class NetworkRun:
         if self.result.exists():
             raise InvalidArgument("RUN", self.name, "has ended, and its result is here; see `likeset run report`")
         job = engine.submit(self.terms)
-        with (self.folder / "jobs.txt").open("a", encoding="utf-8") as file:
-            file.write(job + "\n")
+        documents.write_text(self.folder / "jobs.txt", "".join(f"{one}\n" for one in (*self.jobs, job)))
         return job
 
     def last_job(self) -> str:
@@ -295,9 +295,9 @@ class ConsumerHome:
             return found
         with SteadyLedger(self.ledger) as ledger:
             drafted = draft(job, ledger, expires=expires)
-        found.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private_folder(found.folder)
         documents.write(found.folder / "job.yaml", job.document())
-        keep_private(found.folder / "target.npy", lambda path: np.save(path, drafted.target.rows))
+        keep_private(found.folder / "target.npy", lambda path: _save(path, drafted.target.rows))
         selection = json.dumps({"gamma": drafted.selection.gamma, "weighted": drafted.selection.weighted})
         keep_private(found.folder / "selection.json", lambda path: path.write_text(selection + "\n"))
         if drafted.hash_seed is not None:
@@ -364,3 +364,8 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
         keep_private(run.folder / "summary.bin", lambda path: path.write_bytes(data))
 
     return Seat(party, keep=keep)
+
+
+def _save(path: Path, rows: Rows) -> None:
+    with path.open("wb") as file:  # by its name, numpy would write to another one
+        np.save(file, rows)

@@ -41,6 +41,7 @@ from likeset.ledger import Ledger
 from likeset.ledger.chain import Entry
 from likeset.market.order import Stalls
 from likeset.market.run import Market, Outcome
+from likeset.private_files import keep_private
 from likeset.protocol.run_secrets import SECRETS
 from likeset.protocol.terms import Terms
 from likeset.shown_text import without_secrets
@@ -116,10 +117,8 @@ def run_job(
             if amend is not None:
                 amend(result, pictures, opened, outcome)
             _write(partial, result, pictures, render)
-            with (partial / SUMMARY).open("wb") as file:
-                pq.write_table(summary_table(opened, outcome, records), file)
-                file.flush()
-                os.fsync(file.fileno())
+            table = summary_table(opened, outcome, records)
+            keep_private(partial / SUMMARY, lambda path: pq.write_table(table, path))
     return FinishedJob(out, result)
 
 

@@ -27,6 +27,7 @@ from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerU
 from likeset.node.owner_node import OwnerNode
 from likeset.node.receipts import Receipt, file_name, has_cryptography, key_in, read_receipt, receipt_in, write_receipt
 from likeset.node.transcripts import FromOwner, Line, Place, ToOwner, Transcript, compare, of_node, own_side
+from likeset.private_files import make_private_folder
 from likeset.protocol.terms import Terms
 
 __all__ = [
@@ -45,7 +46,6 @@ __all__ = [
 
 _KEY_FILE = "curator.pub"
 _MOST_ASIDE = 8  # of one run; a flood must not fill the disk
-_PRIVATE_FOLDER = 0o700
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def _write(path: Path, receipt: Receipt) -> None:
 
 def _make_folder(place: Path) -> None:
     try:
-        place.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private_folder(place)
     except OSError as error:
         raise BadDocument(str(place), f"cannot be made: {error.strerror}") from error
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from likeset import documents
 from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.ledger import Ledger
@@ -17,7 +18,7 @@ from likeset.node import receipts
 from likeset.node.curator_transcripts import CuratorTranscripts
 from likeset.node.public_rows import PublicRows
 from likeset.privacy.noise import SecretNoise
-from likeset.private_files import PRIVATE_FOLDER, make_home_folder
+from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder, make_private_folder
 from likeset.protocol.budgets import open_accounts, owner_limits
 from likeset.protocol.curator import Curator
 from likeset.protocol.interactive import InteractiveCurator
@@ -79,7 +80,8 @@ class CuratorHome:
     def add_schema(self, path: Path) -> Schema:
         """Know a schema; runs of which it is not known end before anything is asked."""
         schema = Schema.load(path)
-        (self.schemas / f"{schema.digest}.yaml").write_bytes(path.read_bytes())
+        content = path.read_bytes()
+        keep_private(self.schemas / f"{schema.digest}.yaml", lambda place: place.write_bytes(content))
         return schema
 
     def schema(self, digest: str) -> Schema:
@@ -116,7 +118,7 @@ class CuratorHome:
     def _signed(self, run: str) -> list[tuple[Path, receipts.Receipt]]:
         """Receipts for the owners of a run, in files; one more for each further version of its terms."""
         place = self.folder / "receipts" / receipts.file_name(run)
-        place.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private_folder(place)
         made = list[tuple[Path, receipts.Receipt]]()
         with self.transcripts() as copies:
             transcripts = copies.of_run(run)
@@ -140,7 +142,7 @@ def make_curator_home(folder: Path) -> CuratorHome:
     home.schemas.mkdir(mode=PRIVATE_FOLDER)
     home.ledgers.mkdir(mode=PRIVATE_FOLDER)
     receipts.make_key(home.key)
-    home.public_key.write_text(receipts.public_key(home.key) + "\n", encoding="ascii")
+    documents.write_text(home.public_key, receipts.public_key(home.key) + "\n")
     return home
 
 

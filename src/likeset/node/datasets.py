@@ -29,6 +29,7 @@ from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
 from likeset.node.groups import small_groups
 from likeset.privacy.view import checked_name
+from likeset.private_files import make_private_folder
 from likeset.protocol.admission import Admission
 from likeset.protocol.owner import Scan
 from likeset.protocol.terms import Terms
@@ -42,7 +43,6 @@ from likeset.tables.withheld_rows import WithholdingScan, too_long_rows
 __all__ = ["DataSet", "Mapping", "OpenedData", "Registry"]
 
 _SOURCE, _SCHEMA, _MAPPING, _IDS = "source.yaml", "schema.yaml", "mapping.yaml", "ids.yaml"
-_PRIVATE = 0o700  # an address may hold a password
 
 
 class Mapping(Document):
@@ -253,7 +253,7 @@ class Registry:
                 raise BadTable(opened.name, "has no rows")
             found.check_ids(opened)
         place = self._folder / name
-        place.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        make_private_folder(place)  # an address may hold a password
         documents.write_text(place / _SCHEMA, found.schema.to_yaml())
         if rules is not None:
             documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from likeset.geometry.tilt import Drawing
+from likeset.private_files import make_private_folder
 from likeset.tables.passes import Unit, Work
 from likeset.tables.scan import Kept
 
@@ -50,7 +51,7 @@ class Checkpoint:
 
     def save(self, done: Sequence[int], kept: Sequence[Kept]) -> None:
         """Replace what is there: the units that are done, and what each drawing keeps of them."""
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self._file.parent)
         blobs = [_packed(one) for one in kept]
         content = b"".join([json.dumps(sorted(done)).encode(), b"\n", *(_LENGTH.pack(len(one)) + one for one in blobs)])
         new = self._file.with_suffix(".new")

@@ -10,6 +10,7 @@ from rich.markup import escape
 from likeset.app.cli.result_screen import show_result
 from likeset.app.cli.screen import JsonFlag, Waiting, show_json, stdout
 from likeset.errors import InvalidArgument
+from likeset.private_files import make_private_folder
 
 __all__ = ["demo"]
 
@@ -98,7 +99,7 @@ def _network(out: Path, *, json: bool) -> None:
 
 def _make(out: Path) -> None:
     try:
-        out.mkdir(parents=True)
+        make_private_folder(out)
         (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
     except OSError as error:
         raise InvalidArgument("--out", out, f"cannot be used as a directory: {error.strerror}") from error

@@ -4,6 +4,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from likeset.app.cli.screen import make_directory, stdout
 from likeset.errors import InvalidArgument
+from likeset.private_files import keep_private
 
 if TYPE_CHECKING:
     from likeset.node.budgets import Spent
@@ -68,15 +70,13 @@ def write_rows(rows: "LeftRows", out: Path) -> None:
 
     if rows.table is None:
         raise InvalidArgument("--out", out, "only hashes would leave; there are no rows to write")
+    writers = {".parquet": pyarrow.parquet.write_table, ".csv": pyarrow.csv.write_csv}
+    if out.suffix not in writers:
+        raise InvalidArgument("--out", out, "must end in .csv or .parquet")
     if out.exists():
         raise InvalidArgument("--out", out, "is there already; nothing is overwritten")
     try:
-        if out.suffix == ".parquet":
-            pyarrow.parquet.write_table(rows.table, out)
-        elif out.suffix == ".csv":
-            pyarrow.csv.write_csv(rows.table, out)
-        else:
-            raise InvalidArgument("--out", out, "must end in .csv or .parquet")
+        keep_private(out, lambda path: writers[out.suffix](rows.table, path))
     except OSError as error:
         raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
 
@@ -106,9 +106,13 @@ def save_messages(found: "list[Left]", folder: Path) -> None:
         run = re.sub(r"[^A-Za-z0-9.-]", "_", one.run)
         path = folder / f"{run}-{one.entry:06d}-{one.kind}{'' if one.sent else '-held-back'}.bin"
         try:
-            path.write_bytes(one.data)
+            keep_private(path, partial(_write_bytes, one.data))
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
+
+
+def _write_bytes(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
 
 
 def run_document(one: "RunRecord", status: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from likeset.errors import InvalidArgument
+from likeset.private_files import make_private_folder
 
 if TYPE_CHECKING:
     from likeset.tables.passing import Passed
@@ -51,9 +52,9 @@ def show_table(
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory for output, if it is not there."""
+    """Create a directory for output, if it is not there, that nobody else may look into."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path)
     except OSError as error:
         raise InvalidArgument("--out", path, f"cannot be used as a directory: {error.strerror}") from error
 
