@@ -51,7 +51,7 @@ def test_results_of_a_job(tmp_path: Path) -> None:
     done(*job_world.arguments("match", options))
     done("report", made / "out")
     done("report", made / "out", "--for-owner", "north")
-    done("schema", "init", tmp_path / "north.csv", "--out", made / "draft.yaml")
+    done("schema", "draft", tmp_path / "north.csv", "--out", made / "draft.yaml")
     assert {path.name for path in (made / "out").iterdir()} >= {"summary.parquet", "result.json", "report.html"}
     check_private(made, least=8)
 

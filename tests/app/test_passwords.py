@@ -95,7 +95,7 @@ def test_a_node_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[
         command("audit", "log", "--json"),
         repr(Registry(folder / "data").get("theirs")),
         said("schema", "check", schema, form(str(tmp_path / "a.csv"))),
-        said("schema", "init", form(str(tmp_path / "a.csv"))),
+        said("schema", "draft", form(str(tmp_path / "a.csv"))),
     ]
     assert "mapping goes with" in outputs[0]
     assert '"data": "theirs"' in outputs[2]

@@ -12,6 +12,7 @@ from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import Guarantee
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
+from likeset.shown_text import harmless
 
 __all__ = ["Review", "budget_document", "budget_lines", "readable", "review", "status_of"]
 
@@ -59,9 +60,9 @@ def review(node: OwnerNode, run: str) -> Review:
     others, curator, consumer = budgets.costs_of(terms, node.name)
     fitting = [one.name for one in node.registry.for_terms(terms)]
     lines = [
-        ("Who asks?", f"{terms.consumer}, with {_others(terms, node.name)}."),
+        ("Who asks?", f"{readable(terms.consumer)}, with {_others(terms, node.name)}."),
         ("What for?", readable(terms.purpose) or "It does not say."),
-        ("Until when?", terms.expires or "The terms have no end."),
+        ("Until when?", readable(terms.expires) or "The terms have no end."),
         ("From which data?", ", ".join(fitting) or "No data set of yours is declared as the terms say."),
         ("Which columns?", ", ".join(readable(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
@@ -138,15 +139,14 @@ def budget_document(accounts: Accounts) -> dict[str, Any]:
 
 def readable(text: str) -> str:
     """A stranger's words, short and without characters that could do something to a screen."""
-    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return plain if len(plain) <= _MOST_WORDS else plain[:_MOST_WORDS] + " ..."
+    return harmless(text, most=_MOST_WORDS)
 
 
 def _others(terms: Terms, name: str) -> str:
     others = [one for one in terms.owners if one != name]
     if not others:
         return "no other owner"
-    shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    shown = ", ".join(map(readable, others[:5])) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
     return f"{len(others)} other owner{'s' if len(others) > 1 else ''} ({shown})"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from likeset.app.cli.screen import JsonFlag, show_json, show_table
 from likeset.errors import InvalidArgument, UnknownEvent
@@ -103,7 +104,7 @@ def _paper(*, exact: bool, as_json: bool) -> None:
     )
 
 
-def _paper_table(lines: "Sequence[Comparison]", *, exact: bool) -> list[list[str]]:
+def _paper_table(lines: "Sequence[Comparison]", *, exact: bool) -> list[list[str | Text]]:
     """One line for each release, protected row and delta; the two relations side by side."""
     table: dict[tuple[str, str, float], dict[str, str]] = {}
     for line in lines:
@@ -111,7 +112,7 @@ def _paper_table(lines: "Sequence[Comparison]", *, exact: bool) -> list[list[str
         cells[line.proven.relation] = _shown(line.tightest if exact and line.tightest else line.proven)
     return [
         [
-            f"{what}\n[dim]protects {protected}[/]",
+            Text.assemble(what, (f"\nprotects {protected}", "dim")),
             f"{delta:g}",
             cells["claimed"],
             cells.get("replace-one", "-"),

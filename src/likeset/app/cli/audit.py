@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from likeset.app.cli.screen import JsonFlag, show_json, show_table
 from likeset.arguments import count
@@ -106,7 +107,7 @@ def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int) -> None
         ["mechanism", "claimed ε", "δ", "lower bound", "samples", "verdict"],
         [
             [
-                f"{row['mechanism']}\n  {row['pair']}\n  {row['channel']}, {row['noise']} noise",
+                Text(f"{row['mechanism']}\n  {row['pair']}\n  {row['channel']}, {row['noise']} noise"),
                 f"{row['claimed']:.3f}",
                 f"{row['delta']:g}",
                 f"{row['lower_bound']:.3f}",

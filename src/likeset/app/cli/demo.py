@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from likeset.app.cli.result_screen import show_result
-from likeset.app.cli.screen import JsonFlag, Waiting, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, Waiting, literal, show_json, stdout
 from likeset.errors import InvalidArgument
 from likeset.private_files import make_private_folder
 
@@ -54,8 +53,8 @@ def demo(
     )
     show_result(done.result)
     stdout.print(
-        f"\nThe whole story, with pictures: [bold]{escape(str(done.out / 'report.html'))}[/]\n"
-        f"Now with these files: [bold]likeset plan {escape(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
+        f"\nThe whole story, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
+        f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
         soft_wrap=True,
     )
 
@@ -74,7 +73,7 @@ def _network(out: Path, *, json: bool) -> None:
 
     def tell(who: str, what: str) -> None:
         if not json:
-            stdout.print(f"[bold]{escape(who)}[/] {escape(what)}", soft_wrap=True)
+            stdout.print(f"[bold]{literal(who)}[/] {literal(what)}", soft_wrap=True)
 
     done = run_network_demo(out, render=render, tell=tell)
     if json:
@@ -85,12 +84,12 @@ def _network(out: Path, *, json: bool) -> None:
     else:
         show_result(done.result)
         for what, holds in done.checks:
-            stdout.print(f"{'[green]yes[/]' if holds else '[bold red]no[/] '}  {what}")
+            stdout.print(f"{'[green]yes[/]' if holds else '[bold red]no[/] '}  {literal(what)}")
         stdout.print(
             f"\nThe run itself took {done.seconds:.1f} s. The whole story: "
-            f"[bold]{escape(str(done.out / 'report.html'))}[/]\nWhat each side keeps: [bold]{escape(str(out))}[/]: "
+            f"[bold]{literal(str(done.out / 'report.html'))}[/]\nWhat each side keeps: [bold]{literal(str(out))}[/]: "
             "owners, curator, clinic; for instance\n"
-            f"[bold]likeset owner outbox --node {escape(str(out / 'owners' / 'digits-3-4'))}[/]",
+            f"[bold]likeset owner outbox --node {literal(str(out / 'owners' / 'digits-3-4'))}[/]",
             soft_wrap=True,
         )
     if not all(holds for _, holds in done.checks):

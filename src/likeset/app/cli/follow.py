@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 
-from likeset.app.cli.screen import stdout
+from likeset.app.cli.screen import literal, stdout
 from likeset.engines.flare_report import SiteState
 from likeset.errors import NoAnswer
 from likeset.jobs.whereabouts import Stage, Whereabouts
@@ -70,8 +69,8 @@ def _screen(name: str, *, live: bool, quiet: bool) -> Iterator[_Show]:
 
 
 def _print_line(found: Whereabouts) -> None:
-    words = "  ".join(f"{escape(site)}: {said}" for site, said in found.sites.items())
-    stdout.print(f"[bold]{escape(found.text)}[/]  {words}", soft_wrap=True)
+    words = "  ".join(f"{literal(site)}: {said}" for site, said in found.sites.items())
+    stdout.print(f"[bold]{literal(found.text)}[/]  {words}", soft_wrap=True)
 
 
 class _Table:
@@ -87,11 +86,11 @@ class _Table:
 
     def table(self) -> Table:
         seconds = int(time.monotonic() - self._began)
-        title = f"Run {escape(self._name)}: {escape(self._found.text)}"
+        title = f"Run {literal(self._name)}: {literal(self._found.text)}"
         table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
         table.caption, table.caption_style = f"{seconds // 60}:{seconds % 60:02d}", "dim"
         table.add_column("site")
         table.add_column("where it is")
         for site, said in self._found.sites.items():
-            table.add_row(escape(site), _SHOWN[said])
+            table.add_row(literal(site), _SHOWN[said])
         return table

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from likeset.app.cli.screen import JsonFlag, complain, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, stdout
 from likeset.errors import InvalidArgument
+from likeset.shown_text import harmless
 
 if TYPE_CHECKING:
     from likeset.ledger import Account, Entry
@@ -62,7 +62,7 @@ def show(
             }
         )
         return
-    stdout.print(f"[bold]Ledger[/] {escape(str(path))}  [dim]{len(entries)} entries[/]", soft_wrap=True)
+    stdout.print(f"[bold]Ledger[/] {literal(str(path))}  [dim]{len(entries)} entries[/]", soft_wrap=True)
     stdout.print(f"[dim]head {head}[/]\n", soft_wrap=True)
     stdout.print(_accounts_table(accounts))
     shown = history[-last:] if last else history
@@ -193,10 +193,10 @@ def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
     table.add_column("of limit", justify="right")
     table.add_column("basis", overflow="fold")
     for account in accounts:
-        name, limit = str(account.view), account.limit
+        name, limit = literal(str(account.view)), account.limit
         basis = str(account.basis)
         if account.unproven and account.epsilon is not None:
-            basis += ": " + ", ".join(account.unproven)
+            basis += ": " + literal(", ".join(account.unproven))
         if account.epsilon is not None and limit.epsilon is not None:
             spent = f"{account.epsilon:.3g} / {limit.epsilon:.3g}"
             budget = f"ε at δ={limit.delta:g}\n{limit.relation}"
@@ -232,7 +232,7 @@ def _history_table(history: list[dict[str, Any]], *, hidden: int) -> Table:
         state = Text(item["state"], style=colors.get(item["state"], "dim"))
         when = item["at"][:16].replace("T", " ")
         rows = str(item["rows"]) if item["rows"] else ""
-        table.add_row(str(item["entry"]), when, Text(item["what"]), Text(item["for"]), rows, state)
+        table.add_row(str(item["entry"]), when, Text(harmless(item["what"])), Text(harmless(item["for"])), rows, state)
     return table
 
 

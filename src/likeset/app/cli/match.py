@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
-from likeset.app.cli.screen import JsonFlag, Waiting, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, Waiting, literal, show_json, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.jobs.job import Job
@@ -54,8 +53,8 @@ def match(
         return
     show_result(done.result)
     stdout.print(
-        f"\nEverything is in [bold]{escape(str(done.out))}[/]: the rows in summary.parquet, "
-        f"the whole story in [bold]{escape(str(done.out / 'report.html'))}[/].",
+        f"\nEverything is in [bold]{literal(str(done.out))}[/]: the rows in summary.parquet, "
+        f"the whole story in [bold]{literal(str(done.out / 'report.html'))}[/].",
         soft_wrap=True,
     )
 
@@ -86,7 +85,7 @@ def _tell(planned: "Plan") -> None:
     terms, document, sent = planned.outline.terms, planned.document(), planned.traffic.sent_bytes
     stdout.print(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners)} owners, to look like the "
-        f"{len(planned.target.rows):,} rows of {escape(planned.target.name)}. Protocol: {terms.protocol}.\n",
+        f"{len(planned.target.rows):,} rows of {literal(planned.target.name)}. Protocol: {terms.protocol}.\n",
         soft_wrap=True,
     )
     show_table(
@@ -107,8 +106,8 @@ def _tell(planned: "Plan") -> None:
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     if not document["private"]:
         show_not_private(planned.job.noise)
-    stdout.print(escape(document["budget"]["in_words"]), soft_wrap=True)
+    stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
-    stdout.print(f"\n{mark}{escape(planned.advice.text)}[/]\n", soft_wrap=True)
+    stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
     for warning in planned.warnings:
-        stdout.print(f"[yellow]note:[/] {escape(warning.text)}", soft_wrap=True)
+        stdout.print(f"[yellow]note:[/] {literal(warning.text)}", soft_wrap=True)

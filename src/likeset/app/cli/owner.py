@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from likeset.app.cli import owner_setup
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
-from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.engines.seats import Standing
@@ -84,7 +83,7 @@ def inbox(
         show_json({"added": standing, **({"reason": added} if add and standing is None else {}), "runs": runs})
     else:
         if add:
-            stdout.print(escape(added), soft_wrap=True)
+            stdout.print(literal(added), soft_wrap=True)
         _show_runs(runs)
     if add and standing is None:
         raise typer.Exit(1)
@@ -104,13 +103,11 @@ def _added(opened: "OwnerNode", terms: "Terms") -> "tuple[str, Standing | None]"
 
 
 def _show_runs(runs: list[dict[str, Any]]) -> None:
-    from likeset.node.review import readable
-
     rows = []
     for one in runs:
         asked = "" if one["rows"] is None else str(one["rows"])
-        purpose = escape(readable(one["purpose"] or ""))
-        rows.append([one["run"], escape(readable(one["consumer"])), purpose, asked, one["came"][:16], one["status"]])
+        cells = (one["run"], one["consumer"], one["purpose"] or "", asked, one["came"][:16], one["status"])
+        rows.append(cells)
     show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
 
 
@@ -128,9 +125,9 @@ def review(run: RunName, *, node: NodePath = HERE, as_json: JsonFlag = False) ->
     if as_json:
         show_json(found.document())
         return
-    stdout.print(f"[bold]Run {escape(run)}[/]  {found.status}  [dim]terms {found.terms.digest[:12]}[/]\n")
+    stdout.print(f"[bold]Run {literal(run)}[/]  {literal(found.status)}  [dim]terms {found.terms.digest[:12]}[/]\n")
     for question, answer in found.lines:
-        stdout.print(f"[bold]{escape(question)}[/] {escape(answer)}")
+        stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
     stdout.print()
     _show_verdict(found.verdict)
 
@@ -174,7 +171,7 @@ def dry_run(
         show_json({**document, **more, "shown": row_documents(found.rows, show)})
         return
     words = "[bold]exactly these rows would leave[/]" if found.exact else "[bold yellow]an example[/]"
-    stdout.print(f"{words}, for {found.basis}; nothing was sent or charged", soft_wrap=True)
+    stdout.print(f"{words}, for {literal(found.basis)}; nothing was sent or charged", soft_wrap=True)
     withheld = f", {found.withheld:,} of them never offered (small groups)" if found.withheld else ""
     too_long = f", {found.too_long:,} never offered (longer than text_bytes)" if found.too_long else ""
     stdout.print(f"{found.rows.count:,} of {found.row_count:,} rows{withheld}{too_long}", soft_wrap=True)
@@ -205,7 +202,7 @@ def approve(
     if as_json:
         show_json({"run": run, "digest": digest, "approved": found.accepted, **_verdict(found)})
     elif found.accepted:
-        stdout.print(f"[bold green]approved[/]  {escape(run)}, terms {digest[:12]}")
+        stdout.print(f"[bold green]approved[/]  {literal(run)}, terms {digest[:12]}")
     else:
         _show_verdict(found)
     if not found.accepted:
@@ -227,7 +224,7 @@ def deny(
     """
     with opened_node(node) as opened:
         opened.deny(run, by=by or login(), reason=reason)
-    show_json({"run": run, "denied": True}) if as_json else stdout.print(f"[bold]denied[/]  {escape(run)}")
+    show_json({"run": run, "denied": True}) if as_json else stdout.print(f"[bold]denied[/]  {literal(run)}")
 
 
 @owner.command()
@@ -238,7 +235,7 @@ def withdraw(run: RunName, *, by: By = None, node: NodePath = HERE, as_json: Jso
     """
     with opened_node(node) as opened:
         opened.withdraw(run, by=by or login())
-    show_json({"run": run, "withdrawn": True}) if as_json else stdout.print(f"[bold]withdrawn[/]  {escape(run)}")
+    show_json({"run": run, "withdrawn": True}) if as_json else stdout.print(f"[bold]withdrawn[/]  {literal(run)}")
 
 
 @owner.command()
@@ -289,7 +286,7 @@ def outbox(
     for name, table in tables.items():
         held = f"; {table.held_back:,} more were held back, and did not leave" if table.held_back else ""
         older = f"; {table.older:,} more left in an older format, and cannot be shown" if table.older else ""
-        stdout.print(f"\n[bold]{escape(name)}[/]: {table.count:,} rows{older}{held}")
+        stdout.print(f"\n[bold]{literal(name)}[/]: {table.count:,} rows{older}{held}")
         show_rows(table, table.count)
 
 
@@ -339,7 +336,7 @@ def budget(
     ]
     show_table("History", ["run", "when (UTC)", "toward", "rows", "answered"], history_lines)
     for question, answer in budget_lines(policy, after) if after else []:
-        stdout.print(f"[bold]{question}[/] {answer}")
+        stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
 
 
 @_audit.command()
@@ -375,7 +372,7 @@ def verify(
         stdout.print(f"[bold green]holds[/]  {last.number} entries", soft_wrap=True)
         stdout.print(f"head {last}", soft_wrap=True)
         for note in notes:
-            stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+            stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
 
@@ -409,4 +406,4 @@ def _show_verdict(found: "Verdict") -> None:
         return
     stdout.print("[bold red]owner.yaml refuses it[/]")
     for reason in found.reasons:
-        stdout.print(f"- {escape(reason)}", soft_wrap=True)
+        stdout.print(f"- {literal(reason)}", soft_wrap=True)

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
 
-from likeset.app.cli.screen import make_directory, stdout
+from likeset.app.cli.screen import MOST_IN_A_CELL, literal, make_directory, stdout
 from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private
 
@@ -34,17 +33,15 @@ __all__ = [
 
 def show_rows(rows: "LeftRows", most: int) -> None:
     """A table of the first rows."""
-    from likeset.node.review import readable
-
     if rows.table is None:
         if rows.count:
             stdout.print("[dim]only hashes of them leave[/]" if rows.hashed else "[dim]they cannot be shown[/]")
         return
     table = Table()
     for name in rows.table.column_names:
-        table.add_column(escape(name), overflow="fold")
+        table.add_column(literal(name), overflow="fold")
     for row in row_documents(rows, most):
-        table.add_row(*(escape(readable(str(value))) for value in row.values()))
+        table.add_row(*(literal(str(value), most=MOST_IN_A_CELL) for value in row.values()))
     stdout.print(table)
 
 

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from likeset.app.cli.screen import JsonFlag, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
 from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:
@@ -57,8 +56,8 @@ def init(
     if as_json:
         show_json({"node": str(folder), "name": name, "policy": str(home.policy)})
         return
-    stdout.print(f"[bold green]made[/]  {escape(str(folder))}", soft_wrap=True)
-    stdout.print(f"next: fill in {escape(str(home.policy))}, then likeset owner data add", soft_wrap=True)
+    stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
+    stdout.print(f"next: fill in {literal(str(home.policy))}, then likeset owner data add", soft_wrap=True)
 
 
 def add(
@@ -81,7 +80,7 @@ def add(
     if as_json:
         show_json({"data": name, "source": shown, "schema": digest, "columns": list(found.schema.record_columns)})
     else:
-        stdout.print(f"[bold green]added[/]  {escape(name)}: {escape(shown)}", soft_wrap=True)
+        stdout.print(f"[bold green]added[/]  {literal(name)}: {literal(shown)}", soft_wrap=True)
 
 
 def trust(
@@ -105,7 +104,7 @@ def trust(
     if as_json:
         show_json({"key": found})
     else:
-        stdout.print(f"[bold green]pinned[/]  {found}", soft_wrap=True)
+        stdout.print(f"[bold green]pinned[/]  {literal(found)}", soft_wrap=True)
 
 
 def check(
@@ -129,7 +128,7 @@ def check(
     else:
         table = Table(show_header=False, box=None)
         for one in found:
-            table.add_row("[green]ok[/]" if one.ok else "[bold red]no[/]", escape(one.what), escape(one.words))
+            table.add_row("[green]ok[/]" if one.ok else "[bold red]no[/]", literal(one.what), literal(one.words))
         stdout.print(table)
         stdout.print("[bold green]ready[/]" if ok else "[bold red]not ready[/]")
     if not ok:

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from likeset.app.cli.screen import JsonFlag, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
 
 __all__ = ["report"]
 
@@ -36,4 +35,4 @@ def report(
     if json:
         show_json({"report": str(place), "for_owner": for_owner, "bytes": len(page.encode())})
         return
-    stdout.print(f"The report is in [bold]{escape(str(place))}[/].", soft_wrap=True)
+    stdout.print(f"The report is in [bold]{literal(str(place))}[/].", soft_wrap=True)

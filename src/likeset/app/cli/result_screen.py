@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.markup import escape
+from rich.text import Text
 
-from likeset.app.cli.screen import show_table, stdout
+from likeset.app.cli.screen import literal, show_table, stdout
 
 __all__ = ["show_guarantees", "show_not_private", "show_result"]
 
@@ -25,9 +25,9 @@ def show_result(result: Mapping[str, Any]) -> None:
     _show_comparison(result)
     _show_owners(result)
     show_guarantees(result["guarantees"], owners=[one["name"] for one in result["owners"]], title="Who learned what")
-    stdout.print(escape(result["budget"]["in_words"]), soft_wrap=True)
+    stdout.print(literal(result["budget"]["in_words"]), soft_wrap=True)
     for warning in result["warnings"]:
-        stdout.print(f"[yellow]note:[/] {escape(warning['text'])}", soft_wrap=True)
+        stdout.print(f"[yellow]note:[/] {literal(warning['text'])}", soft_wrap=True)
 
 
 def show_not_private(noise: str) -> None:
@@ -44,14 +44,14 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
     judged = any(line.get("accuracy") is not None for line in lines)
     rows = []
     for place, line in enumerate(lines):
-        mark = "[bold]" if place == 0 else ""
-        cells = [f"{mark}{escape(line['name'])}", f"{mark}{line['squared_mmd']:.5f}"]
+        cells = [line["name"], f"{line['squared_mmd']:.5f}"]
         # A summary that is the target itself has no distance to compare with.
         ratio = f"{line['squared_mmd'] / result['squared_mmd']:.2f}x" if result["squared_mmd"] > 0.0 else ""
-        cells.append(f"{mark}{ratio}")
+        cells.append(ratio)
         if judged:
-            cells.append("" if line.get("accuracy") is None else f"{mark}{100 * line['accuracy']:.1f}%")
-        rows.append(cells)
+            cells.append("" if line.get("accuracy") is None else f"{100 * line['accuracy']:.1f}%")
+        style = "bold" if place == 0 else ""
+        rows.append([Text(cell, style=style) for cell in cells])
     heads = ["rows", "MMD² to target", "of this summary", *(["linear SVM"] if judged else [])]
     show_table("How alike?", heads, rows, caption="MMD²: distance between two sets of rows; smaller is more alike.")
 
@@ -59,7 +59,7 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
 def _show_owners(result: Mapping[str, Any]) -> None:
     rows = [
         (
-            escape(one["name"]),
+            one["name"],
             "unknown" if one["rows"] is None else f"{one['rows']:,}",  # between organisations only the owner knows
             "unknown" if one["heard_bytes"] is None else f"{one['heard_bytes']:,} bytes",
             f"{one['disclosed']:,}",

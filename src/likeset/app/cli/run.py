@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from likeset.app.cli.follow import follow
-from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_table, stdout
 from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def init(
     if as_json:
         show_json({"home": str(home.folder), "name": name})
         return
-    stdout.print(f"[bold green]made[/]  {escape(str(home.folder))}", soft_wrap=True)
+    stdout.print(f"[bold green]made[/]  {literal(str(home.folder))}", soft_wrap=True)
 
 
 @run.command()
@@ -89,7 +88,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     ]
     show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
-    stdout.print(f"\n{escape(planned.advice.text)}\n", soft_wrap=True)
+    stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)
     _show_notes([*planned.warnings, *notes])
 
 
@@ -126,7 +125,7 @@ def sites(
         show_json({"connected": found})
     else:
         for name, is_there in found.items():
-            stdout.print(f"{'[green]connected[/]' if is_there else '[bold red]absent[/]'}  {escape(name)}")
+            stdout.print(f"{'[green]connected[/]' if is_there else '[bold red]absent[/]'}  {literal(name)}")
     if not all(found.values()):
         raise typer.Exit(1)
 
@@ -148,7 +147,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
         told = {"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires}
         show_json({**told, "hash_seed": _seed_file(made), "notes": notice_documents(notes)})
         return
-    stdout.print(f"[bold]{escape(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
+    stdout.print(f"[bold]{literal(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
     stdout.print("Owners look at it with: likeset owner inbox --add terms.json", soft_wrap=True)
     _show_seed(made)
     _show_notes(notes)
@@ -211,11 +210,11 @@ def watch(
         told = {"run": name, "state": found.stage, "detail": found.detail, "sites": found.sites}
         show_json({**told, "obstacle": None if why is None else why.document()})
     elif found.is_done:
-        stdout.print(f"See it with: likeset run report {escape(name)}", soft_wrap=True)
+        stdout.print(f"See it with: likeset run report {literal(name)}", soft_wrap=True)
     elif failed:
         complain(f"run {name}: {found.text}" if why is None else why.text)
         if why is None and found.what_to_do is not None:
-            stdout.print(f"{found.what_to_do}It goes on with: likeset run resume {escape(name)}", soft_wrap=True)
+            stdout.print(f"{found.what_to_do}It goes on with: likeset run resume {literal(name)}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 
@@ -229,7 +228,7 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     place = _home(home)
     made = place.known(name)
     _engine(place).cancel(made.last_job())
-    show_json({"run": name, "cancelled": True}) if as_json else stdout.print(f"[bold]cancelled[/]  {escape(name)}")
+    show_json({"run": name, "cancelled": True}) if as_json else stdout.print(f"[bold]cancelled[/]  {literal(name)}")
 
 
 @run.command()
@@ -246,7 +245,7 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
         show_json({**result, "report": str(made.result / "report.html")})
         return
     show_result(result)
-    stdout.print(f"\nEverything is in [bold]{escape(str(made.result))}[/].", soft_wrap=True)
+    stdout.print(f"\nEverything is in [bold]{literal(str(made.result))}[/].", soft_wrap=True)
 
 
 @run.command()
@@ -265,8 +264,7 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
         show_json({"run": name, "owners": owners})
         return
     rows = [
-        [escape(one["name"]), str(one["selected"]), f"{100 * one['share']:.1f}%", f"{one['payment']:,.2f}"]
-        for one in owners
+        [one["name"], str(one["selected"]), f"{100 * one['share']:.1f}%", f"{one['payment']:,.2f}"] for one in owners
     ]
     show_table("What owners contributed", ["owner", "rows used", "share", "payment"], rows)
 
@@ -307,16 +305,16 @@ def _show_seed(made: "NetworkRun") -> None:
     seed = _seed_file(made)
     if seed is not None:
         stdout.print(
-            f"[bold]{escape(seed)}[/]  the seed of the hashes, for owners alone: hand it over, or send it encrypted. "
+            f"[bold]{literal(seed)}[/]  the seed of the hashes, for owners alone: hand it over, or send it encrypted. "
             "Whoever has it and the hashes has the rows, so it must not pass through the curator.",
             soft_wrap=True,
         )
-        stdout.print(f"They approve with: likeset owner approve {escape(made.name)} --hash-seed FILE", soft_wrap=True)
+        stdout.print(f"They approve with: likeset owner approve {literal(made.name)} --hash-seed FILE", soft_wrap=True)
 
 
 def _show_notes(notes: "Sequence[Notice]") -> None:
     for note in notes:
-        stdout.print(f"[yellow]note:[/] {escape(note.text)}", soft_wrap=True)
+        stdout.print(f"[yellow]note:[/] {literal(note.text)}", soft_wrap=True)
 
 
 def _home(folder: Path) -> "ConsumerHome":
@@ -345,9 +343,9 @@ def _told_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
     if as_json:
         show_json({"run": made.name, "job": job, "digest": made.terms.digest, "hash_seed": _seed_file(made)})
         return
-    stdout.print(f"[bold green]submitted[/]  {escape(made.name)}, terms {made.terms.digest[:12]}", soft_wrap=True)
+    stdout.print(f"[bold green]submitted[/]  {literal(made.name)}, terms {made.terms.digest[:12]}", soft_wrap=True)
     _show_seed(made)
-    stdout.print(f"Follow it with: likeset run watch {escape(made.name)}", soft_wrap=True)
+    stdout.print(f"Follow it with: likeset run watch {literal(made.name)}", soft_wrap=True)
 
 
 def _result(made: "NetworkRun") -> dict[str, Any]:

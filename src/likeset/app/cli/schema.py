@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from likeset.app.cli.screen import JsonFlag, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
 
 if TYPE_CHECKING:
     from likeset.tables.checks import ColumnCount, Inspection
@@ -62,7 +61,7 @@ def draft(
         typer.echo(text, nl=False)
     else:
         count = f"{len(made.columns)} column{'' if len(made.columns) == 1 else 's'}"
-        stdout.print(f"{count} written to [bold]{escape(str(out))}[/]", soft_wrap=True)
+        stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
         _warn_of_data(made)
 
 
@@ -82,14 +81,14 @@ def show(
     if as_json:
         show_json(_document(loaded, path))
         return
-    stdout.print(f"[bold]Schema[/] {escape(str(path))}  [dim]digest {loaded.digest}[/]", soft_wrap=True)
+    stdout.print(f"[bold]Schema[/] {literal(str(path))}  [dim]digest {loaded.digest}[/]", soft_wrap=True)
     table = Table(title="Columns", title_style="bold", title_justify="left")
     for name in ("column", "kind", "one unit is"):
         table.add_column(name, overflow="fold")
     for name in ("weight", "features"):
         table.add_column(name, justify="right")
     for one in loaded.describe():
-        table.add_row(escape(one.name), one.kind, escape(one.unit), f"{one.weight:g}", str(one.features))
+        table.add_row(literal(one.name), one.kind, literal(one.unit), f"{one.weight:g}", str(one.features))
     stdout.print(table)
     words = [f"{loaded.width} features"]
     if loaded.label_column is not None:
@@ -97,7 +96,7 @@ def show(
         words.append(f"label {loaded.label_column!r} ({'also matched' if matched else 'not used for matching'})")
     if loaded.id_column is not None:
         words.append(f"id {loaded.id_column!r} with at most {loaded.rows_per_unit} rows")
-    stdout.print(escape("; ".join(words)), soft_wrap=True)
+    stdout.print(literal("; ".join(words)), soft_wrap=True)
     _warn_of_data(loaded)
 
 
@@ -145,7 +144,7 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     from likeset.tables.troubles import Trouble
 
     table = Table(
-        title=f"{escape(name)}: {inspection.rows} rows", title_style="bold", title_justify="left", caption_style="dim"
+        title=f"{literal(name)}: {inspection.rows} rows", title_style="bold", title_justify="left", caption_style="dim"
     )
     table.add_column("column", overflow="fold")
     table.add_column("kind")
@@ -154,15 +153,15 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     table.add_column("first at", overflow="fold")
     for column in inspection.columns:
         counts = [_count(column, trouble) for trouble in Trouble]
-        table.add_row(escape(column.name), column.kind, *counts, escape(_places(column)))
+        table.add_row(literal(column.name), column.kind, *counts, literal(_places(column)))
     stdout.print(table)
     for column in inspection.columns:
         for trouble, complaint in column.complaints.items():
-            stdout.print(f"[red]{escape(column.name)}[/] {trouble}: {escape(complaint)}", soft_wrap=True)
+            stdout.print(f"[red]{literal(column.name)}[/] {trouble}: {literal(complaint)}", soft_wrap=True)
     ids = inspection.id_count()
     if ids is not None:
         line = f"{ids.ids} ids, at most {ids.most_rows} rows each; {ids.over} with more than declared"
-        stdout.print(f"{line}; {ids.missing} rows without an id" if ids.missing else line, soft_wrap=True)
+        stdout.print(literal(f"{line}; {ids.missing} rows without an id" if ids.missing else line), soft_wrap=True)
 
 
 def _count(column: "ColumnCount", trouble: Any) -> str:
@@ -216,4 +215,4 @@ def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
 def _warn_of_data(loaded: "Schema") -> None:
     if loaded.from_data:
         names = ", ".join(loaded.from_data)
-        stdout.print(f"[yellow]warning:[/] replace what came from data, in: {escape(names)}", soft_wrap=True)
+        stdout.print(f"[yellow]warning:[/] replace what came from data, in: {literal(names)}", soft_wrap=True)

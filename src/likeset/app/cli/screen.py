@@ -2,34 +2,65 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from likeset.errors import InvalidArgument
 from likeset.private_files import make_private_folder
+from likeset.shown_text import harmless
 
 if TYPE_CHECKING:
     from likeset.tables.passing import Passed
 
-__all__ = ["JsonFlag", "Waiting", "complain", "make_directory", "show_json", "show_table", "stdout"]
+__all__ = [
+    "MOST_IN_A_CELL",
+    "JsonFlag",
+    "Waiting",
+    "complain",
+    "literal",
+    "make_directory",
+    "show_json",
+    "show_table",
+    "stdout",
+]
 
-stdout = Console(highlight=False)
-_stderr = Console(stderr=True, highlight=False)
+MOST_IN_A_CELL = 400
+
+
+class _Screen(Console):
+    """A console on which nothing steers the terminal but what rich adds itself, whoever forgot to ask for it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            lines = segment.text.split("\n")
+            yield segment if segment.control else Segment("\n".join(map(harmless, lines)), segment.style)
+
+
+stdout = _Screen(highlight=False, emoji=False)
+_stderr = _Screen(stderr=True, highlight=False, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables, for machines.")]
+
+
+def literal(text: str, *, most: int | None = None) -> str:
+    """A text for ``stdout.print``: on one line, without control characters, and with no meaning as markup."""
+    return escape(harmless(text, most=most))
 
 
 def complain(message: str) -> None:
     """One line on standard error; markup in the message is shown, not interpreted."""
     _stderr.print("[bold red]error:[/]", end=" ")
-    _stderr.print(message, markup=False, soft_wrap=True)
+    _stderr.print(harmless(message), markup=False, soft_wrap=True)
 
 
 def show_json(document: Any) -> None:
@@ -38,16 +69,25 @@ def show_json(document: Any) -> None:
 
 
 def show_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str | None = None
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], *, caption: str | None = None
 ) -> None:
-    """A table whose first column is words and whose other columns are figures."""
-    table = Table(title=title, title_style="bold", caption=caption, caption_style="dim", title_justify="left")
+    """A table whose first column is words and whose other columns are figures.
+
+    No cell is taken for markup; one of the program's own that has a style, or several lines, is a ``Text``.
+    """
+    table = Table(
+        title=literal(title),
+        title_style="bold",
+        caption=None if caption is None else literal(caption),
+        caption_style="dim",
+        title_justify="left",
+    )
     for place, column in enumerate(columns):
         table.add_column(
-            column, justify="left" if place == 0 else "right", overflow="fold", ratio=1 if place == 0 else None
+            Text(column), justify="left" if place == 0 else "right", overflow="fold", ratio=1 if place == 0 else None
         )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(cell if isinstance(cell, Text) else Text(harmless(cell, most=MOST_IN_A_CELL)) for cell in row))
     stdout.print(table)
 
 
@@ -71,7 +111,12 @@ class Waiting:
 
     def __enter__(self) -> Self:
         if not self._quiet and _stderr.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
             self._bar = Progress(*columns, console=_stderr, transient=True)
             self._bar.start()
         return self
@@ -89,7 +134,7 @@ class Waiting:
                 self._bar.update(self._tasks[what], completed=done, total=total)
             elif not self._quiet and (what, done) not in self._told:
                 self._told.add((what, done))
-                _stderr.print(f"{what}: {done:,} of {total:,}", markup=False)
+                _stderr.print(f"{harmless(what)}: {done:,} of {total:,}", markup=False)
 
     def rows(self, passed: "Passed") -> None:
         """So many rows of a table were read; told on a terminal only, where a bar can move."""

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from likeset.app.cli.screen import JsonFlag, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import InvalidArgument
 
 __all__ = ["site"]
@@ -113,5 +112,5 @@ def _settled(kit: Path, factory: str, folder: Path, *, as_json: bool, limits: di
     if as_json:
         show_json({"kit": str(kit), "factory": factory, "folder": str(folder.resolve())})
         return
-    stdout.print(f"[bold green]settled[/]  {escape(str(kit))} for {escape(str(folder))}", soft_wrap=True)
-    stdout.print(f"Start it with: {escape(str(kit))}/startup/start.sh", soft_wrap=True)
+    stdout.print(f"[bold green]settled[/]  {literal(str(kit))} for {literal(str(folder))}", soft_wrap=True)
+    stdout.print(f"Start it with: {literal(str(kit))}/startup/start.sh", soft_wrap=True)

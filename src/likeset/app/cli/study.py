@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from likeset.app.cli.screen import JsonFlag, complain, make_directory, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, make_directory, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -174,4 +174,4 @@ def _tell(presentation: "Presentation", lines: "list[Line]", page: Path, *, as_j
         )
     for line in failed[:3]:
         complain(f"{_words(line)} (the same command tries it again)")
-    stdout.print(f"\nTables and figures: [bold]{page}[/]", soft_wrap=True)
+    stdout.print(f"\nTables and figures: [bold]{literal(str(page))}[/]", soft_wrap=True)

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from likeset.app.cli.screen import JsonFlag, complain, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> No
         show_json({"ok": ok, "receipts": shown})
     else:
         for one, problems in told:
-            stdout.print(f"[bold]Run {escape(one.run)}[/]")
+            stdout.print(f"[bold]Run {literal(one.run)}[/]")
             _show_verdict(one.receipt, problems, one.notes)
         if not told:
             stdout.print("there are no receipts here, and nothing left")
@@ -137,10 +136,10 @@ def _show_verdict(receipt: "Receipt | None", problems: Sequence[str], notes: Seq
     if receipt is not None:
         count, rows = len(receipt.transcript.lines), receipt.transcript.rows
         stdout.print(f"[bold green]agree[/]  {count} messages, {rows:,} rows received", soft_wrap=True)
-        stdout.print(f"terms {receipt.transcript.terms}", soft_wrap=True)
-        stdout.print(f"signed {escape(receipt.at)} with the key {receipt.key}", soft_wrap=True)
+        stdout.print(f"terms {literal(receipt.transcript.terms)}", soft_wrap=True)
+        stdout.print(f"signed {literal(receipt.at)} with the key {literal(receipt.key)}", soft_wrap=True)
     for note in notes:
-        stdout.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+        stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
 
 
 @transcript.command()
@@ -163,7 +162,7 @@ def keep(
     if as_json:
         show_json({"run": found.run, "rows": found.rows, "receipt": str(path)})
     else:
-        stdout.print(f"[bold green]kept[/]  {escape(str(path))}: {found.rows:,} rows received", soft_wrap=True)
+        stdout.print(f"[bold green]kept[/]  {literal(str(path))}: {found.rows:,} rows received", soft_wrap=True)
 
 
 @transcript.command()
@@ -216,7 +215,7 @@ def receipts(
         show_json({"run": run, "receipts": [str(path) for path in written]})
         return
     for path in written:
-        stdout.print(escape(str(path)), soft_wrap=True)
+        stdout.print(literal(str(path)), soft_wrap=True)
 
 
 def _is_receipt(path: Path) -> bool:
