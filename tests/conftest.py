@@ -18,5 +18,5 @@ sys.path.insert(0, str(Path(__file__).parent / "protocol"))
 @pytest.fixture(autouse=True)
 def width_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """A console that was made while COLUMNS was set keeps that width, and test workers set it."""
-    for console in (screen.stdout, screen._stderr):
+    for console in (screen.stdout, screen.stderr):
         monkeypatch.setattr(console, "_width", None)

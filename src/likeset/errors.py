@@ -35,7 +35,7 @@ never the content of a data row: messages end up in logs.
 
 import os
 
-from likeset.shown_text import without_secrets
+from likeset.shown_text import harmless, without_secrets
 
 __all__ = [
     "BadDocument",
@@ -66,6 +66,9 @@ __all__ = [
 ]
 
 
+_MOST_SHOWN = 1000
+
+
 class LikesetError(Exception):
     """Base of everything that likeset raises on purpose."""
 
@@ -88,7 +91,7 @@ class InvalidArgument(LikesetError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.argument} = {self.value}: {self.reason}"
+        return f"{self.argument} = {harmless(str(self.value), most=_MOST_SHOWN)}: {self.reason}"
 
 
 class BadDocument(LikesetError, ValueError):

@@ -43,6 +43,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> None:
 def said(*given: object) -> str:
     """All that a command prints, and all that its error would show to whoever calls it from a program."""
     result = CliRunner().invoke(cli.app, list(map(str, given)), env={"COLUMNS": "200"})
+    assert "Usage:" not in result.output
     error = result.exception
     shown = "" if error is None else "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
     lines = [line for line in shown.splitlines() if CANARY not in line or "File " not in line]
@@ -92,9 +93,9 @@ def test_a_node_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[
         command("review", "run-1"),
         command("dry-run", "run-1", "--data", "theirs"),
         command("approve", "run-1", "--by", "Ada", "--data", "theirs"),
-        command("audit", "log", "--json"),
+        command("audit", "verify", "--json"),
         repr(Registry(folder / "data").get("theirs")),
-        said("schema", "check", schema, form(str(tmp_path / "a.csv"))),
+        said("schema", "check", "--schema", schema, form(str(tmp_path / "a.csv"))),
         said("schema", "draft", form(str(tmp_path / "a.csv"))),
     ]
     assert "mapping goes with" in outputs[0]

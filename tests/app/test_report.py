@@ -307,7 +307,7 @@ def test_other_words() -> None:
     assert (bytes_in_words(999), bytes_in_words(52311), bytes_in_words(1.5e9)) == ("999 bytes", "52.3 kB", "1.5 GB")
     assert (percent(0.041), percent(0.41), percent(0.0), percent(None)) == ("4.1 %", "41 %", "0 %", DASH)
     assert (listed(["a"]), listed(["a", "b", "c"]), listed(list("abc"), 2)) == ("a", "a, b and c", "a, b and 1 more")
-    assert plain("a\x00b\nc\u202ed") == "ab cd"
+    assert plain("a\x00b\nc\u202ed") == r"a\x00b\nc\u202ed"
     assert "at most 2.7-fold, but for a probability of about 10⁻⁵" in odds(guarantee("owners", "c", 1.0, "proven", ""))
     assert odds(guarantee("owners", "c", 1.0, "claimed", "")) == ""
     assert cost(guarantee("owners", "c", None, "none", "")) == "no bound"

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from likeset.app.cli.screen import JsonFlag, show_json, show_table
+from likeset.app.cli.screen import JsonFlag, show_json, show_table, stderr
 from likeset.arguments import count
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[Findin
     """Progress goes to standard error: a moving bar on a terminal, one plain line per mechanism elsewhere."""
     from likeset.audit.trials import run
 
-    stderr = Console(stderr=True, highlight=False)
     if not stderr.is_terminal:
         for number, trial in enumerate(trials, start=1):
             sys.stderr.write(f"[{number}/{len(trials)}] {trial.mechanism}: {trial.pair}\n")

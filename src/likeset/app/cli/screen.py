@@ -31,6 +31,7 @@ __all__ = [
     "make_directory",
     "show_json",
     "show_table",
+    "stderr",
     "stdout",
 ]
 
@@ -47,7 +48,7 @@ class _Screen(Console):
 
 
 stdout = _Screen(highlight=False, emoji=False)
-_stderr = _Screen(stderr=True, highlight=False, emoji=False)
+stderr = _Screen(stderr=True, highlight=False, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables, for machines.")]
 
@@ -59,8 +60,8 @@ def literal(text: str, *, most: int | None = None) -> str:
 
 def complain(message: str) -> None:
     """One line on standard error; markup in the message is shown, not interpreted."""
-    _stderr.print("[bold red]error:[/]", end=" ")
-    _stderr.print(harmless(message), markup=False, soft_wrap=True)
+    stderr.print("[bold red]error:[/]", end=" ")
+    stderr.print(harmless(message), markup=False, soft_wrap=True)
 
 
 def show_json(document: Any) -> None:
@@ -110,14 +111,14 @@ class Waiting:
         self._lock = Lock()
 
     def __enter__(self) -> Self:
-        if not self._quiet and _stderr.is_terminal:
+        if not self._quiet and stderr.is_terminal:
             columns = (
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
             )
-            self._bar = Progress(*columns, console=_stderr, transient=True)
+            self._bar = Progress(*columns, console=stderr, transient=True)
             self._bar.start()
         return self
 
@@ -134,7 +135,7 @@ class Waiting:
                 self._bar.update(self._tasks[what], completed=done, total=total)
             elif not self._quiet and (what, done) not in self._told:
                 self._told.add((what, done))
-                _stderr.print(f"{harmless(what)}: {done:,} of {total:,}", markup=False)
+                stderr.print(f"{harmless(what)}: {done:,} of {total:,}", markup=False)
 
     def rows(self, passed: "Passed") -> None:
         """So many rows of a table were read; told on a terminal only, where a bar can move."""

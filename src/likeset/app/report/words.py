@@ -2,9 +2,10 @@
 
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from likeset.shown_text import harmless
 
 __all__ = [
     "DASH",
@@ -57,11 +58,7 @@ _WEAK = 5.0
 
 def plain(value: object) -> str:
     """Text without characters that steer a terminal or a browser: controls, and marks that turn the reading order."""
-    return "".join(
-        " " if one in "\n\r\t" else one
-        for one in str(value)
-        if one in "\n\r\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs")
-    )
+    return harmless(str(value))
 
 
 def number(value: object, digits: int = 2) -> str:

@@ -1,0 +1,213 @@
+"""What strangers write, on the screens of those who read it: it steers no terminal, and means nothing as markup."""
+
+import ast
+import contextlib
+import importlib.util
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
+
+from carried_world import HereEngine, make_world
+from node_world import SCHEMA, approve, call, make_node, rows_text, terms
+
+import likeset.app.cli
+from likeset.app.cli import app, complain, follow, main, run, screen
+from likeset.engines.flare_report import News
+from likeset.ledger import Ledger
+from likeset.node.owner_node import OwnerNode
+from likeset.protocol.messages import encode
+
+MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
+HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"
+FREE = ("purpose", "expires", "schema_digest", "seed_digest", "version", "schedule")
+NAMES = ("run", "consumer")
+
+
+def check(shown: str) -> str:
+    """No character but line ends does anything, and where the markup is shown, it is shown as it was written."""
+    odd = {letter for letter in shown if not letter.isprintable() and letter != "\n"}
+    assert not odd, ascii(shown)
+    assert not any(line.startswith("error: forged") for line in shown.splitlines())
+    if "evil" in shown:
+        assert "[red]evil[/red][link=http://evil]" in shown.replace("\n", ""), shown
+    return shown
+
+
+def said(*words: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a user reads: output and complaints of ``main``."""
+    monkeypatch.setattr(sys, "argv", ["likeset", *map(str, words)])
+    monkeypatch.setenv("COLUMNS", "3000")
+    with contextlib.suppress(SystemExit):
+        main()
+    found = capsys.readouterr()
+    assert "Usage:" not in found.err
+    return check(found.out + found.err)
+
+
+def hostile(field: str) -> str:
+    """Terms with hostile words in a field, as a stranger would send them."""
+    document = json.loads(terms(expires="2099-01-01").to_json())
+    value = document[field]
+    document[field] = [*value, HOSTILE] if isinstance(value, list) else HOSTILE
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("field", [*FREE, *NAMES, "columns", "owners", "accept_unproven"])
+def test_an_owner_reads_terms(
+    tmp_path: Path, field: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node(tmp_path)
+    path = tmp_path / "terms.json"
+    path.write_text(hostile(field), encoding="utf-8")
+    for words in (
+        ["policy", "test", path],
+        ["inbox", "--add", path],
+        ["inbox", "--all"],
+        ["review", "run-1"],
+        ["review", HOSTILE.replace("\0", "")],
+        ["dry-run", "run-1"],
+        ["approve", "run-1"],
+        ["deny", "run-1", "--reason", HOSTILE],
+        ["outbox", "--rows"],
+        ["budget", "--for", path],
+        ["audit", "verify"],
+        ["check"],
+    ):
+        shown = said("owner", *words, "--node", node, capsys=capsys, monkeypatch=monkeypatch)
+        if words[0] == "review" and words[1] == "run-1" and field == "purpose":
+            assert r"\x1b[2J" in shown
+            assert r"\u202e" in shown
+    said("ledger", "show", node / "ledger.sqlite", capsys=capsys, monkeypatch=monkeypatch)
+
+
+def test_the_end_of_terms_is_quoted_harmlessly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node(tmp_path)
+    path = tmp_path / "terms.json"
+    path.write_text(hostile("expires"), encoding="utf-8")
+    shown = said("owner", "policy", "test", path, "--node", node, capsys=capsys, monkeypatch=monkeypatch)
+    assert "must be a date or time" in shown
+
+
+def test_an_owner_reads_its_own_odd_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Column names, categories and labels of a file that somebody else filled."""
+    word = "\u202e[red]evil[/red][link=http://evil]x[/link]\u200b"
+    schema = SCHEMA.replace("Xq7-canary", json.dumps(word, ensure_ascii=True)).replace("dose", '"[red]dose"')
+    (tmp_path / "schema.yaml").write_text(schema, encoding="utf-8")
+    text = rows_text(1, rare=60).replace("Xq7-canary", word).replace("dose", "[red]dose")
+    (tmp_path / "rows.csv").write_text(text, encoding="utf-8")
+    for words in (
+        ["schema", "check", "--schema", tmp_path / "schema.yaml", tmp_path / "rows.csv"],
+        ["schema", "show", tmp_path / "schema.yaml"],
+        ["schema", "draft", tmp_path / "rows.csv", "--out", tmp_path / "draft.yaml"],
+    ):
+        said(*words, capsys=capsys, monkeypatch=monkeypatch)
+
+
+def test_transcripts_and_ledgers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node(tmp_path)
+    agreed = terms(expires="2099-01-01", purpose=f"Research {HOSTILE}")
+    with OwnerNode(node) as opened:
+        approve(opened, agreed)
+        opened.hear(encode(call(agreed)))
+    copy = json.loads(CliRunner().invoke(app, ["transcript", "show", str(node), "--run", "run-1", "--json"]).stdout)
+    for field in ("run", "owner", "terms"):
+        forged = tmp_path / f"{field}.json"
+        forged.write_text(json.dumps({**copy, field: HOSTILE}))
+        said("transcript", "show", forged, capsys=capsys, monkeypatch=monkeypatch)
+        said("transcript", "verify", node, forged, "--run", "run-1", capsys=capsys, monkeypatch=monkeypatch)
+        said("transcript", "keep", node, forged, capsys=capsys, monkeypatch=monkeypatch)
+    said("transcript", "show", node, "--run", "run-1", capsys=capsys, monkeypatch=monkeypatch)
+    said("owner", "outbox", "run-1", "--rows", "--node", node, capsys=capsys, monkeypatch=monkeypatch)
+    with Ledger(tmp_path / "some.ledger"):
+        pass
+    said("ledger", "show", tmp_path / "some.ledger", "--run", HOSTILE, capsys=capsys, monkeypatch=monkeypatch)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
+def test_a_consumer_reads_what_the_server_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_world(tmp_path)
+    engine = HereEngine(tmp_path)
+    home = ("--home", tmp_path / "home")
+    monkeypatch.setattr(run, "_engine", lambda _: engine)
+
+    def told(*words: object) -> str:
+        return said("run", *words, *home, capsys=capsys, monkeypatch=monkeypatch)
+
+    told("submit", tmp_path / "job.yaml")
+    (job,) = engine.ended
+    news = News(run="run-1", sites={"a": HOSTILE, HOSTILE: "working"})
+    monkeypatch.setattr(engine, "state", lambda _: "RUNNING")
+    monkeypatch.setattr(engine, "news", lambda _: news)
+    assert "evil" in told("watch", "run-1", "--once")
+    monkeypatch.undo()
+    monkeypatch.setattr(run, "_engine", lambda _: engine)
+    odd: dict[str, Any] = {"outcome": HOSTILE, "unanswered": {"a": HOSTILE}, "refused": (HOSTILE,)}
+    engine.ended[job] = [replace(report, **odd) for report in engine.ended[job]]
+    assert "evil" in told("watch", "run-1")
+    for words in (["list"], ["report", "run-1"], ["shares", "run-1"], ["resume", "run-1"]):
+        told(*words)
+
+
+def test_a_table_that_changes_is_harmless_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    console = type(screen.stdout)(file=shown, width=400)
+    table = follow._Table(HOSTILE)
+    table.take((HOSTILE, {HOSTILE: HOSTILE}))
+    console.print(table.table())
+    monkeypatch.setattr(screen, "stderr", console)
+    complain(HOSTILE)
+    with screen.Waiting(quiet=False) as waiting:
+        waiting.step(HOSTILE, 1, 2)
+    assert "evil" in check(shown.getvalue())
+
+
+def test_cells_and_titles_of_tables_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(screen, "stdout", type(screen.stdout)(file=shown, width=3000))
+    screen.show_table(HOSTILE, [MARKUP, "b"], [[HOSTILE, Text("x")]], caption=HOSTILE)
+    assert check(shown.getvalue()).count("[red]evil[/red]") == 4
+    shown.seek(0)
+    screen.show_table("long", ["a"], [["x" * 100_000]])
+    assert shown.getvalue().count("x") < 1000
+
+
+def test_what_a_command_forgets_is_done_by_the_screen() -> None:
+    """Text that was printed as it came: the terminal is not steered all the same, and colours of likeset stay."""
+    shown = io.StringIO()
+    console = type(screen.stdout)(file=shown, width=300, force_terminal=True, color_system="standard")
+    console.print(f"[bold]own[/] {HOSTILE.replace('[/]', '')}")
+    text = shown.getvalue()
+    assert "\x1b[1mown\x1b[0m" in text
+    assert not {"\x9b", "\u202e", "\u2066", "\u200b", "\x07"} & set(text)
+    assert "\x1b[2J" not in text
+
+
+def test_no_command_has_a_screen_of_its_own() -> None:
+    """All print through ``screen``: whoever imports rich's own escape or makes a console goes around it."""
+    folder = Path(likeset.app.cli.__file__).parent
+    odd = []
+    for path in sorted(folder.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+            called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+            odd += [f"{path.name}: {name}" for name in (*names, called) if name in ("escape", "Console", "print")]
+    assert set(odd) <= {"screen.py: escape", "screen.py: Console"}
+    assert isinstance(screen.stdout, Console)
