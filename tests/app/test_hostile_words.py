@@ -18,11 +18,13 @@ from typer.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
 from carried_world import HereEngine, make_world
-from node_world import SCHEMA, approve, call, make_node, rows_text, terms
+from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
 
 import likeset.app.cli
-from likeset.app.cli import app, complain, follow, main, run, screen
-from likeset.engines.flare_report import News
+from likeset.app.cli import app, follow, main, run, screen
+from likeset.app.cli.screen import complain
+from likeset.engines.flare_report import Ending, News, SiteState
+from likeset.jobs.whereabouts import Whereabouts
 from likeset.ledger import Ledger
 from likeset.node.owner_node import OwnerNode
 from likeset.protocol.messages import encode
@@ -124,7 +126,7 @@ def test_transcripts_and_ledgers(
     agreed = terms(expires="2099-01-01", purpose=f"Research {HOSTILE}")
     with OwnerNode(node) as opened:
         approve(opened, agreed)
-        opened.hear(encode(call(agreed)))
+        hear(opened, encode(call(agreed)))
     copy = json.loads(CliRunner().invoke(app, ["transcript", "show", str(node), "--run", "run-1", "--json"]).stdout)
     for field in ("run", "owner", "terms"):
         forged = tmp_path / f"{field}.json"
@@ -153,13 +155,18 @@ def test_a_consumer_reads_what_the_server_says(
 
     told("submit", tmp_path / "job.yaml")
     (job,) = engine.ended
-    news = News(run="run-1", sites={"a": HOSTILE, HOSTILE: "working"})
+    news = News(run="run-1", sites={HOSTILE: SiteState.WORKING})
     monkeypatch.setattr(engine, "state", lambda _: "RUNNING")
     monkeypatch.setattr(engine, "news", lambda _: news)
     assert "evil" in told("watch", "run-1", "--once")
     monkeypatch.undo()
     monkeypatch.setattr(run, "_engine", lambda _: engine)
-    odd: dict[str, Any] = {"outcome": HOSTILE, "unanswered": {"a": HOSTILE}, "refused": (HOSTILE,)}
+    odd: dict[str, Any] = {
+        "outcome": Ending.NOT_CURATED,
+        "detail": HOSTILE,
+        "unanswered": {HOSTILE: SiteState.ABSTAINS},
+        "refused": (HOSTILE,),
+    }
     engine.ended[job] = [replace(report, **odd) for report in engine.ended[job]]
     assert "evil" in told("watch", "run-1")
     for words in (["list"], ["report", "run-1"], ["shares", "run-1"], ["resume", "run-1"]):
@@ -170,7 +177,7 @@ def test_a_table_that_changes_is_harmless_too(monkeypatch: pytest.MonkeyPatch) -
     shown = io.StringIO()
     console = type(screen.stdout)(file=shown, width=400)
     table = follow._Table(HOSTILE)
-    table.take((HOSTILE, {HOSTILE: HOSTILE}))
+    table.take(Whereabouts(Ending.NOT_CURATED, {HOSTILE: SiteState.WORKING}, HOSTILE))
     console.print(table.table())
     monkeypatch.setattr(screen, "stderr", console)
     complain(HOSTILE)

@@ -34,10 +34,10 @@ def test_a_match_leaves_them_out_and_says_how_many(options: dict[str, Any], tmp_
     (tmp_path / "job.yaml").write_text(yaml.safe_dump({"likeset": "job", "version": 1, "owners": owners, **words}))
     assert job_world.call("match", {}, tmp_path / "job.yaml") == 0
     result = json.loads((world.out / "result.json").read_text(encoding="utf-8"))
-    assert result["warnings"].count(
+    assert [notice["text"] for notice in result["warnings"]].count(
         "owner south: rows with a text of more than 20 bytes (text_bytes of the schema) take no part: 25"
     ) == 1, result["warnings"]  # fmt: skip
-    assert not any("not believed" in warning for warning in result["warnings"])
+    assert not any(notice["kind"] == "not-believed" for notice in result["warnings"])
     summary = pq.read_table(world.out / "summary.parquet")
     assert summary.num_rows == job_world.SIZE
     assert max(len(word) for word in summary["site"].to_pylist()) <= 20

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.protocol.notices import Notice
+from likeset.protocol.notices import Notice, OwnerNotice
 
 __all__ = [
     "BoundsFromData",
@@ -13,6 +13,7 @@ __all__ = [
     "NoiseIsSimulated",
     "SeedRowsNeeded",
     "SelectionIsTold",
+    "TooLongRows",
     "UnreadRows",
     "UnreadableCells",
     "WeakPromise",
@@ -73,6 +74,26 @@ class BoundsFromData(Notice):
             f"column {self.column}: its bounds or values were drafted from data; replace them by public knowledge, or "
             "they leak"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TooLongRows(OwnerNotice):
+    """Rows of an owner that are no rows of the run.
+
+    Attributes:
+        rows: how many.
+        text_bytes: how long a text may be by the schema.
+    """
+
+    kind = "too-long-rows"
+    rows: int
+    text_bytes: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        longest = f"{self.text_bytes:,} bytes (text_bytes of the schema)"
+        return f"owner {self.owner}: rows with a text of more than {longest} take no part: {self.rows:,}"
 
 
 @dataclass(frozen=True, slots=True)

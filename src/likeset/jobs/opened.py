@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.jobs.job import Job
-from likeset.jobs.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
+from likeset.jobs.notices import BoundsFromData, NoiseIsSimulated, TooLongRows, WeakPromise
 from likeset.market.order import Stalls
 from likeset.privacy.view import checked_name
 from likeset.protocol.notices import Notice
@@ -112,7 +112,7 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
             too_long = _too_long(source, schema)
             owners[name] = scan(source, schema)
             if len(too_long):
-                warnings.append(_about_too_long(name, len(too_long), schema))
+                warnings.append(TooLongRows(name, len(too_long), schema.declaration.text_bytes))
                 # An owner of interactive leaves them out by itself, and its other rows keep their numbers.
                 if job.protocol == "sealed":
                     owners[name] = WithholdingScan(scan(source, schema), schema, too_long)
@@ -148,11 +148,6 @@ def _too_long(source: Source, schema: Schema) -> NDArray[np.int64]:
         most = schema.declaration.text_bytes
         raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
     return too_long
-
-
-def _about_too_long(owner: str, rows: int, schema: Schema) -> str:
-    most = f"{schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
-    return f"owner {owner}: rows with a text of more than {most} take no part: {rows:,}"
 
 
 def open_target(job: Job, schema: Schema) -> Target:

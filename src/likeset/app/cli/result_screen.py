@@ -79,7 +79,7 @@ def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence
     lines: dict[tuple[str, str, str, str], None] = {}
     for one in guarantees:
         whose = "each owner" if one["protects"] in owners else "the target"
-        who = literal(" + ".join(one["coalition"])) or _OBSERVERS[one["observer"]]
+        who = " + ".join(one["coalition"]) or _OBSERVERS[one["observer"]]
         if one["epsilon"] is None:
             what = "hashes of rows" if one["hashed"] else "rows in the open"
             cost = f"{one['rows']:,} {what}" if one["observer"] != "owners" else "no bound"
