@@ -22,7 +22,6 @@ from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
 
 import likeset.app.cli
 from likeset.app.cli import app, follow, main, run, screen
-from likeset.app.cli.screen import complain
 from likeset.engines.flare_report import Ending, News, SiteState
 from likeset.jobs.whereabouts import Whereabouts
 from likeset.ledger import Ledger
@@ -180,7 +179,7 @@ def test_a_table_that_changes_is_harmless_too(monkeypatch: pytest.MonkeyPatch) -
     table.take(Whereabouts(Ending.NOT_CURATED, {HOSTILE: SiteState.WORKING}, HOSTILE))
     console.print(table.table())
     monkeypatch.setattr(screen, "stderr", console)
-    complain(HOSTILE)
+    screen.complain(HOSTILE)
     with screen.Waiting(quiet=False) as waiting:
         waiting.step(HOSTILE, 1, 2)
     assert "evil" in check(shown.getvalue())

@@ -110,7 +110,8 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
         "Who asks? new-clinic, with 1 other owner (b).",
         "What for? Research on sepsis",
         "12 of your rows leave, in one message.",
-        "Nothing: whatever another owner hears does not depend on your rows.",
+        "Nothing by the protocol: whatever another owner hears in it does not depend on your rows.",
+        "Is the network safe? No: over NVFlare",
         "0 of 36 are spent, 24 remain after it",
         "owner.yaml allows it",
     ):
@@ -178,7 +179,7 @@ def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: 
     assert document("inbox", node=node)["runs"][0]["status"] == "owner.yaml refuses it"
     shown = run("review", "run-1", node=node).stdout
     assert "\x1b[31m" not in shown, "a stranger's words do nothing to the screen"
-    assert "fun ?[31m[red]x[/]" in shown
+    assert r"fun \x1b[31m[red]x[/]" in shown
     assert document("approve", "run-1", node=node, code=1)["reasons"] == found["reasons"]
     assert document("deny", "run-1", "--reason", "who?", "--by", "Ada", node=node)["denied"]
     assert document("inbox", "--all", node=node)["runs"][0]["status"] == "denied"

@@ -103,11 +103,13 @@ def write_settings(place: Path, *, factory: str, folder: Path | str, **limits: f
 
 
 def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
-    """Make a site of NVFlare one that runs likeset and nothing else.
+    """Configure a site of NVFlare for likeset.
 
-    Written into the ``local`` folder of the site's start-up kit: no class but likeset's is built, no code that comes
-    with a job is run, nobody from outside may read the site's files or give it commands, and no log leaves it. Into the
-    kit itself: no message is taken that is larger than ``most_bytes``.
+    Written into the ``local`` folder of the site's start-up kit: jobs may name likeset's classes only and bring no code
+    of their own, users have as few rights as NVFlare's roles allow, and logs are not streamed. Into the kit itself: no
+    message is taken that is larger than ``most_bytes``.
+
+    That is configuration, and no protection against other sites or administrators: ``likeset.engines.flare_trust``.
 
     Args:
         kit: the site's start-up kit.

@@ -4,6 +4,8 @@ The curator works in NVFlare's server, each owner and the consumer is a client. 
 from NVFlare's start-up kits; connections go out from the sites only. A job carries the terms and names; parties are
 made at each site by what the site's own configuration names (``likeset.engines.seats``), and nothing travels between
 them but bytes of our messages. To resume a run, submit the same terms again: ledgers resend, and nothing is drawn anew.
+
+What likeset sends is all that its own classes send. NVFlare's other messages can do more: ``flare_trust``.
 """
 
 import importlib.util

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from likeset.engines.flare_trust import TRIALS_ONLY
 from likeset.node import acknowledged, budgets, outbox
 from likeset.node.owner_node import OwnerNode
 from likeset.node.policy import Accounts, Policy, Verdict
@@ -69,6 +70,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
+        ("Is the network safe?", f"No: {TRIALS_ONLY}."),
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
     ]
@@ -175,7 +177,7 @@ def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
 
 def _learned(terms: Terms, others: PlannedView) -> str:
     if others.event == NoRelease():
-        return "Nothing: whatever another owner hears does not depend on your rows."
+        return "Nothing by the protocol: whatever another owner hears in it does not depend on your rows."
     guarantee: Guarantee = others.guarantee
     if math.isinf(guarantee.epsilon):
         return f"Nobody can say: there is no proof ({guarantee.note})."

@@ -29,7 +29,7 @@ def owner(
     node: Annotated[Path, typer.Option(help="The owner's node.", show_default=False)],
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a site answer for an owner's node: no class but likeset's, no code that comes with a job, no logs out.
+    """Let a site answer for an owner's node. For trials: other sites and administrators can get around these settings.
 
     Example: [bold]likeset site owner kits/st-mary --node st-mary[/]
     """
@@ -106,6 +106,7 @@ def _check_kit(kit: Path) -> None:
 
 def _settled(kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
     from likeset.engines.flare_job import settle
+    from likeset.engines.flare_trust import TRIALS_ONLY
 
     _check_kit(kit)
     settle(kit, factory=factory, folder=folder.resolve(), **(limits or {}))
@@ -114,3 +115,4 @@ def _settled(kit: Path, factory: str, folder: Path, *, as_json: bool, limits: di
         return
     stdout.print(f"[bold green]settled[/]  {literal(str(kit))} for {literal(str(folder))}", soft_wrap=True)
     stdout.print(f"Start it with: {literal(str(kit))}/startup/start.sh", soft_wrap=True)
+    stdout.print(f"[yellow]note:[/] {literal(TRIALS_ONLY)}", soft_wrap=True)
