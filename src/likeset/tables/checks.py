@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from likeset.errors import BadTable
 from likeset.tables import cells
+from likeset.tables.column_looks import TableLook
+from likeset.tables.identifiers import Suspicion, suspicions_in
 from likeset.tables.troubles import Trouble
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ class Inspection:
         label = schema.declaration.label
         if label is not None and not label.match:
             self.columns.append(ColumnCount(label.column, "label"))
+        self._looks = TableLook(schema.record_columns, schema.declaration.missing_words)
         self._ids: Any = None
         self._pending: list[Any] = []
         self._ids_missing = 0
@@ -110,7 +113,12 @@ class Inspection:
                 self.columns[-1].note(trouble, mask, complaint, locate)
         if schema.id_column is not None:
             self._count_ids(schema.column_of(block, schema.id_column, table=table), table)
+        self._looks.add(block)
         self.rows += block.num_rows
+
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Columns that may identify people, by their names and by what was seen of the first rows."""
+        return suspicions_in(self._schema, {name: [seen] for name, seen in self._looks.seen().items()})
 
     def id_count(self) -> IdCount | None:
         """How rows share ids; None if the schema declares none."""

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -14,9 +15,11 @@ from likeset import documents
 from likeset.errors import BadTable
 from likeset.tables import cells
 from likeset.tables.blocks import Source
+from likeset.tables.column_looks import TableLook
+from likeset.tables.identifiers import Reason, Suspicion, suspicion_of
 from likeset.tables.schema import MISSING_WORDS
 
-__all__ = ["MARK", "draft"]
+__all__ = ["MARK", "SchemaDraft", "draft"]
 
 MARK = "from data: replace by public knowledge"
 
@@ -25,6 +28,7 @@ _HEAD = """\
 # What comes from data tells something about the data: look at every line that says "from data", write down what is
 # publicly known instead (a clinical range, the code book's values), and then remove its from_data.
 """
+_LEFT_OUT = "# Left out, for they may identify people (likeset schema draft --include COLUMN brings one in):\n"
 _FOOT = """\
 # What a model is to predict; not used for matching unless match: true.
 # label: {column: ..., kind: category, values: [...]}
@@ -39,6 +43,21 @@ _MOST_KEPT = 1000
 _TEXT_WIDTH = 64
 _MISSING = cells.MissingWords.of(MISSING_WORDS)
 _TRUTH = {"true", "false", "yes", "no", "t", "f", "y", "n", "0", "1", "0.0", "1.0"}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDraft:
+    """A schema to fill in.
+
+    Attributes:
+        text: of the schema file.
+        left_out: columns that may identify people, and were not asked for by name.
+        included: such columns that were, the label among them.
+    """
+
+    text: str
+    left_out: tuple[Suspicion, ...]
+    included: tuple[Suspicion, ...]
 
 
 class _Guess:
@@ -145,35 +164,60 @@ class _Guess:
         return {"kind": "text", "width": _TEXT_WIDTH}
 
 
-def draft(sources: Sequence[Source], *, label: str | None = None, ids: str | None = None) -> str:
-    """The text of a schema that fits all sources; what came from data is marked.
+def draft(
+    sources: Sequence[Source], *, label: str | None = None, ids: str | None = None, include: Collection[str] = ()
+) -> SchemaDraft:
+    """A schema that fits all sources; what came from data is marked, and what may identify people is left out.
 
     Args:
         sources: have the columns that the schema is to declare; those that are not in all of them are left out.
         label: the column of labels.
         ids: the column that says whose row it is.
+        include: columns to declare although they may identify people.
     """
     first, *others = sources
     names = [name for name in first.schema.names if all(name in other.schema.names for other in others)]
-    for wanted in (label, ids):
+    for wanted in (label, ids, *include):
         if wanted is not None and wanted not in names:
             near = documents.near_miss(wanted, names)
             raise BadTable(first.name, f"is missing, or not in all files{near}", column=wanted)
     if not names or set(names) <= {label, ids}:
         raise BadTable(first.name, "there is no column that all files have")
     guesses = {name: _Guess(first.schema.field(name).type) for name in names}
-    for source in sources:
+    looks = [TableLook(names) for _ in sources]
+    for source, look in zip(sources, looks, strict=True):
         for block in source.blocks(names):
+            look.add(block.table)
             for name in names:
                 guesses[name].look(cells.plain_array(block.table.column(name)))
     if not any(guess.rows for guess in guesses.values()):
         raise BadTable(first.name, "there are no rows to draft from")
+    seen = [look.seen() for look in looks]
+    suspected = [suspicion_of(name, seen=[each[name] for each in seen]) for name in names if name != ids]
+    suspicions = [suspicion for suspicion in suspected if suspicion is not None]
+    _check_named(first.name, suspicions, (label, *include))
+    left_out = tuple(one for one in suspicions if one.column != label and one.column not in include)
+    kept = {name: guess for name, guess in guesses.items() if name not in {one.column for one in left_out}}
+    if set(kept) <= {label, ids}:
+        listed = ", ".join(repr(one.column) for one in left_out)
+        raise BadTable(first.name, f"every column may identify people: {listed}; name those to keep with --include")
     shown = ", ".join(source.name for source in sources)
-    return "".join(_lines(guesses, label=label, ids=ids, shown=shown))
+    text = "".join(_lines(kept, left_out, label=label, ids=ids, shown=shown))
+    return SchemaDraft(text, left_out, tuple(one for one in suspicions if one not in left_out))
 
 
-def _lines(guesses: dict[str, _Guess], *, label: str | None, ids: str | None, shown: str) -> Iterable[str]:
+def _check_named(table: str, suspicions: Sequence[Suspicion], wanted: Collection[str | None]) -> None:
+    if any(one.reason is Reason.NAMELESS and one.column in wanted for one in suspicions):
+        raise BadTable(table, "a column without a name cannot be a feature or a label; give it a name in the file")
+
+
+def _lines(
+    guesses: dict[str, _Guess], left_out: Sequence[Suspicion], *, label: str | None, ids: str | None, shown: str
+) -> Iterable[str]:
     yield _HEAD.format(names=" ".join(shown.split()))
+    if left_out:
+        yield _LEFT_OUT
+        yield from (f"#   {json.dumps(one.column)}: {one.why}\n" for one in left_out)
     yield "likeset: schema\nversion: 1\ncolumns:\n"
     for name, guess in guesses.items():
         if name not in (label, ids):

@@ -84,6 +84,9 @@ class Declaration(Document):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
+        named = (*self.columns, *(one.column for one in (self.label, self.id) if one is not None))
+        if not all(name.strip() for name in named):
+            raise ValueError("a column without a name cannot be a feature, label or id; give it a name in the file")
         if self.label is not None and self.label.column in self.columns:
             raise ValueError(f"label: {self.label.column!r} is among the columns too; use match: true in the label")
         taken = {*self.columns, *([self.label.column] if self.label else [])}

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, literal, show_json, show_suspicions, stdout
 
 if TYPE_CHECKING:
     from likeset.tables.checks import ColumnCount, Inspection
+    from likeset.tables.identifiers import Suspicion
     from likeset.tables.schema import Schema
 
 __all__ = ["schema"]
@@ -33,12 +34,17 @@ def draft(
     out: Annotated[Path | None, typer.Option(help="Write it there; printed if not given.")] = None,
     label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     ids: Annotated[str | None, typer.Option("--id", help="The column that says whose row it is.")] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to declare although it may identify people; repeatable."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Propose a schema from the types in files.
 
     Every bound or value that came from data is marked: put public knowledge in its place, for it tells something
-    about the data. Nothing is overwritten.
+    about the data. Columns that may identify people, by their names or because nearly every row has a value of its
+    own, are left out and listed. Nothing is overwritten.
 
     Example: [bold]likeset schema draft hospital.csv --label disease --out schema.yaml[/]
     """
@@ -50,19 +56,35 @@ def draft(
 
     if out is not None and out.exists():
         raise BadDocument(str(out), "is there already; name another file or remove it")
-    text = propose([open_source(file) for file in files], label=label, ids=ids)
-    made = Schema.from_text(text, name="draft")
+    made = propose([open_source(file) for file in files], label=label, ids=ids, include=include or ())
+    loaded = Schema.from_text(made.text, name="draft")
     if out is not None:
-        documents.write_text(out, text)
+        documents.write_text(out, made.text)
     if as_json:
         where = None if out is None else str(out)
-        show_json({"out": where, "schema": text, "from_data": list(made.from_data), "columns": list(made.columns)})
+        told = {"out": where, "schema": made.text, "from_data": list(loaded.from_data), "columns": list(loaded.columns)}
+        left_out = [one.document() for one in made.left_out]
+        show_json({**told, "left_out": left_out, "suspected_identifiers": [one.document() for one in made.included]})
     elif out is None:
-        typer.echo(text, nl=False)
+        typer.echo(made.text, nl=False)
     else:
-        count = f"{len(made.columns)} column{'' if len(made.columns) == 1 else 's'}"
+        count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
         stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
-        _warn_of_data(made)
+        _show_left_out(made.left_out)
+        show_suspicions(made.included)
+        _warn_of_data(loaded)
+
+
+def _show_left_out(left_out: "tuple[Suspicion, ...]") -> None:
+    if not left_out:
+        return
+    table = Table(title="Left out: these may identify people", title_style="bold", title_justify="left")
+    table.add_column("column", overflow="fold")
+    table.add_column("why", overflow="fold")
+    for one in left_out:
+        table.add_row(literal(repr(one.column)), literal(one.why))
+    stdout.print(table)
+    stdout.print("[dim]--include COLUMN declares one of them all the same[/]")
 
 
 @schema.command()
@@ -75,6 +97,7 @@ def show(
 
     Example: [bold]likeset schema show schema.yaml[/]
     """
+    from likeset.tables.identifiers import suspicions_in
     from likeset.tables.schema import Schema
 
     loaded = Schema.load(path)
@@ -97,6 +120,7 @@ def show(
     if loaded.id_column is not None:
         words.append(f"id {loaded.id_column!r} with at most {loaded.rows_per_unit} rows")
     stdout.print(literal("; ".join(words)), soft_wrap=True)
+    show_suspicions(suspicions_in(loaded))
     _warn_of_data(loaded)
 
 
@@ -110,6 +134,7 @@ def check(
     """Check files against a schema, column by column. Exit code 1 if some rows cannot be used.
 
     Counts what is missing, out of range, unknown or of the wrong type, and names the first places; never a value.
+    Warns of columns that may identify people, as far as names and the first rows tell.
 
     Example: [bold]likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet[/]
     """
@@ -161,7 +186,8 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     ids = inspection.id_count()
     if ids is not None:
         line = f"{ids.ids} ids, at most {ids.most_rows} rows each; {ids.over} with more than declared"
-        stdout.print(literal(f"{line}; {ids.missing} rows without an id" if ids.missing else line), soft_wrap=True)
+        stdout.print(f"{line}; {ids.missing} rows without an id" if ids.missing else line, soft_wrap=True)
+    show_suspicions(inspection.suspicions())
 
 
 def _count(column: "ColumnCount", trouble: Any) -> str:
@@ -184,6 +210,7 @@ def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
         "ok": inspection.ok,
         "rows": inspection.rows,
         "ids": None if ids is None else vars(ids),
+        "suspected_identifiers": [one.document() for one in inspection.suspicions()],
         "columns": [
             {
                 "name": column.name,
@@ -199,6 +226,8 @@ def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
 
 
 def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
+    from likeset.tables.identifiers import suspicions_in
+
     return {
         "path": str(path),
         "digest": loaded.digest,
@@ -209,6 +238,7 @@ def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
         "id": loaded.id_column,
         "rows_per_unit": loaded.rows_per_unit,
         "from_data": list(loaded.from_data),
+        "suspected_identifiers": [one.document() for one in suspicions_in(loaded)],
     }
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -20,6 +20,7 @@ from likeset.private_files import make_private_folder
 from likeset.shown_text import harmless
 
 if TYPE_CHECKING:
+    from likeset.tables.identifiers import Suspicion
     from likeset.tables.passing import Passed
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "literal",
     "make_directory",
     "show_json",
+    "show_suspicions",
     "show_table",
     "stderr",
     "stdout",
@@ -90,6 +92,13 @@ def show_table(
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(harmless(cell, most=MOST_IN_A_CELL)) for cell in row))
     stdout.print(table)
+
+
+def show_suspicions(suspicions: "Iterable[Suspicion | Mapping[str, str]]") -> None:
+    """A line for each column that may identify people: as it was decided, or as a document holds it."""
+    for one in suspicions:
+        words = one["warning"] if isinstance(one, Mapping) else one.warning
+        stdout.print(f"[yellow]warning:[/] {literal(words)}", soft_wrap=True)
 
 
 def make_directory(path: Path) -> None:
