@@ -197,7 +197,7 @@ def finish(
         owners=cast(Mapping[str, Scan], dict.fromkeys(terms.owners, _Elsewhere())),
         names=dict.fromkeys(terms.owners, ""),
         stalls=market.stalls,
-        warnings=[*job_warnings(job, schema), *notes_on_hashes(job, schema)],
+        warnings=[*job_warnings(job, schema, target), *notes_on_hashes(job, schema)],
     )
     rows, records = selected_rows(opened, outcome) if read is None else (read.rows, read.records)
     result = result_document(opened, outcome, rows, seconds={"running": ended.seconds, "total": ended.seconds})

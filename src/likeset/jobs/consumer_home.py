@@ -21,6 +21,7 @@ from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.jobs.carried import Ended, check_carried, draft, finish
 from likeset.jobs.job import Job
+from likeset.jobs.notices import SuspectedIdentifier
 from likeset.jobs.run import Amend, FinishedJob, Render
 from likeset.jobs.steady import SteadyLedger
 from likeset.jobs.whereabouts import Stage, Whereabouts
@@ -34,6 +35,7 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.declared import DeclaredRecords
+from likeset.tables.identifiers import suspicions_in
 from likeset.tables.schema import Schema
 
 __all__ = ["Connection", "ConsumerHome", "Engine", "NetworkRun", "consumer", "make_consumer_home"]
@@ -125,7 +127,8 @@ class NetworkRun:
     def notes(self) -> list[Notice]:
         """What its consumer should know."""
         job = self.job
-        return check_carried(job, Schema.load(job.schema_file))
+        schema = Schema.load(job.schema_file)
+        return [*map(SuspectedIdentifier, suspicions_in(schema)), *check_carried(job, schema)]
 
     @property
     def hash_seed_path(self) -> Path:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from likeset.protocol.notices import Notice, OwnerNotice
+from likeset.tables.identifiers import Suspicion
 
 __all__ = [
     "BoundsFromData",
@@ -13,6 +14,7 @@ __all__ = [
     "NoiseIsSimulated",
     "SeedRowsNeeded",
     "SelectionIsTold",
+    "SuspectedIdentifier",
     "TooLongRows",
     "UnreadRows",
     "UnreadableCells",
@@ -74,6 +76,28 @@ class BoundsFromData(Notice):
             f"column {self.column}: its bounds or values were drafted from data; replace them by public knowledge, or "
             "they leak"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectedIdentifier(Notice):
+    """A column that leaves with a record may identify people.
+
+    Attributes:
+        suspicion: which, and why.
+    """
+
+    kind = "suspected-identifier"
+    suspicion: Suspicion
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return self.suspicion.warning
+
+    def document(self) -> dict[str, Any]:
+        """For machines, and with the words for people."""
+        told = self.suspicion.document()
+        return {"kind": self.kind, "owner": None, "text": told.pop("warning"), **told}
 
 
 @dataclass(frozen=True, slots=True)

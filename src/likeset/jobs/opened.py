@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.jobs.job import Job
-from likeset.jobs.notices import BoundsFromData, NoiseIsSimulated, TooLongRows, WeakPromise
+from likeset.jobs.notices import BoundsFromData, NoiseIsSimulated, SuspectedIdentifier, TooLongRows, WeakPromise
 from likeset.market.order import Stalls
 from likeset.privacy.view import checked_name
 from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan
+from likeset.tables.column_looks import TableLook
 from likeset.tables.declared import DeclaredRecords
+from likeset.tables.identifiers import suspicions_in
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
@@ -98,7 +100,7 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
-        warnings = job_warnings(job, schema)
+        warnings = job_warnings(job, schema, target)
         total = 0
         for name, place in job.owners.items():
             source = stack.enter_context(open_source(place))
@@ -229,9 +231,12 @@ def _check_sizes(job: Job, target: Target, total: int) -> None:
         )
 
 
-def job_warnings(job: Job, schema: Schema) -> list[Notice]:
-    """What the user should know before anything is read."""
-    found: list[Notice] = []
+def job_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
+    """What the user should know before any owner's row is read; it reaches the consumer, and depends on none of them."""
+    look = TableLook(target.table.column_names, schema.declaration.missing_words)
+    look.add(target.table)
+    suspicions = suspicions_in(schema, {name: [seen] for name, seen in look.seen().items()})
+    found: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions]
     if job.noise == "simulated":
         found.append(NoiseIsSimulated())
     if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":

@@ -137,7 +137,7 @@ def plan_job(job: Job, *, check: Callable[[Terms], object] = lambda _: None) -> 
         traffic=most_traffic(terms, schema),
         advice=_advice(job, terms, outline),
         seconds=_seconds(job, terms),
-        warnings=tuple(job_warnings(job, schema)),
+        warnings=tuple(job_warnings(job, schema, target)),
     )
 
 
