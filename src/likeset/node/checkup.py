@@ -17,6 +17,7 @@ from likeset.node.datasets import DataSet
 from likeset.node.groups import small_groups
 from likeset.node.owner_node import OwnerNode
 from likeset.tables.checks import Inspection
+from likeset.tables.identifiers import Suspicion
 from likeset.tables.sources import Source
 from likeset.tables.withheld_rows import too_long_rows
 
@@ -35,11 +36,13 @@ class Finding:
         what: was looked at.
         ok: whether it is in order.
         words: what was found, and what to do about it; never a value of a row.
+        suspicion: a column that may identify people, where that is what was found: a warning, not a failure.
     """
 
     what: str
     ok: bool
     words: str
+    suspicion: Suspicion | None = None
 
 
 def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Finding]:
@@ -128,6 +131,10 @@ def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
     if forbidden:
         listed = ", ".join(map(repr, forbidden))
         yield Finding(what, ok=False, words=f"owner.yaml does not let these columns leave: {listed}")
+    suspicions = inspection.suspicions()
+    data.keep_suspicions(suspicions)
+    for suspicion in suspicions:
+        yield Finding(what, ok=True, words=suspicion.warning, suspicion=suspicion)
     if data.schema.from_data:
         listed = ", ".join(map(repr, data.schema.from_data))
         yield Finding(what, ok=False, words=f"bounds or values came from data, and tell something about it: {listed}")

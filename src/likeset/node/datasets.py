@@ -15,9 +15,9 @@ Columns of CSV files are text in it, so that codes such as 007 stay what they ar
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -33,7 +33,10 @@ from likeset.private_files import make_private_folder
 from likeset.protocol.admission import Admission
 from likeset.protocol.owner import Scan
 from likeset.protocol.terms import Terms
+from likeset.tables.blocks import BLOCK_ROWS
+from likeset.tables.column_looks import TableLook
 from likeset.tables.declared import DeclaredRecords
+from likeset.tables.identifiers import Reason, Suspicion, suspicions_in
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
@@ -43,6 +46,7 @@ from likeset.tables.withheld_rows import WithholdingScan, too_long_rows
 __all__ = ["DataSet", "Mapping", "OpenedData", "Registry"]
 
 _SOURCE, _SCHEMA, _MAPPING, _IDS = "source.yaml", "schema.yaml", "mapping.yaml", "ids.yaml"
+_SUSPECTED = "suspected.yaml"
 
 
 class Mapping(Document):
@@ -75,6 +79,23 @@ class _Ids(Document):
     version: Literal[1]
     fingerprint: str
     most_rows: Annotated[int, Field(ge=1)]
+
+
+class _SuspectedColumn(Document):
+    """A column that may identify people, and why."""
+
+    column: str
+    reason: Reason
+    word: str = ""
+
+
+class _Suspected(Document):
+    """The columns that may identify people, as they looked when rows were last looked at."""
+
+    likeset: Literal["suspected"]
+    version: Literal[1]
+    schema_digest: str
+    columns: tuple[_SuspectedColumn, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +195,25 @@ class DataSet:
                 documents.write(kept, {"likeset": "ids", "version": 1, "fingerprint": fingerprint, "most_rows": most})
         return most
 
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Columns that leave with a record and may identify people: as last seen in rows, or by the schema alone."""
+        if self.folder is not None and (self.folder / _SUSPECTED).exists():
+            with contextlib.suppress(LikesetError):
+                known = documents.read(self.folder / _SUSPECTED, _Suspected)
+                if known.schema_digest == self.schema.digest:
+                    return tuple(Suspicion(one.column, one.reason, one.word) for one in known.columns)
+        return suspicions_in(self.schema)
+
+    def keep_suspicions(self, suspicions: Iterable[Suspicion]) -> None:
+        """Remember what a look at rows said; it stays in this node."""
+        if self.folder is None:
+            return
+        columns = [{"column": one.column, "reason": str(one.reason), "word": one.word} for one in suspicions]
+        content = {"likeset": "suspected", "version": 1, "schema_digest": self.schema.digest, "columns": columns}
+        with contextlib.suppress(LikesetError):  # then the schema alone tells until the next look
+            documents.write(self.folder / _SUSPECTED, content)
+
     def misfits(self, terms: Terms) -> list[str]:
         """What in the terms does not go with this data set."""
         schema, found = self.schema, []
@@ -252,6 +292,7 @@ class Registry:
             if opened.row_count == 0:
                 raise BadTable(opened.name, "has no rows")
             found.check_ids(opened)
+            suspicions = _suspicions_at_first(opened, found.schema)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password
         documents.write_text(place / _SCHEMA, found.schema.to_yaml())
@@ -259,11 +300,20 @@ class Registry:
             documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
         # Last, since a folder without it is no data set.
         documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
-        return found
+        registered = replace(found, folder=place)
+        registered.keep_suspicions(suspicions)
+        return registered
 
     def for_terms(self, terms: Terms) -> list[DataSet]:
         """The data sets that are declared as the terms say."""
         return [found for name in self.names() if (found := self.get(name)).schema.digest == terms.schema_digest]
+
+
+def _suspicions_at_first(source: Source, schema: Schema) -> tuple[Suspicion, ...]:
+    """Columns that may identify people, by the first rows: enough to see whether each has a value of its own."""
+    look = TableLook(schema.record_columns, schema.declaration.missing_words)
+    look.add(source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns))
+    return suspicions_in(schema, {name: [seen] for name, seen in look.seen().items()})
 
 
 def _table(source: str) -> str:

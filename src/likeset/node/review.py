@@ -1,11 +1,13 @@
 """Everything about a run in plain words, for the person who decides."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from likeset.engines.flare_trust import TRIALS_ONLY
 from likeset.node import acknowledged, budgets, outbox
+from likeset.node.datasets import DataSet
 from likeset.node.owner_node import OwnerNode
 from likeset.node.policy import Accounts, Policy, Verdict
 from likeset.node.runs import OTHER_VERSION
@@ -14,6 +16,7 @@ from likeset.privacy.guarantee import Guarantee
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
+from likeset.tables.identifiers import Suspicion, suspicion_of
 
 __all__ = ["Review", "budget_document", "budget_lines", "readable", "review", "status_of"]
 
@@ -30,6 +33,7 @@ class Review:
         lines: (question, answer) in the order in which one would ask.
         accounts: both budgets before and after.
         verdict: of the policy.
+        suspicions: columns that would leave and may identify people.
     """
 
     terms: Terms
@@ -37,6 +41,7 @@ class Review:
     lines: tuple[tuple[str, str], ...]
     accounts: Accounts
     verdict: Verdict
+    suspicions: tuple[Suspicion, ...]
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -48,6 +53,7 @@ class Review:
             "budgets": budget_document(self.accounts),
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
+            "suspected_identifiers": [one.document() for one in self.suspicions],
         }
 
 
@@ -59,12 +65,15 @@ def review(node: OwnerNode, run: str) -> Review:
     found = node.judge(terms, data=decision.data if decision is not None else "")
     accounts = budgets.accounts_for(node.ledger, terms, node.name)
     others, curator, consumer = budgets.costs_of(terms, node.name)
-    fitting = [one.name for one in node.registry.for_terms(terms)]
+    fitting = node.registry.for_terms(terms)
     lines = [
         ("Who asks?", f"{readable(terms.consumer)}, with {_others(terms, node.name)}."),
         ("What for?", readable(terms.purpose) or "It does not say."),
         ("Until when?", readable(terms.expires) or "The terms have no end."),
-        ("From which data?", ", ".join(fitting) or "No data set of yours is declared as the terms say."),
+        (
+            "From which data?",
+            ", ".join(one.name for one in fitting) or "No data set of yours is declared as the terms say.",
+        ),
         ("Which columns?", ", ".join(readable(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
         ("What does the curator see?", _seen_by_curator(terms)),
@@ -83,7 +92,16 @@ def review(node: OwnerNode, run: str) -> Review:
     if held_back := sum(one.rows for one in outbox.left(node, run) if not one.sent):
         words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
         lines.append(("What was held back?", words))
-    return Review(terms, status_of(node, run), tuple(lines), accounts, found)
+    return Review(terms, status_of(node, run), tuple(lines), accounts, found, _suspicions(terms, fitting))
+
+
+def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ...]:
+    """Columns that would leave and may identify people: by names alone where no data set is declared so."""
+    if not fitting:
+        named = (suspicion_of(name) for name in terms.columns)
+        return tuple(one for one in named if one is not None)
+    suspected = dict.fromkeys(one for data in fitting for one in data.suspicions)
+    return tuple(one for one in suspected if one.column in terms.columns)
 
 
 def status_of(node: OwnerNode, run: str) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from likeset.app.cli import owner_setup
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
-from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_suspicions, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.engines.seats import Standing
@@ -129,6 +129,7 @@ def review(run: RunName, *, node: NodePath = HERE, as_json: JsonFlag = False) ->
     for question, answer in found.lines:
         stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
     stdout.print()
+    show_suspicions(found.suspicions)
     _show_verdict(found.verdict)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, literal, show_json, show_suspicions, stdout
 from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ def add(
         shown, digest = without_secrets(found.source), found.schema.digest
         opened.note("data", name, source=shown, schema=digest, mapped=found.mapping is not None)
     if as_json:
-        show_json({"data": name, "source": shown, "schema": digest, "columns": list(found.schema.record_columns)})
+        told = {"data": name, "source": shown, "schema": digest, "columns": list(found.schema.record_columns)}
+        show_json({**told, "suspected_identifiers": [one.document() for one in found.suspicions]})
     else:
         stdout.print(f"[bold green]added[/]  {literal(name)}: {literal(shown)}", soft_wrap=True)
+        show_suspicions(found.suspicions)
 
 
 def trust(
@@ -124,11 +126,14 @@ def check(
         found = checkup(opened, certificates=certificates)
     ok = all(one.ok for one in found)
     if as_json:
-        show_json({"ok": ok, "findings": [{"what": one.what, "ok": one.ok, "words": one.words} for one in found]})
+        suspected = [one.suspicion.document() for one in found if one.suspicion is not None]
+        findings = [{"what": one.what, "ok": one.ok, "words": one.words} for one in found]
+        show_json({"ok": ok, "findings": findings, "suspected_identifiers": suspected})
     else:
         table = Table(show_header=False, box=None)
         for one in found:
-            table.add_row("[green]ok[/]" if one.ok else "[bold red]no[/]", literal(one.what), literal(one.words))
+            mark = "[yellow]warning[/]" if one.suspicion is not None else "[green]ok[/]"
+            table.add_row(mark if one.ok else "[bold red]no[/]", literal(one.what), literal(one.words))
         stdout.print(table)
         stdout.print("[bold green]ready[/]" if ok else "[bold red]not ready[/]")
     if not ok:
