@@ -232,7 +232,7 @@ def _check_sizes(job: Job, target: Target, total: int) -> None:
 
 
 def job_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
-    """What the user should know before any owner's row is read; it reaches the consumer, and depends on none of them."""
+    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
     look = TableLook(target.table.column_names, schema.declaration.missing_words)
     look.add(target.table)
     suspicions = suspicions_in(schema, {name: [seen] for name, seen in look.seen().items()})

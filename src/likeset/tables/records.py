@@ -18,7 +18,7 @@ __all__ = ["RecordForm", "most_bytes", "pack", "unpack"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
-_STEP = 512  # rows: their marks, numbers and lengths fill buffers of 64 bytes
+_STEP = 64  # rows: their marks, numbers and lengths fill words of 8 bytes, at which Arrow aligns them
 _BUFFERS = {False: 3, True: 5}  # of a column, and of one with lists, at most
 _BYTES_PER_BUFFER = 144  # its length, rounding up, and what compression adds where nothing can be compressed
 _MOST_EXPANDED = 1 << 30  # bytes: no message is larger
@@ -74,7 +74,7 @@ def pack(table: pa.Table) -> bytes:
 def most_bytes(longest: pa.Table, rows: int) -> int:
     """How long ``pack`` of so many rows is at most, given one row with the longest cells."""
     if rows > _STEP:
-        # Every further step of rows takes as much as another: buffers begin at multiples of 64 bytes.
+        # Every further step of rows takes as much as another.
         first, second = _plain_bytes(longest, _STEP), _plain_bytes(longest, 2 * _STEP)
         size = first + -(-(rows - _STEP) // _STEP) * (second - first)
     else:

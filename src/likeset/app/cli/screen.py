@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -94,11 +94,10 @@ def show_table(
     stdout.print(table)
 
 
-def show_suspicions(suspicions: "Iterable[Suspicion | Mapping[str, str]]") -> None:
-    """A line for each column that may identify people: as it was decided, or as a document holds it."""
-    for one in suspicions:
-        words = one["warning"] if isinstance(one, Mapping) else one.warning
-        stdout.print(f"[yellow]warning:[/] {literal(words)}", soft_wrap=True)
+def show_suspicions(suspicions: "Iterable[Suspicion]") -> None:
+    """A line for each column that may identify people."""
+    for suspicion in suspicions:
+        stdout.print(f"[yellow]note:[/] {literal(suspicion.warning)}", soft_wrap=True)
 
 
 def make_directory(path: Path) -> None:
