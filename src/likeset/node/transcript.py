@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from likeset.errors import BadMessage, LedgerUnreadable
 from likeset.ledger import Ledger, Request
-from likeset.node.budgets import BEGIN
 from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
@@ -20,7 +19,7 @@ __all__ = ["Exchange", "exchanges", "is_older", "record", "rows_in"]
 _MAGIC = b"LSX1"
 _COUNT = struct.Struct("<4sI")
 _LENGTH = struct.Struct("<Q")
-_PREFIX = "node/"
+_HEARD = "heard-"  # no party of a protocol has such a request, whatever its name, which stands before the last /
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def record(ledger: Ledger, owner: str, message: Message, replies: tuple[Message,
         MessagePurged: it was answered, and the answer was removed.
     """
     heard = encode(message)
-    request = Request(message.run, message.round, _PREFIX + message.body.kind, content=heard)
+    request = Request(message.run, message.round, f"node/{_HEARD}{message.body.kind}", content=heard)
     view = View.curator(owner)
     kept = ledger.reserve(view, NoRelease(), request=request, unfinished="resume")
     if kept.answer is None:
@@ -68,7 +67,7 @@ def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
     found = []
     for stored in ledger.messages(run=run):
         kind = kinds[stored.number][2] if stored.number in kinds else ""
-        if kind.startswith(_PREFIX) and kind != BEGIN:
+        if kind.rpartition("/")[2].startswith(_HEARD):
             heard, *replies = _unpacked(stored.message)
             found.append(Exchange(stored.number, stored.run, stored.at, heard, tuple(replies)))
     return found
