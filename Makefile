@@ -8,7 +8,7 @@ DEVELOPED := $(VENV)/.developed
 
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
-SLOW := tests/engines/test_network.py tests/node/test_network_kills.py tests/app/test_network_demo.py tests/test_deploying.py
+SLOW := tests/engines/test_network.py tests/node/test_network_kills.py tests/app/test_network_demo.py tests/test_deploying.py tests/app/test_match_ray.py
 KILLS ?= 1000
 NETWORK_KILLS ?= $(shell expr $(KILLS) / 20)
 SEED := $(or $(LIKESET_SEED),$(shell date +%s))

@@ -13,6 +13,7 @@ from scan_world import SCHEMA, ByFeatures, assert_same, drawings, in_memory, tab
 
 from likeset.errors import BadTable
 from likeset.geometry.tilt import Drawing
+from likeset.tables.ray_cluster import RayCluster
 from likeset.tables.scan import FetchedRows
 from likeset.tables.scan_ray import RayScan
 from likeset.tables.scans import Passed, scan_factory
@@ -68,21 +69,25 @@ def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
     wanted = drawings(300)
     expected = in_memory(rows).draw(*wanted)
     seen: list[Passed] = []
-    scan = scan_factory("ray", workers=2, progress=seen.append)(open_source(place), SCHEMA)
-    assert_same(scan.draw(*wanted), expected)
+    cluster = RayCluster(workers=2)
+    with scan_factory("ray", workers=2, progress=seen.append) as open_scan:
+        assert_same(open_scan(open_source(place), SCHEMA).draw(*wanted), expected)
+        cluster.join()  # and keeps what was started, also after this block
     for unit_rows in (1, 4_000, 20_000):
-        assert_same(RayScan(open_source(place), SCHEMA, workers=2, unit_rows=unit_rows).draw(*wanted), expected)
+        assert_same(RayScan(open_source(place), SCHEMA, cluster=cluster, unit_rows=unit_rows).draw(*wanted), expected)
     tilted, uniform = wanted
     assert isinstance(tilted.score, ByFeatures)
     deadly = Drawing(tilted.count, tilted.key, _Deadly(tilted.score.projection, work / "killed"))
     kept = work / "kept"
-    assert_same(RayScan(open_source(place), SCHEMA, workers=2, unit_rows=1, checkpoints=kept).draw(*wanted), expected)
+    assert_same(
+        RayScan(open_source(place), SCHEMA, cluster=cluster, unit_rows=1, checkpoints=kept).draw(*wanted), expected
+    )
     again: list[Passed] = []
-    resumed = RayScan(open_source(place), SCHEMA, workers=2, unit_rows=1, checkpoints=kept, progress=again.append)
+    resumed = RayScan(open_source(place), SCHEMA, cluster=cluster, unit_rows=1, checkpoints=kept, progress=again.append)
     assert_same(resumed.draw(*wanted), expected)
-    assert_same(RayScan(open_source(place), SCHEMA, workers=2, unit_rows=1).draw(deadly, uniform), expected)
+    assert_same(RayScan(open_source(place), SCHEMA, cluster=cluster, unit_rows=1).draw(deadly, uniform), expected)
     try:
-        RayScan(open_source(broken), SCHEMA, workers=2, unit_rows=1).draw(*wanted)
+        RayScan(open_source(broken), SCHEMA, cluster=cluster, unit_rows=1).draw(*wanted)
         error = None
     except BadTable as caught:
         error = {"place": caught.place, "column": caught.column}

@@ -14,7 +14,7 @@ import pytest
 from scan_world import table, write
 
 from likeset.errors import InvalidArgument
-from likeset.tables.scan_ray import import_ray
+from likeset.tables.ray_cluster import import_ray
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.scans import scan_factory
 

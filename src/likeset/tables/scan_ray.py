@@ -4,8 +4,6 @@ A worker that is lost takes nothing with it: its unit is read again elsewhere, w
 owner's own, and its workers see the owner's rows and keys; a cluster that is started here hears this machine only.
 """
 
-import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +11,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from likeset.errors import BadTable, InvalidArgument
+from likeset.errors import BadTable
 from likeset.tables.passes import Unit, Work, pass_over, units_of
 from likeset.tables.passing import Passed, Watch
+from likeset.tables.ray_cluster import RayCluster
 from likeset.tables.scan import Keeper, Kept
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
 
-__all__ = ["RayScan", "import_ray"]
+__all__ = ["RayScan"]
 
 _RETRIES = 5
 _UNITS_A_WORKER = 4  # at least, where there are enough parts: so that all are done at about the same time
 _IN_FLIGHT = 2  # units for each worker that are handed out at a time
-_STORE_BYTES = 256 << 20
 
 
 class RayScan(SourceScan):
@@ -35,8 +33,7 @@ class RayScan(SourceScan):
     Args:
         source: where the rows lie: the workers must see its files under the same paths.
         schema: what they mean.
-        address: of a cluster that runs; one is started on this machine if None.
-        workers: of the cluster that is started.
+        cluster: whose workers they are; joined here, so that what is wrong with it shows before anything is paid for.
         labelled: whether the label is read as well.
         progress: called as units are done.
         checkpoints: as for ``SourceScan``.
@@ -48,24 +45,23 @@ class RayScan(SourceScan):
         source: Source,
         schema: Schema,
         *,
-        address: str | None = None,
-        workers: int = 1,
+        cluster: RayCluster,
         labelled: bool = True,
         progress: Callable[[Passed], None] | None = None,
         checkpoints: Path | None = None,
         unit_rows: int | None = None,
     ) -> None:
-        rows = unit_rows or max(1, source.row_count // (_UNITS_A_WORKER * workers))
+        rows = unit_rows or max(1, source.row_count // (_UNITS_A_WORKER * cluster.workers))
         super().__init__(
             source,
             schema,
             labelled=labelled,
-            workers=workers,
+            workers=cluster.workers,
             progress=progress,
             checkpoints=checkpoints,
             unit_rows=rows,
         )
-        self._address = address
+        self._ray = cluster.join()
 
     def _units(self) -> list[Unit]:
         return units_of(self._source.parts, rows=self._unit_rows)
@@ -73,7 +69,7 @@ class RayScan(SourceScan):
     def _passes(
         self, units: Sequence[Unit], work: Work, keepers: Sequence[Keeper], watch: Watch
     ) -> Iterator[tuple[Unit, list[Kept | None]]]:
-        ray = _connected(self._address, workers=self._workers)
+        ray = self._ray
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
         shared = ray.put(work)
         most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -114,44 +110,6 @@ class RayScan(SourceScan):
                 ray.cancel(other)
         if failed:
             raise min(failed, key=lambda one: one[0])[1]
-
-
-def import_ray(address: str | None = None) -> Any:
-    """Ray, if it is installed; ``address`` is that of a cluster that runs."""
-    # These are read when Ray is first loaded. It does not report its use, does not warn of a change that concerns
-    # graphics cards, and, unless other machines are to be reached, does not listen to them.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address is None:
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    try:
-        import ray
-    except ImportError:
-        raise InvalidArgument("scan", "ray", "needs Ray: pip install 'likeset[ray]'") from None
-    return ray
-
-
-def _connected(address: str | None, *, workers: int) -> Any:
-    ray = import_ray(address)
-    if ray.is_initialized():
-        return ray
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    try:
-        if address is not None:
-            ray.init(address=address, **quiet)
-        else:
-            ray.init(
-                address="local",
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=_STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-                **quiet,
-            )
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        reason = "no cluster can be reached there; give the address that `ray start` printed"
-        raise InvalidArgument("scan", address or "ray", reason if address else f"no cluster starts: {error}") from None
-    return ray
 
 
 def _pass_over_unit(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from likeset import arguments
 from likeset.errors import InvalidArgument
@@ -12,7 +13,33 @@ from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
 
-__all__ = ["Passed", "forget", "scan_factory"]
+if TYPE_CHECKING:
+    from likeset.tables.ray_cluster import RayCluster
+
+__all__ = ["Passed", "ScanFactory", "forget", "scan_factory"]
+
+
+class ScanFactory:
+    """Opens scans. In a ``with`` block, nothing that they share and that was started for them outlives it.
+
+    Args:
+        open_scan: opens one.
+        cluster: that they share.
+    """
+
+    def __init__(self, open_scan: Callable[[Source, Schema], SourceScan], cluster: "RayCluster | None" = None) -> None:
+        self._open_scan, self._cluster = open_scan, cluster
+
+    def __call__(self, source: Source, schema: Schema) -> SourceScan:
+        """A scan of these rows."""
+        return self._open_scan(source, schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._cluster is not None:
+            self._cluster.leave()
 
 
 def scan_factory(
@@ -21,12 +48,12 @@ def scan_factory(
     workers: int | None = None,
     progress: Callable[[Passed], None] | None = None,
     checkpoints: Path | None = None,
-) -> Callable[[Source, Schema], SourceScan]:
+) -> ScanFactory:
     """How scans are opened, from what a user wrote.
 
     Args:
-        text: ``local``: on this machine; ``ray``: on a Ray cluster that is started here and hears this machine only;
-            ``ray:ADDRESS``: on a cluster that runs.
+        text: ``local``: on this machine; ``ray:ADDRESS``: on a Ray cluster that runs; ``ray``: on the one that
+            ``RAY_ADDRESS`` names, or else on one that is started here and hears this machine only.
         workers: threads on this machine, or workers of the cluster that is started; as many as there are cores if None.
         progress: called as rows go by.
         checkpoints: a directory of the owner's own, where passes leave what they have, so that an interrupted run
@@ -42,23 +69,18 @@ def scan_factory(
         def open_local(source: Source, schema: Schema) -> SourceScan:
             return SourceScan(source, schema, workers=count, progress=progress, checkpoints=checkpoints)
 
-        return open_local
+        return ScanFactory(open_local)
     if kind == "ray" and (address or ":" not in text):
-        from likeset.tables.scan_ray import RayScan, import_ray
+        from likeset.tables.ray_cluster import RayCluster, import_ray
+        from likeset.tables.scan_ray import RayScan
 
         import_ray(address or None)
+        cluster = RayCluster(address or None, workers=count)
 
         def open_ray(source: Source, schema: Schema) -> SourceScan:
-            return RayScan(
-                source,
-                schema,
-                address=address or None,
-                workers=count,
-                progress=progress,
-                checkpoints=checkpoints,
-            )
+            return RayScan(source, schema, cluster=cluster, progress=progress, checkpoints=checkpoints)
 
-        return open_ray
+        return ScanFactory(open_ray, cluster)
     raise InvalidArgument("scan", text, "must be local, ray or ray:ADDRESS")
 
 

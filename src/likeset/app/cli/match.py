@@ -40,14 +40,11 @@ def match(
     from likeset.jobs.run import passes_folder, run_job
     from likeset.tables.scans import scan_factory
 
-    with Waiting(quiet=json) as waiting:
-        done = run_job(
-            job,
-            render=render,
-            resume=resume,
-            progress=waiting.step,
-            scan=scan_factory(scan, workers=workers, progress=waiting.rows, checkpoints=passes_folder(job)),
-        )
+    with (
+        Waiting(quiet=json) as waiting,
+        scan_factory(scan, workers=workers, progress=waiting.rows, checkpoints=passes_folder(job)) as open_scan,
+    ):
+        done = run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
     if json:
         show_json(done.result)
         return

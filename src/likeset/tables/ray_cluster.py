@@ -1,0 +1,267 @@
+"""The connection to a Ray cluster.
+
+Ray has one for the whole process. So all passes share it, whichever thread they run in: the first to come connects,
+the last to leave disconnects. What was started here is ended here; a cluster that somebody else started goes on.
+"""
+
+import atexit
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any, Self
+
+from likeset.errors import InvalidArgument
+
+__all__ = ["RayCluster", "import_ray"]
+
+_STORE_BYTES = 256 << 20
+_SECONDS_TO_REACH = 10.0
+_SECONDS_TO_ANSWER = 120.0
+_SECONDS_TO_END = 10.0
+_QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
+
+_lock = threading.RLock()
+_members = 0  # that share the connection
+_connection: "_Connection | None" = None
+
+
+class RayCluster:
+    """A share in the connection to a cluster. Leave it at the end, or use it in a ``with`` block.
+
+    Args:
+        address: of a cluster that runs; the one that ``RAY_ADDRESS`` names if None, and one that is started on this
+            machine, and hears this machine only, if that names none either.
+        workers: of the cluster that is started.
+    """
+
+    def __init__(self, address: str | None = None, *, workers: int = 1) -> None:
+        given = address or os.environ.get("RAY_ADDRESS") or "local"
+        self._address = None if given == "local" else given
+        self.workers = workers
+        self._joined = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def join(self) -> Any:
+        """Ray, connected: the first to ask connects, and the others wait for it. Harmless when repeated.
+
+        Raises:
+            InvalidArgument: Ray is not installed, or there is no cluster that can be used; says why and what to do.
+        """
+        global _members, _connection
+        with _lock:
+            ray = import_ray(self._address)
+            if not self._joined:
+                if _connection is None:
+                    _connection = _connected(ray, self._address, workers=self.workers)
+                elif self._address not in (None, _connection.address):
+                    raise _already_elsewhere(str(self._address))
+                _members += 1
+                self._joined = True
+            return ray
+
+    def leave(self) -> None:
+        """Disconnect, if nobody else needs the connection. Harmless when repeated."""
+        global _members, _connection
+        with _lock:
+            if self._joined:
+                self._joined = False
+                _members -= 1
+                if _members == 0 and _connection is not None:
+                    ended, _connection = _connection, None
+                    ended.end()
+
+
+def import_ray(address: str | None = None) -> Any:
+    """Ray, if it is installed; ``address`` is that of a cluster that runs."""
+    # These are read when Ray is first loaded. It does not report its use, does not warn of a change that concerns
+    # graphics cards, and, unless other machines are to be reached, does not listen to them.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address is None:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InvalidArgument("scan", "ray", "needs Ray: pip install 'likeset[ray]'") from None
+    return ray
+
+
+@dataclass(frozen=True, eq=False)
+class _Connection:
+    """What was connected or started, and how it ends.
+
+    Attributes:
+        ray: the library.
+        address: of the cluster, as it was asked for; None if it was started here.
+        ours: whether this module connected; the program itself may have.
+        folder: where the cluster that was started here keeps its files; rows may be among them.
+        on_sigterm: what the process did when it was asked to end; Ray changes that.
+    """
+
+    ray: Any
+    address: str | None
+    ours: bool = True
+    folder: "tempfile.TemporaryDirectory[str] | None" = None
+    on_sigterm: Any = None
+
+    def end(self) -> None:
+        """Leave nothing behind that was started here. Harmless when repeated."""
+        if not self.ours:
+            return
+        started = [] if self.folder is None else _processes_of(self.folder.name)
+        try:
+            self.ray.shutdown()
+        finally:
+            _wait_for_end(started)
+            if self.folder is not None:
+                self.folder.cleanup()
+            if threading.current_thread() is threading.main_thread() and self.on_sigterm is not None:
+                signal.signal(signal.SIGTERM, self.on_sigterm)
+        atexit.unregister(self.end)
+
+
+def _connected(ray: Any, address: str | None, *, workers: int) -> _Connection:
+    if ray.is_initialized():
+        if address not in (None, "auto", ray.get_runtime_context().gcs_address):
+            raise _already_elsewhere(str(address))
+        return _Connection(ray, address, ours=False)
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    if address is None:
+        connection = _Connection(ray, None, folder=_private_folder(), on_sigterm=on_sigterm)
+    else:
+        _check_reachable(address)
+        connection = _Connection(ray, address, on_sigterm=on_sigterm)
+    atexit.register(connection.end)  # for a program that leaves without a word, or is interrupted while it ends
+    try:
+        if connection.folder is None:
+            ray.init(address=address, **_QUIET)
+            _check_workers(ray, str(address))
+        else:
+            ray.init(
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=connection.folder.name,
+                **_QUIET,
+            )
+    except BaseException as error:
+        connection.end()
+        # Ray raises many kinds, some of them its own private ones.
+        if isinstance(error, InvalidArgument) or not isinstance(error, Exception):
+            raise
+        raise _not_started(error) if address is None else _not_joined(address, error) from None
+    return connection
+
+
+def _private_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Nobody else may enter it. Ray's sockets lie in it, whose names must be short: elsewhere than Linux, ``/tmp``."""
+    usual = tempfile.gettempdir() if sys.platform.startswith("linux") else "/tmp"  # noqa: S108 - the folder is private
+    place = os.environ.get("RAY_TMPDIR") or usual
+    try:
+        return tempfile.TemporaryDirectory(prefix="likeset-", dir=place, ignore_cleanup_errors=True)
+    except OSError as error:
+        reason = f"no cluster starts: {place} cannot be written to ({error.strerror}); set RAY_TMPDIR to another folder"
+        raise InvalidArgument("scan", "ray", reason) from None
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would wait for minutes, and then end the process. Names such as ``auto`` are for Ray to look up."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_REACH).close()
+    except (OSError, ValueError, OverflowError):
+        reason = "no cluster can be reached there; give the address that `ray start` printed"
+        raise InvalidArgument("scan", f"ray:{address}", reason) from None
+
+
+def _check_workers(ray: Any, address: str) -> None:
+    """Workers must have likeset too, in the same version: found now, before anything is paid for."""
+    task = ray.remote(num_cpus=0, max_retries=0)(_version)
+    try:
+        theirs = ray.get(task.remote(), timeout=_SECONDS_TO_ANSWER)
+    except ray.exceptions.GetTimeoutError:
+        reason = "the cluster starts no worker; look at `ray status` there"
+    except ray.exceptions.RayError:
+        reason = f"its workers cannot load likeset; install likeset {_version()} there, too"
+    else:
+        if theirs == _version():
+            return
+        reason = f"its workers have likeset {theirs}, and this is {_version()}; install the same version on both sides"
+    raise InvalidArgument("scan", f"ray:{address}", reason)
+
+
+def _version() -> str:
+    return version("likeset")
+
+
+def _already_elsewhere(address: str) -> InvalidArgument:
+    return InvalidArgument(
+        "scan", f"ray:{address}", "this program is connected to another cluster; leave that first, or use it"
+    )
+
+
+def _not_joined(address: str, error: Exception) -> InvalidArgument:
+    if "ersion mismatch" in str(error):
+        reason = "the cluster runs another version of Ray or Python; use the same ones here and there"
+    elif isinstance(error, ImportError):
+        reason = "an address with :// needs more of Ray: pip install 'ray[client]'"
+    else:
+        reason = (
+            "no cluster there lets this program in; give the address that `ray start` printed, on a machine of the "
+            "cluster, and if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+        )
+    return InvalidArgument("scan", f"ray:{address}", reason)
+
+
+def _not_started(error: Exception) -> InvalidArgument:
+    if "AF_UNIX" in str(error):
+        reason = "the folder for temporary files has too long a name for Ray; set RAY_TMPDIR to a short one, as /tmp"
+    else:
+        reason = (
+            "Ray cannot start here; make room in memory and on the disk, or use --scan local, which needs no Ray "
+            f"({type(error).__name__})"
+        )
+    return InvalidArgument("scan", "ray", f"no cluster starts: {reason}")
+
+
+def _processes_of(folder: str) -> list[Any]:
+    """Processes of a cluster that was started here: those that were told of its folder, and all below them."""
+    psutil = import_module("psutil")  # Ray brings it
+    started = []
+    for child in psutil.Process().children():
+        try:
+            if any(folder in word for word in child.cmdline()):
+                started += [child, *child.children(recursive=True)]
+        except psutil.Error:
+            continue  # it ended meanwhile
+    return started
+
+
+def _wait_for_end(processes: list[Any]) -> None:
+    """Ray asked them to end. Those that do not are made to: they hold memory, and write to a folder that goes."""
+    if not processes:
+        return
+    psutil = import_module("psutil")
+    _, alive = psutil.wait_procs(processes, timeout=_SECONDS_TO_END)
+    for process in alive:
+        try:
+            process.kill()
+        except psutil.Error:
+            continue
+    psutil.wait_procs(alive, timeout=_SECONDS_TO_END)

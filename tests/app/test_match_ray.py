@@ -1,0 +1,237 @@
+"""Several owners whose passes share one Ray cluster: the rows of ``--scan local``, and nothing is left behind.
+
+Slow, so only where it is asked for: ``LIKESET_SLOW=1``.
+"""
+
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import stop_driver
+
+import job_world
+from job_world import World
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it"),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed on Linux only"),
+]
+
+_NOTHING = ("likeset.jobs.run.run_job", 1, 0)  # signal 0 is none
+_SECONDS = 300.0  # until something must have happened, however busy the machine is
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that ended, and what was left of it."""
+
+    code: int
+    said: str
+    left: list[int]
+
+
+def processes(session: int) -> list[int]:
+    """Those of a session, whoever their parents are now; dead ones that nobody asked for do not count."""
+    alive = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(words[3]) == session and words[0] != "Z":
+            alive.append(int(stat.parent.name))
+    return alive
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where Ray may write; its sockets want short names."""
+    place = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World.make(tmp_path_factory.mktemp("market"))
+
+
+@pytest.fixture(scope="module")
+def local(world: World) -> Path:
+    """What comes of it without Ray."""
+    out = world.folder / "local"
+    assert job_world.call("match", options(world, out)) == 0
+    return out
+
+
+def options(world: World, out: Path, **more: Any) -> dict[str, Any]:
+    return world.options(out=out, noise="simulated", seed=5, **more)
+
+
+def match(
+    given: Mapping[str, Any],
+    folder: Path,
+    *,
+    stop: tuple[str, int, int] = _NOTHING,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """``likeset match`` in a session of its own, with the signal of ``stop`` at its place."""
+    program = [sys.executable, str(Path(stop_driver.__file__)), *map(str, stop)]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    with subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+        [*program, *job_world.arguments("match", given)],
+        env={**inherited, "RAY_TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1", **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=_SECONDS)
+            return Ended(process.returncode, said, processes(process.pid))
+        finally:
+            end(process.pid)
+
+
+def end(session: int) -> None:
+    """Whatever is left of a session that a test started."""
+    for process in processes(session):
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def check_same(out: Path, local: Path) -> None:
+    assert pq.read_table(out / "summary.parquet").equals(pq.read_table(local / "summary.parquet"))
+    assert (out / "terms.yaml").read_bytes() == (local / "terms.yaml").read_bytes()
+
+
+def test_three_owners_share_a_cluster_that_is_started_for_them(
+    world: World, local: Path, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    ended = match(options(world, out, scan="ray", workers=2), folder)
+    assert ended.code == 0, ended.said
+    check_same(out, local)
+    assert ended.left == []
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_is_left_of_a_run_that_fails(world: World, folder: Path, tmp_path: Path) -> None:
+    """More rows are wanted than there are, which shows when the owners' files are open, and the cluster runs."""
+    ended = match(options(world, tmp_path / "out", scan="ray", workers=1) | {"size": 1_000}, folder)
+    assert ended.code == 2, ended.said
+    assert "size = 1000: is more than" in ended.said
+    assert ended.left == []
+    assert list(folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "paid"),
+    [("likeset.tables.ray_cluster._processes_of", True), ("likeset.protocol.sealed.draw_offer", True)],
+    ids=["while the cluster ends", "during an owner's pass"],
+)
+def test_nothing_is_left_after_ctrl_c(
+    place: str, paid: bool, world: World, local: Path, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    given = options(world, out, scan="ray", workers=2)
+    ended = match(given, folder, stop=(place, 1, int(signal.SIGINT)))
+    assert ended.code == 130, ended.said
+    assert "Traceback" not in ended.said
+    assert ended.left == []
+    assert list(folder.iterdir()) == []
+    if not out.exists():
+        assert paid
+        assert "go on with --resume" in ended.said
+        ended = match(given | {"resume": True}, folder)
+        assert ended.code == 0, ended.said
+    check_same(out, local)
+
+
+def test_where_nobody_listens_the_error_says_so_and_nothing_is_spent(
+    world: World, folder: Path, tmp_path: Path
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and does not listen: nobody else can meanwhile
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ended = match(options(world, tmp_path / "out", scan=f"ray:{address}"), folder)
+    assert ended.code == 2
+    assert ended.said == (
+        f"error: scan = ray:{address}: no cluster can be reached there; give the address that `ray start` printed\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_a_long_name_is_told_in_our_words(world: World, folder: Path, tmp_path: Path) -> None:
+    long = folder / ("x" * 90)
+    long.mkdir()
+    ended = match(options(world, tmp_path / "out", scan="ray"), long)
+    assert ended.code == 2
+    assert "set RAY_TMPDIR to a short one" in ended.said
+    assert ended.said.count("\n") == 1
+    assert ended.left == []
+    assert list(long.iterdir()) == []
+
+
+def test_a_cluster_that_somebody_else_started_is_used_and_left_running(
+    world: World, local: Path, folder: Path, tmp_path: Path
+) -> None:
+    """Given as an address, and by ``RAY_ADDRESS``: the second run finds it where the first has left it."""
+    access = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    theirs = folder / "theirs"
+    command = [
+        *(str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--port=0", "--num-cpus=2"),
+        *("--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"),
+        *("--dashboard-agent-listen-port=0", f"--temp-dir={theirs}", f"--object-store-memory={100 << 20}"),
+    ]
+    # Like ours it hears this machine only.
+    environment = {**os.environ, **access, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "HOME": str(folder)}
+    head = subprocess.Popen(  # noqa: S603 - our own arguments
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        address = _address_of(theirs, head)
+        before = set(processes(head.pid))
+        for name, scan, more in [("given", f"ray:{address}", {}), ("named", "ray", {"RAY_ADDRESS": address})]:
+            out = tmp_path / name
+            ended = match(options(world, out, scan=scan), folder, environment={**access, **more})
+            assert ended.code == 0, ended.said
+            check_same(out, local)
+            assert ended.left == []
+            assert [path.name for path in folder.iterdir() if path.name.startswith("likeset-")] == []
+        assert head.poll() is None
+        assert {process for process in before if Path(f"/proc/{process}").exists()} == before
+        refused = match(options(world, tmp_path / "out", scan=f"ray:{address}"), folder)
+        assert refused.code == 2
+        assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in refused.said
+    finally:
+        end(head.pid)
+        head.wait()
+
+
+def _address_of(theirs: Path, head: "subprocess.Popen[bytes]") -> str:
+    """Ray writes it down where others can find it."""
+    limit, place = time.monotonic() + _SECONDS, theirs / "ray_current_cluster"
+    while time.monotonic() < limit and head.poll() is None:
+        if place.exists() and (address := place.read_text()):
+            return address
+        time.sleep(0.2)
+    raise AssertionError("Ray did not start")
