@@ -1,0 +1,244 @@
+"""Who connects to a Ray cluster, who ends it, and what is said when there is none; Ray itself is played here."""
+
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from likeset.errors import InvalidArgument
+from likeset.tables import ray_cluster
+from likeset.tables.ray_cluster import RayCluster
+
+ADDRESS = "127.0.0.1:1"
+
+
+class RayError(Exception):
+    """As Ray's own."""
+
+
+class GetTimeoutError(RayError):
+    """As Ray's own."""
+
+
+class PlayedRay:
+    """Connects and disconnects as Ray does: one connection for the process, two at once never work."""
+
+    exceptions = SimpleNamespace(RayError=RayError, GetTimeoutError=GetTimeoutError)
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.given: dict[str, Any] = {}
+        self.connected = False
+        self.fails: BaseException | None = None
+        self.answer: Callable[[], str] = ray_cluster._version
+        self.starting: Callable[[], object] = lambda: None
+
+    def is_initialized(self) -> bool:
+        return self.connected
+
+    def init(self, **given: Any) -> None:
+        self.calls.append("init")
+        self.given = given
+        self.starting()
+        if self.fails is not None:
+            raise self.fails
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.connected = True
+
+    def shutdown(self) -> None:
+        self.calls.append("shutdown")
+        self.connected = False
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(gcs_address=ADDRESS)
+
+    def remote(self, **_: Any) -> Callable[[object], Any]:
+        return lambda _: SimpleNamespace(remote=lambda: None)
+
+    def get(self, _: object, timeout: float) -> str:
+        assert timeout > 0.0
+        return self.answer()
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PlayedRay]:
+    played = PlayedRay()
+    monkeypatch.setitem(sys.modules, "ray", played)
+    monkeypatch.setattr(ray_cluster, "_processes_of", lambda _: [])
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    yield played
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert list(tmp_path.iterdir()) == []
+    assert ray_cluster._connection is None
+    assert ray_cluster._members == 0
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Somebody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_passes_that_begin_at_once_connect_once(ray: PlayedRay) -> None:
+    """The one that connects waits for the other: it would come if nothing held it back, and both would connect."""
+    both = threading.Barrier(2)
+
+    def wait_for_the_other() -> None:
+        try:
+            both.wait(timeout=1.0)
+        except threading.BrokenBarrierError:
+            return
+
+    ray.starting = wait_for_the_other
+    with RayCluster() as cluster:
+        threads = [threading.Thread(target=cluster.join) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert ray.calls == ["init"]
+        assert ray.connected
+    assert ray.calls == ["init", "shutdown"]
+
+
+def test_the_last_to_leave_disconnects(ray: PlayedRay) -> None:
+    with RayCluster() as first:
+        first.join()
+        with RayCluster() as second:
+            second.join()
+            second.join()
+            first.leave()
+            first.leave()
+            assert ray.connected
+        assert not ray.connected
+    assert ray.calls == ["init", "shutdown"]
+
+
+def test_who_never_joined_ends_nothing(ray: PlayedRay) -> None:
+    with RayCluster():
+        pass
+    assert ray.calls == []
+
+
+def test_a_connection_of_the_program_itself_is_used_and_left(ray: PlayedRay) -> None:
+    ray.connected = True
+    for place in (None, "auto", ADDRESS):
+        with RayCluster(place) as cluster:
+            cluster.join()
+    assert ray.connected
+    assert ray.calls == []
+    with pytest.raises(InvalidArgument, match="connected to another cluster"):
+        RayCluster("elsewhere:1").join()
+
+
+def test_rows_never_go_to_another_cluster_than_the_one_that_is_named(ray: PlayedRay, address: str) -> None:
+    with RayCluster() as cluster:
+        cluster.join()
+        with pytest.raises(InvalidArgument, match="connected to another cluster"):
+            RayCluster(address).join()
+    assert ray.calls == ["init", "shutdown"]
+
+
+def test_without_an_address_one_is_started_in_a_private_folder(ray: PlayedRay, tmp_path: Path) -> None:
+    with RayCluster(workers=3) as cluster:
+        cluster.join()
+        (folder,) = tmp_path.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert ray.given["_temp_dir"] == str(folder)
+        assert (ray.given["address"], ray.given["num_cpus"]) == ("local", 3)
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["as an address", "by RAY_ADDRESS"])
+def test_a_cluster_that_runs_is_joined(
+    given: bool, ray: PlayedRay, address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not given:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    with RayCluster(address if given else None) as cluster:
+        cluster.join()
+        assert ray.given["address"] == address
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError("AF_UNIX path length cannot exceed 107 bytes: /tmp/x"), "set RAY_TMPDIR to a short one"),
+        (RuntimeError("Failed to connect to GCS"), "no cluster starts: Ray cannot start here"),
+    ],
+)
+def test_a_cluster_that_does_not_start_is_told_in_our_words(ray: PlayedRay, error: Exception, words: str) -> None:
+    ray.fails = error
+    with pytest.raises(InvalidArgument, match=words) as caught:
+        RayCluster().join()
+    assert "GCS" not in str(caught.value)
+    assert ray.calls == ["init", "shutdown"]
+
+
+def test_ctrl_c_while_it_starts_leaves_nothing(ray: PlayedRay) -> None:
+    ray.fails = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        RayCluster().join()
+    assert ray.calls == ["init", "shutdown"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError("Version mismatch: The cluster was started with"), "another version of Ray or Python"),
+        (ImportError("grpc"), r"ray\[client\]"),
+        (ConnectionError("Failed to connect to Ray cluster"), "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"),
+    ],
+)
+def test_a_cluster_that_cannot_be_joined_is_told_in_our_words(
+    ray: PlayedRay, address: str, error: Exception, words: str
+) -> None:
+    ray.fails = error
+    with pytest.raises(InvalidArgument, match=words):
+        RayCluster(address).join()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (GetTimeoutError(), "starts no worker"),
+        (RayError(), "cannot load likeset; install likeset"),
+        (None, "have likeset 0.0"),
+    ],
+)
+def test_workers_without_the_same_likeset_are_found_before_a_pass(
+    ray: PlayedRay, address: str, error: Exception | None, words: str
+) -> None:
+    def answer() -> str:
+        if error is not None:
+            raise error
+        return "0.0"
+
+    ray.answer = answer
+    with pytest.raises(InvalidArgument, match=words):
+        RayCluster(address).join()
+    assert ray.calls == ["init", "shutdown"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:port", "127.0.0.1:99999", "ray://127.0.0.1:x"])
+def test_an_address_where_nobody_can_be_is_refused_without_ray(ray: PlayedRay, address: str) -> None:
+    with pytest.raises(InvalidArgument, match="no cluster can be reached there"):
+        RayCluster(address).join()
+    assert ray.calls == []
+
+
+def test_a_folder_that_cannot_be_used_is_named(ray: PlayedRay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "absent"))
+    with pytest.raises(InvalidArgument, match=r"absent cannot be written to .* set RAY_TMPDIR"):
+        RayCluster().join()
+    assert ray.calls == []
