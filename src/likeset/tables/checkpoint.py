@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import struct
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from likeset.tables.scan import Kept
 __all__ = ["Checkpoint", "forget"]
 
 _MAGIC = b"LKSC\x01"
-_SUFFIX = ".pass"
+_SUFFIX, _UNFINISHED = ".pass", ".new"
 _LENGTH = struct.Struct("<Q")
 _NUMBER, _SCORE = "likeset row number", "likeset score"
 
@@ -54,10 +55,11 @@ class Checkpoint:
         make_private_folder(self._file.parent)
         blobs = [_packed(one) for one in kept]
         content = b"".join([json.dumps(sorted(done)).encode(), b"\n", *(_LENGTH.pack(len(one)) + one for one in blobs)])
-        new = self._file.with_suffix(".new")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        # A name of its own, and only for this user: the same pass may run twice at once.
+        handle, new = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.stem, suffix=_UNFINISHED)
+        with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + hashlib.sha256(content).digest() + content)
-        new.replace(self._file)
+        Path(new).replace(self._file)
 
     def load(self, work: Work) -> tuple[set[int], list[Kept]]:
         """The units that are done and what is kept of them; nothing if there is no whole file."""
@@ -80,7 +82,7 @@ class Checkpoint:
 
 def forget(directory: Path) -> None:
     """Remove what interrupted and finished passes left: when their rows were sent, or will never be."""
-    for file in [*directory.glob(f"*{_SUFFIX}"), *directory.glob("*.new")]:
+    for file in [*directory.glob(f"*{_SUFFIX}"), *directory.glob(f"*{_UNFINISHED}")]:
         file.unlink(missing_ok=True)
     if directory.is_dir() and not any(directory.iterdir()):
         directory.rmdir()
