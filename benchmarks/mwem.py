@@ -72,10 +72,9 @@ def _gaussian_error(coins: np.random.Generator, size: int) -> float:
     angles = _angles(coins, size, DIMENSION // 2)
     features = np.hstack([np.cos(angles), np.sin(angles)]) / math.sqrt(DIMENSION / 2)
     plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(1),
+        gaussian_mean.unit_rows(1, Relation.REPLACE_ONE),
         size=size,
         dimension=DIMENSION,
-        relation=Relation.REPLACE_ONE,
         epsilon=EPSILON,
         delta=DELTA,
     )
@@ -86,9 +85,8 @@ def _gaussian_error(coins: np.random.Generator, size: int) -> float:
 def _mwem_error(coins: np.random.Generator, size: int, iterations: int) -> float:
     features = _paper_features(coins, size)
     epsilon = mwem_epsilon(
-        RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1),
+        RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE),
         iterations=iterations,
-        relation=Relation.REPLACE_ONE,
         epsilon=EPSILON,
         delta=DELTA,
     )

@@ -24,6 +24,7 @@
         ├── LedgerTampered                    entries were altered, removed or reordered
         ├── LedgerUnavailable                 it cannot be opened, locked or written right now
         ├── ChargeRefused                     no account for the view, or nothing that the account accepts
+        │   └── OtherRelation                 planned under another neighbouring relation than the account's
         ├── DifferentRequest                  another request under a (run, round, kind) that is already known
         ├── UnfinishedRequest                 charged and interrupted: trying again is a new charge
         └── MessagePurged                     answered, but the stored bytes are gone: never drawn again
@@ -55,6 +56,7 @@ __all__ = [
     "MessagePurged",
     "NoAnswer",
     "NotCurated",
+    "OtherRelation",
     "ProtocolError",
     "QuorumMissed",
     "RunCancelled",
@@ -184,6 +186,29 @@ class LedgerUnavailable(LedgerError):
 
 class ChargeRefused(LedgerError):
     """There is no account for the view, or the account does not accept this kind of charge."""
+
+
+class OtherRelation(ChargeRefused):
+    """What was planned under one neighbouring relation has no price on an account of another; nothing was charged.
+
+    Attributes:
+        view: the account, in words.
+        account: the relation of the account's limit.
+        planned: the relation that the charge was planned under.
+    """
+
+    def __init__(self, view: str, *, account: str, planned: str) -> None:
+        super().__init__(view, account, planned)
+        self.view = view
+        self.account = account
+        self.planned = planned
+
+    def __str__(self) -> str:
+        return (
+            f"account ({self.view}): its limit is under {self.account}, and this was planned under {self.planned}, "
+            f"which says nothing there; ask for relation {self.account}, or keep runs under {self.planned} in a "
+            "ledger of their own; nothing was charged"
+        )
 
 
 class DifferentRequest(LedgerError):

@@ -10,15 +10,19 @@ from typer.testing import CliRunner, Result
 
 from likeset.app.cli.account import account
 from likeset.errors import InvalidArgument, UnknownEvent
-from likeset.privacy.events import Event, Gaussian, NoRelease, Simulated, as_json
-from likeset.privacy.relation import Norm, RowSum
+from likeset.privacy.events import VERSION, Event, Gaussian, Laplace, NoRelease, Simulated, as_json
+from likeset.privacy.relation import InRange, Norm, Relation, RowSum
 
 app = Typer(rich_markup_mode="rich")
 app.command()(account)
 
-GAUSSIAN = Gaussian(
-    sigma=8.0, quantity=RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1), coordinates=140, spacing=2.0**-30
-)
+
+def _gaussian(relation: Relation) -> Gaussian:
+    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1, relation=relation)
+    return Gaussian(sigma=8.0, quantity=quantity, coordinates=140, spacing=2.0**-30)
+
+
+GAUSSIAN = _gaussian(Relation.REPLACE_ONE)
 
 
 def _run(*arguments: str) -> Result:
@@ -27,7 +31,7 @@ def _run(*arguments: str) -> Result:
 
 def _file(folder: Path, *events: Event) -> Path:
     path = folder / "releases.json"
-    path.write_text(json.dumps({"version": 1, "events": [as_json(event) for event in events]}))
+    path.write_text(json.dumps({"version": VERSION, "events": [as_json(event) for event in events]}))
     return path
 
 
@@ -100,29 +104,47 @@ def test_the_table_shows_the_same(paper_rows: list[dict[str, Any]]) -> None:
     assert len(paper_rows) >= 20
 
 
-def test_releases_from_a_file_are_priced_under_both_relations(tmp_path: Path) -> None:
+def test_releases_from_a_file_are_priced_under_the_relation_that_they_were_planned_under(tmp_path: Path) -> None:
     """Noise of 8 on a sum of unit rows, twice: rho = 2 * (2/8)²/2 replaced, 2 * (1/8)²/2 removed.
 
     As a plan both add up to one Gaussian of shift sqrt(2)/4: below what the filter charges.
     """
-    result = _run("--events", str(_file(tmp_path, GAUSSIAN, NoRelease(), GAUSSIAN)), "--json")
-    rows = json.loads(result.stdout)
-    assert [row["what"] for row in rows[:5]] == [
+
+    def priced(relation: Relation) -> list[dict[str, Any]]:
+        once = _gaussian(relation)
+        rows: list[dict[str, Any]] = json.loads(
+            _run("--events", str(_file(tmp_path, once, NoRelease(), once)), "--json").stdout
+        )
+        assert {row["relation"] for row in rows} == {relation}
+        return rows
+
+    replaced, removed = priced(Relation.REPLACE_ONE), priced(Relation.ADD_OR_REMOVE)
+    assert [row["what"] for row in replaced] == [
         "release 1: gaussian",
         "release 2: none",
         "release 3: gaussian",
         "all, as a plan fixed in advance",
         "all, each chosen after seeing the last",
     ]
-    replaced, removed = ([row for row in rows if row["relation"] == r] for r in ("replace-one", "add-or-remove"))
     assert replaced[1]["proven"] == 0.0
     assert replaced[0]["proven"] < replaced[3]["proven"] < replaced[4]["proven"]
     assert all(half["proven"] <= whole["proven"] for half, whole in zip(removed, replaced, strict=True))
 
 
+def test_releases_that_hold_under_each_relation_are_priced_under_both(tmp_path: Path) -> None:
+    share = Laplace(scale=2.0, quantity=InRange(0.0, 1.0))
+    rows = json.loads(_run("--events", str(_file(tmp_path, share)), "--json").stdout)
+    assert {row["relation"] for row in rows} == set(Relation)
+
+
+def test_releases_planned_under_different_relations_are_refused(tmp_path: Path) -> None:
+    mixed = _file(tmp_path, *map(_gaussian, Relation))
+    assert "one relation" in str(_run("--events", str(mixed)).exception)
+
+
 def test_a_single_event_and_several_deltas(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
-    path.write_text(json.dumps({"version": 1, "event": as_json(GAUSSIAN)}))
+    path.write_text(json.dumps({"version": VERSION, "event": as_json(GAUSSIAN)}))
     rows = json.loads(_run("--events", str(path), "--delta", "1e-3", "--delta", "1e-6", "--json").stdout)
     assert {row["delta"] for row in rows} == {1e-3, 1e-6}
 
@@ -137,7 +159,7 @@ def test_simulated_releases_have_no_epsilon_and_say_why(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"version": 2, "events": []}', '{"version": 1, "events": [{"kind": "free"}]}', '{"version": 1}'],
+    ["", "[]", "{}", '{"version": 1, "events": []}', '{"version": 2, "events": [{"kind": "free"}]}', '{"version": 2}'],
 )
 def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.json"

@@ -16,7 +16,9 @@ from likeset.privacy.relation import Norm, Relation, RowSum
 from likeset.privacy.view import View
 
 TARGET, CURATOR = View.owners("target"), View.curator("clinic-a")
-MEAN = Gaussian(sigma=40.0, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1), coordinates=140, spacing=1e-4)
+MEAN = Gaussian(
+    sigma=40.0, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1, Relation.REPLACE_ONE), coordinates=140, spacing=1e-4
+)
 AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
 
 

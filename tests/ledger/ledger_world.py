@@ -13,12 +13,14 @@ AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
 
 def gaussian(sigma: float = 40.0) -> Gaussian:
     """A release of a mean feature vector, of which an account of epsilon 1 can pay 24 at sigma = 40."""
-    return Gaussian(sigma=sigma, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1), coordinates=140, spacing=1e-4)
+    return Gaussian(
+        sigma=sigma, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1, Relation.REPLACE_ONE), coordinates=140, spacing=1e-4
+    )
 
 
 def laplace(epsilon: float) -> Laplace:
     """A pure release: sensitivity 2 under replace-one, so the scale is 2/epsilon."""
-    return Laplace(scale=2.0 / epsilon, quantity=RowSum(Norm.COORDINATE, 1.0, 1))
+    return Laplace(scale=2.0 / epsilon, quantity=RowSum(Norm.COORDINATE, 1.0, 1, Relation.REPLACE_ONE))
 
 
 def limit(epsilon: float = 1.0, *, rows: int = 0, accept_unproven: tuple[str, ...] = ()) -> Limit:

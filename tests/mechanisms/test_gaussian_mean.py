@@ -38,10 +38,9 @@ def _paired(rows: int, pairs: int, seed: int = 0) -> Matrix:
 
 def _plan(size: int, dimension: int, relation: Relation = Relation.REPLACE_ONE, rows: int = 1) -> gaussian_mean.Plan:
     return gaussian_mean.plan(
-        gaussian_mean.unit_rows(rows),
+        gaussian_mean.unit_rows(rows, relation),
         size=size,
         dimension=dimension,
-        relation=relation,
         epsilon=1.0,
         delta=1e-5,
     )
@@ -112,7 +111,7 @@ def test_one_replaced_row_moves_the_sum_by_two_at_most_and_opposite_rows_reach_i
     before[2, 1], after[2, 1] = 1.0, -1.0
     plan = _plan(4, 3)
     sums = [gaussian_mean.run(plan, rows, Silent(0)).value * 4 for rows in (before, after)]
-    assert np.linalg.norm(sums[0] - sums[1]) == plan.quantity.sensitivity(Relation.REPLACE_ONE) == 2.0
+    assert np.linalg.norm(sums[0] - sums[1]) == plan.quantity.sensitivity == 2.0
 
 
 def test_the_papers_features_are_refused() -> None:
@@ -147,18 +146,16 @@ def test_the_release_carries_the_planned_event_marked_if_simulated() -> None:
 def test_a_quantity_other_than_unit_rows_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="norm at most 1"):
         gaussian_mean.plan_with_sigma(
-            RowSum(norm=Norm.EUCLIDEAN, radius=2.0, rows=1),
+            RowSum(norm=Norm.EUCLIDEAN, radius=2.0, rows=1, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,
-            relation=Relation.REPLACE_ONE,
             sigma=1.0,
         )
     with pytest.raises(InvalidArgument, match="euclidean"):
         gaussian_mean.plan_with_sigma(
-            RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1),
+            RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,
-            relation=Relation.REPLACE_ONE,
             sigma=1.0,
         )
 

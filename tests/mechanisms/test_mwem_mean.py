@@ -119,7 +119,7 @@ def test_the_noise_is_what_the_event_says() -> None:
     choice, measurement = plan.event.event.events  # type: ignore[union-attr]
     assert choice == ExponentialChoice(rate=0.25, quantity=plan.quantity)
     assert measurement == Laplace(scale=4.0, quantity=plan.quantity)
-    assert plan.quantity.sensitivity(Relation.REPLACE_ONE) == 2.0
+    assert plan.quantity.sensitivity == 2.0
 
 
 def test_one_replaced_row_moves_every_score_by_twice_d_grid_steps_at_most() -> None:

@@ -31,7 +31,7 @@ def test_replacing_one_row_moves_no_score_by_more_than_two(seed: int, size: int,
     other[place % size] = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=3)
     moved = np.abs(np.array(_scores(rows)) - np.array(_scores(other))).max()
     plan = width_choice.plan(size=size, rows=1, rho=0.01, relation=REPLACE)
-    assert moved <= plan.event.quantity.sensitivity(REPLACE) == 2.0
+    assert moved <= plan.event.quantity.sensitivity == 2.0
 
 
 def test_the_planned_rho_is_what_the_accountant_charges() -> None:

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,21 +23,24 @@ from likeset.privacy.events import (
     NoRelease,
     Observer,
     PaperAuction,
+    PublicSize,
     Repeated,
     Simulated,
     ThresholdAuction,
     Unbounded,
 )
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.relation import InRange, Norm, Relation, RowSum
+from likeset.privacy.relation import InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
 
 REPLACE = Relation.REPLACE_ONE
-COORDINATE = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1)
-EUCLIDEAN = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1)
+REMOVE = Relation.ADD_OR_REMOVE
+COORDINATE = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=REPLACE)
+REMOVED = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=REMOVE)
 
 
-def _gaussian(sigma: float, spacing: float = 2.0**-30) -> Gaussian:
-    return Gaussian(sigma=sigma, quantity=EUCLIDEAN, coordinates=140, spacing=spacing)
+def _gaussian(sigma: float, spacing: float = 2.0**-30, relation: Relation = REPLACE) -> Gaussian:
+    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1, relation=relation)
+    return Gaussian(sigma=sigma, quantity=quantity, coordinates=140, spacing=spacing)
 
 
 def _auction(*, epsilon: float, observer: Observer, rounds: int, summary_released: bool = False) -> ThresholdAuction:
@@ -49,9 +54,48 @@ def test_nothing_released_costs_nothing() -> None:
 
 def test_laplace_noise_on_a_replaced_row_costs_twice_what_it_costs_on_a_removed_one() -> None:
     """Scale 100 on a sum of numbers in [-1, 1]: sensitivity 2, hence 0.02; removed: 1, hence 0.01."""
-    event = Laplace(scale=100.0, quantity=COORDINATE)
-    assert guarantee(event, relation=REPLACE, delta=0.0).epsilon == pytest.approx(0.02)
-    assert guarantee(event, relation=Relation.ADD_OR_REMOVE, delta=0.0).epsilon == pytest.approx(0.01)
+    replaced, removed = (Laplace(scale=100.0, quantity=quantity) for quantity in (COORDINATE, REMOVED))
+    assert guarantee(replaced, relation=REPLACE, delta=0.0).epsilon == pytest.approx(0.02)
+    assert guarantee(removed, relation=REMOVE, delta=0.0).epsilon == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PublicSize(),
+        _gaussian(8.0),
+        Laplace(scale=100.0, quantity=COORDINATE),
+        ExponentialChoice(rate=1.0, quantity=PairSplit(rows=1)),
+        Repeated(
+            ExponentialChoice(
+                rate=1.0, quantity=SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=REPLACE)
+            ),
+            3,
+        ),
+    ],
+)
+def test_what_was_planned_under_one_relation_has_no_price_under_the_other(event: Event) -> None:
+    """The number of rows is public in such a plan, and its noise covers what a replaced row moves."""
+    assert guarantee(event, relation=REPLACE, delta=1e-5).basis is Basis.PROVEN
+    for whole in (event, Composition((NoRelease(), event))):
+        answer = guarantee(whole, relation=REMOVE, delta=1e-5)
+        assert (answer.epsilon, answer.basis) == (math.inf, Basis.NONE)
+        assert "planned under replace-one" in answer.note
+        assert pure(whole, REMOVE) == concentrated(whole, REMOVE) == math.inf
+        assert Filter.empty(relation=REMOVE, delta=1e-5, limit=1.0).add(whole).epsilon == math.inf
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_an_auction_and_a_share_cost_the_same_under_each_relation(relation: Relation) -> None:
+    """Any two data sets are compared: docs/proofs/threshold-auction.md and docs/proofs/shares.md."""
+    asked = _auction(epsilon=1.0, observer=Observer.COALITION, rounds=1)
+    assert pure(asked, relation) == pytest.approx(math.log(1 + math.e))
+    assert pure(Laplace(scale=2.0, quantity=InRange(0.0, 1.0)), relation) == 0.5
+
+
+def test_a_public_size_costs_nothing_where_it_is_taken_for_granted() -> None:
+    assert guarantee(PublicSize(), relation=REPLACE, delta=0.0).epsilon == 0.0
+    assert Filter.empty(relation=REPLACE, delta=1e-5).add(PublicSize()).epsilon == 0.0
 
 
 def test_a_choice_costs_four_times_its_rate_under_replace_one() -> None:
@@ -128,7 +172,7 @@ def test_one_owner_s_auction_is_cheap_only_while_nothing_follows(position: str) 
     """What follows may depend on who else was asked: the owner then hears about the others too."""
     asked = _auction(epsilon=1.0, observer=Observer.ONE_OWNER, rounds=1)
     together = math.log(1 + math.e)
-    other = Laplace(scale=20.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1))
+    other = Laplace(scale=20.0, quantity=COORDINATE)
     cases: dict[str, tuple[Event, float]] = {
         "last": (Composition((other, asked)), 0.1 + 1.0),
         "followed": (Composition((asked, other)), together + 0.1),
@@ -177,30 +221,41 @@ def test_an_impossible_delta_is_refused(delta: float) -> None:
         guarantee(NoRelease(), relation=REPLACE, delta=delta)
 
 
-_steps: st.SearchStrategy[Event] = st.one_of(
-    st.builds(Laplace, scale=st.floats(2, 200), quantity=st.just(COORDINATE)),
-    st.builds(ExponentialChoice, rate=st.floats(0.005, 0.5), quantity=st.just(COORDINATE)),
-    st.builds(_gaussian, st.floats(2, 50)),
-    st.just(_auction(epsilon=0.5, observer=Observer.COALITION, rounds=1)),
+def _laplace(scale: float, relation: Relation) -> Laplace:
+    return Laplace(scale=scale, quantity=COORDINATE if relation is REPLACE else REMOVED)
+
+
+def _choice(rate: float, relation: Relation) -> ExponentialChoice:
+    return ExponentialChoice(rate=rate, quantity=COORDINATE if relation is REPLACE else REMOVED)
+
+
+# Each step as a function of the relation that it is planned under.
+_Step = Callable[[Relation], Event]
+_steps: st.SearchStrategy[_Step] = st.one_of(
+    st.floats(2, 200).map(lambda scale: partial(_laplace, scale)),
+    st.floats(0.005, 0.5).map(lambda rate: partial(_choice, rate)),
+    st.floats(2, 50).map(lambda sigma: lambda relation: _gaussian(sigma, relation=relation)),
+    st.just(lambda _: _auction(epsilon=0.5, observer=Observer.COALITION, rounds=1)),
 )
 
 
 @settings(deadline=None, max_examples=15)
 @given(steps=st.lists(_steps, min_size=1, max_size=4), delta=st.sampled_from([1e-3, 1e-5]))
-def test_prices_order_as_they_must(steps: list[Event], delta: float) -> None:
+def test_prices_order_as_they_must(steps: list[_Step], delta: float) -> None:
     """More is never cheaper, nor is a smaller delta.
 
     A removed row never costs more than a replaced one, a plan never more than the filter charges for its
     steps.
     """
-    whole = Composition(tuple(steps))
+    replaced, removed = ([step(relation) for step in steps] for relation in (REPLACE, REMOVE))
+    whole = Composition(tuple(replaced))
     price = guarantee(whole, relation=REPLACE, delta=delta).epsilon
     slack = 1 + 1e-9
-    assert guarantee(Composition(tuple(steps[1:])), relation=REPLACE, delta=delta).epsilon <= price * slack
-    assert guarantee(whole, relation=Relation.ADD_OR_REMOVE, delta=delta).epsilon <= price * slack
+    assert guarantee(Composition(tuple(replaced[1:])), relation=REPLACE, delta=delta).epsilon <= price * slack
+    assert guarantee(Composition(tuple(removed)), relation=REMOVE, delta=delta).epsilon <= price * slack
     assert price <= guarantee(whole, relation=REPLACE, delta=delta / 10).epsilon * slack
     account = Filter.empty(relation=REPLACE, delta=delta)
-    for step in steps:
+    for step in replaced:
         account = account.add(step)
     assert price <= account.epsilon * slack
 

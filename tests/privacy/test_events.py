@@ -9,43 +9,76 @@ from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy import events as ev
-from likeset.privacy.relation import InRange, Norm, RowSum, SelectionSum
+from likeset.privacy.relation import InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
 
 _sizes = st.integers(1, 10**6)
 _positive = st.floats(1e-9, 1e9)
-_sums = st.builds(RowSum, norm=st.just(Norm.COORDINATE), radius=_positive, rows=_sizes)
-_selections = st.builds(SelectionSum, norm=st.just(Norm.COORDINATE), radius=_positive, rows=_sizes)
 _ranges = st.builds(InRange, lower=st.floats(-10, 0), upper=st.floats(0.5, 10))
-_leaves: st.SearchStrategy[ev.Event] = st.one_of(
-    st.just(ev.NoRelease()),
-    st.builds(ev.Unbounded, reason=st.text(max_size=20)),
-    st.builds(ev.Laplace, scale=_positive, quantity=_sums | _ranges),
-    st.builds(ev.ExponentialChoice, rate=_positive, quantity=_sums | _selections),
-    st.builds(
-        ev.Gaussian,
-        sigma=_positive,
-        quantity=st.builds(RowSum, norm=st.just(Norm.EUCLIDEAN), radius=_positive, rows=_sizes),
-        coordinates=_sizes,
-        spacing=_positive,
-    ),
-    st.builds(
-        ev.ThresholdAuction,
-        epsilon=_positive,
-        observer=st.sampled_from(ev.Observer),
-        rounds=_sizes,
-        summary_released=st.booleans(),
-    ),
-    st.builds(ev.PaperAuction, epsilon=_positive, owners=_sizes, rounds=_sizes, patience=_sizes),
-)
-events: st.SearchStrategy[ev.Event] = st.recursive(
-    _leaves,
-    lambda inner: st.one_of(
-        st.builds(ev.Repeated, event=inner, times=_sizes),
-        st.builds(ev.Composition, events=st.lists(inner, max_size=3).map(tuple)),
-        st.builds(ev.Simulated, event=inner),
-    ),
-    max_leaves=5,
-)
+
+
+def _bounded(kind: type[RowSum | SelectionSum], norm: Norm, relation: Relation) -> st.SearchStrategy[Any]:
+    return st.builds(kind, norm=st.just(norm), radius=_positive, rows=_sizes, relation=st.just(relation))
+
+
+def _leaves(relation: Relation) -> st.SearchStrategy[ev.Event]:
+    sums, selections = (_bounded(kind, Norm.COORDINATE, relation) for kind in (RowSum, SelectionSum))
+    only_replaced = [
+        st.just(ev.PublicSize()),
+        st.builds(ev.ExponentialChoice, rate=_positive, quantity=st.builds(PairSplit, rows=_sizes)),
+    ]
+    return st.one_of(
+        st.just(ev.NoRelease()),
+        st.builds(ev.Unbounded, reason=st.text(max_size=20)),
+        st.builds(ev.Laplace, scale=_positive, quantity=sums | _ranges),
+        st.builds(ev.ExponentialChoice, rate=_positive, quantity=sums | selections),
+        st.builds(
+            ev.Gaussian,
+            sigma=_positive,
+            quantity=_bounded(RowSum, Norm.EUCLIDEAN, relation),
+            coordinates=_sizes,
+            spacing=_positive,
+        ),
+        st.builds(
+            ev.ThresholdAuction,
+            epsilon=_positive,
+            observer=st.sampled_from(ev.Observer),
+            rounds=_sizes,
+            summary_released=st.booleans(),
+        ),
+        st.builds(ev.PaperAuction, epsilon=_positive, owners=_sizes, rounds=_sizes, patience=_sizes),
+        *(only_replaced if relation is Relation.REPLACE_ONE else ()),
+    )
+
+
+def _planned(relation: Relation) -> st.SearchStrategy[ev.Event]:
+    return st.recursive(
+        _leaves(relation),
+        lambda inner: st.one_of(
+            st.builds(ev.Repeated, event=inner, times=_sizes),
+            st.builds(ev.Composition, events=st.lists(inner, max_size=3).map(tuple)),
+            st.builds(ev.Simulated, event=inner),
+        ),
+        max_leaves=5,
+    )
+
+
+events: st.SearchStrategy[ev.Event] = st.sampled_from(Relation).flatmap(_planned)
+
+
+@settings(deadline=None)
+@given(relation=st.sampled_from(Relation), data=st.data())
+def test_an_event_is_planned_under_the_relation_of_its_parts_or_under_none(
+    relation: Relation, data: st.DataObject
+) -> None:
+    event = data.draw(_planned(relation))
+    assert ev.relation_of(event) in (relation, None)
+    (other,) = set(Relation) - {relation}
+    mean = ev.Gaussian(1.0, RowSum(Norm.EUCLIDEAN, 1.0, 1, other), 2, 0.1)
+    if ev.relation_of(event) is None:
+        assert ev.relation_of(ev.Composition((event, mean))) is other
+    else:
+        with pytest.raises(InvalidArgument, match="one relation"):
+            ev.Composition((mean, event))
 
 
 @settings(deadline=None)
@@ -66,10 +99,11 @@ def test_every_kind_of_the_vocabulary_has_a_name_in_json() -> None:
     assert {kind.__name__ for kind in ev._KINDS.values()} == {kind.__name__ for kind in ev.Event.__args__}
 
 
+_QUANTITY = {"kind": "row-sum", "norm": "euclidean", "radius": 1.0, "rows": 1, "relation": "replace-one"}
 _GAUSSIAN = {
     "kind": "gaussian",
     "sigma": 8.0,
-    "quantity": {"kind": "row-sum", "norm": "euclidean", "radius": 1.0, "rows": 1},
+    "quantity": _QUANTITY,
     "coordinates": 280,
     "spacing": 1e-6,
 }
@@ -99,8 +133,10 @@ def test_the_json_of_a_gaussian_is_what_ledgers_hold() -> None:
         _changed(sigma=0.0),
         _changed(coordinates=2.0),
         _changed(quantity=8.0),
-        _changed(quantity={"kind": "row-sum", "norm": "manhattan", "radius": 1.0, "rows": 1}),
-        _changed(quantity={"kind": "row-sum", "norm": "coordinate", "radius": 1.0, "rows": 1}),
+        _changed(quantity={**_QUANTITY, "norm": "manhattan"}),
+        _changed(quantity={**_QUANTITY, "norm": "coordinate"}),
+        _changed(quantity={**_QUANTITY, "relation": "both"}),
+        _changed(quantity={key: value for key, value in _QUANTITY.items() if key != "relation"}),
         {"kind": "repeated", "times": 2, "event": {"kind": "free"}},
         {"kind": "composition", "events": {"kind": "none"}},
     ],
@@ -110,7 +146,7 @@ def test_what_is_not_in_the_vocabulary_is_refused(document: object) -> None:
         ev.from_json(document)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", 1.0, True, None])
+@pytest.mark.parametrize("version", [0, 1, "2", 2.0, True, None])
 def test_another_version_is_refused(version: object) -> None:
     with pytest.raises(UnknownEvent, match="version"):
         ev.loads(json.dumps({"version": version, "event": {"kind": "none"}}))
@@ -124,7 +160,7 @@ def test_text_that_is_not_json_is_refused() -> None:
 def test_gaussian_noise_needs_a_euclidean_bound() -> None:
     """A bound on each coordinate says nothing about the length of a vector of d such (sqrt(d) times it)."""
     with pytest.raises(InvalidArgument, match="euclidean"):
-        ev.Gaussian(sigma=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1), coordinates=2, spacing=0.1)
+        ev.Gaussian(1.0, RowSum(Norm.COORDINATE, 1.0, 1, Relation.REPLACE_ONE), 2, 0.1)
 
 
 def test_a_release_carries_an_event_and_nothing_else_will_do() -> None:

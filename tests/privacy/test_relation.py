@@ -1,4 +1,4 @@
-"""Sensitivity is asked of the quantity, given the relation."""
+"""Sensitivity is asked of the quantity, which says under which relation it is bounded."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument
-from likeset.privacy.relation import InRange, Norm, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from likeset.privacy.relation import InRange, Norm, Relation, RowSum, SelectionS
 )
 def test_sum_of_unit_vectors(rows: int, relation: Relation, expected: float) -> None:
     """One id with r rows in the unit ball: removing takes away r at most, replacing moves each by 2."""
-    assert RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows).sensitivity(relation) == expected
+    assert RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows, relation=relation).sensitivity == expected
 
 
 @settings(deadline=None)
@@ -28,14 +28,17 @@ def test_sum_of_unit_vectors(rows: int, relation: Relation, expected: float) -> 
 def test_no_pair_of_neighbours_is_further_apart(radius: float, rows: int, seed: int) -> None:
     """Random rows on the sphere never beat the bound, and opposite rows reach it."""
     coins = np.random.default_rng(seed)
-    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=radius, rows=rows)
+    most = {
+        relation: RowSum(norm=Norm.EUCLIDEAN, radius=radius, rows=rows, relation=relation).sensitivity
+        for relation in Relation
+    }
     before, after = (_on_sphere(coins, rows, radius) for _ in range(2))
     replaced = np.linalg.norm(before.sum(axis=0) - after.sum(axis=0))
-    assert replaced <= quantity.sensitivity(Relation.REPLACE_ONE) * (1 + 1e-12)
-    assert np.linalg.norm(before.sum(axis=0)) <= quantity.sensitivity(Relation.ADD_OR_REMOVE) * (1 + 1e-12)
+    assert replaced <= most[Relation.REPLACE_ONE] * (1 + 1e-12)
+    assert np.linalg.norm(before.sum(axis=0)) <= most[Relation.ADD_OR_REMOVE] * (1 + 1e-12)
     pole = np.tile(before[:1], (rows, 1))
     worst = np.linalg.norm(pole.sum(axis=0) + pole.sum(axis=0))
-    assert worst == pytest.approx(quantity.sensitivity(Relation.REPLACE_ONE))
+    assert worst == pytest.approx(most[Relation.REPLACE_ONE])
 
 
 def _on_sphere(
@@ -49,7 +52,16 @@ def _on_sphere(
 
 
 def test_a_share_moves_by_at_most_one_under_either_relation() -> None:
-    assert {InRange(lower=0.0, upper=1.0).sensitivity(relation) for relation in Relation} == {1.0}
+    share = InRange(lower=0.0, upper=1.0)
+    assert (share.sensitivity, share.relation) == (1.0, None)
+
+
+def test_a_split_of_pairs_is_bounded_under_replace_one_only() -> None:
+    """By its type: there is no way to ask for another bound."""
+    split = PairSplit(rows=3)
+    assert (split.sensitivity, split.relation) == (6.0, Relation.REPLACE_ONE)
+    with pytest.raises(TypeError):
+        PairSplit(rows=3, relation=Relation.ADD_OR_REMOVE)  # type: ignore[call-arg]
 
 
 def test_a_selection_of_fixed_size_has_rows_replaced_and_twice_as_many_if_one_is_replaced() -> None:
@@ -57,10 +69,13 @@ def test_a_selection_of_fixed_size_has_rows_replaced_and_twice_as_many_if_one_is
 
     Replacing a row is removing it and adding another: two steps of 2.
     """
-    quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1)
+    added, replaced = (
+        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
+        for relation in (Relation.ADD_OR_REMOVE, Relation.REPLACE_ONE)
+    )
     best = [sum(sorted(rows, reverse=True)[:2]) for rows in ([0.0, -1.0], [0.0, -1.0, 1.0])]
-    assert abs(best[0] - best[1]) == quantity.sensitivity(Relation.ADD_OR_REMOVE) == 2.0
-    assert quantity.sensitivity(Relation.REPLACE_ONE) == 4.0
+    assert abs(best[0] - best[1]) == added.sensitivity == 2.0
+    assert replaced.sensitivity == 4.0
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (float("-inf"), 1.0), (0.0, float("nan"))])
@@ -72,11 +87,13 @@ def test_a_range_without_width_is_refused(lower: float, upper: float) -> None:
 @pytest.mark.parametrize(("radius", "rows"), [(0.0, 1), (-1.0, 1), (float("inf"), 1), (1.0, 0)])
 def test_a_sum_without_a_bound_is_refused(radius: float, rows: int) -> None:
     with pytest.raises(InvalidArgument):
-        RowSum(norm=Norm.EUCLIDEAN, radius=radius, rows=rows)
+        RowSum(norm=Norm.EUCLIDEAN, radius=radius, rows=rows, relation=Relation.REPLACE_ONE)
 
 
 def test_nothing_has_a_default() -> None:
     with pytest.raises(TypeError):
         RowSum()  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1).sensitivity()  # type: ignore[call-arg]
+        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1)  # type: ignore[call-arg]
+    with pytest.raises(InvalidArgument, match="relation"):
+        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1, relation="replace")  # type: ignore[arg-type]

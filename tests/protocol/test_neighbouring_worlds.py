@@ -147,7 +147,7 @@ def _accounted(relation: Relation) -> float:
     assert [view.guarantee.basis for view in owners] == [Basis.PROVEN]
     plan = summary_plan(agreed, 3)
     assert plan is not None
-    return plan.quantity.sensitivity(relation) / 2.0
+    return plan.quantity.sensitivity / 2.0
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE])

@@ -215,10 +215,9 @@ def revealed_count() -> Trial:
 
 def _mean_plan(relation: Relation) -> gaussian_mean.Plan:
     return gaussian_mean.plan(
-        gaussian_mean.unit_rows(1),
+        gaussian_mean.unit_rows(1, relation),
         size=len(_MEAN_PAIR.first),
         dimension=_MEAN_PAIR.first.shape[1],
-        relation=relation,
         epsilon=1.0,
         delta=_MEAN_DELTA,
     )

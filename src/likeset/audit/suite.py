@@ -80,7 +80,7 @@ def _laplace(noise: Noise) -> Trial:
 
 def _gaussian(noise: Noise) -> Trial:
     sums = [PAIR[side].sum() for side in (0, 1)]
-    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1)
+    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1, relation=Relation.REPLACE_ONE)
     event = Gaussian(sigma=1.5, quantity=quantity, coordinates=1, spacing=1.0)
     return _trial(
         "discrete Gaussian",
@@ -297,10 +297,9 @@ def _two_means(noise: Noise) -> Trial:
 
 def _mean_plan(pair: Neighbours[Any], delta: float) -> gaussian_mean.Plan:
     return gaussian_mean.plan(
-        gaussian_mean.unit_rows(1),
+        gaussian_mean.unit_rows(1, Relation.REPLACE_ONE),
         size=pair.first.shape[0],
         dimension=pair.first.shape[1],
-        relation=Relation.REPLACE_ONE,
         epsilon=1.0,
         delta=delta,
     )

@@ -28,7 +28,7 @@ __all__ = [
 
 SCALE = 2.0
 PAIR: Neighbours[Integers] = opposite_signs(8)
-EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1))
+EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE))
 """Epsilon 1 under replace-one: the sum of signs moves by 2, the scale is 2."""
 
 

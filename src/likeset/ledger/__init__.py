@@ -2,7 +2,7 @@
 
 from likeset.ledger.accounts import Account
 from likeset.ledger.chain import Entry, Head, Problem
-from likeset.ledger.charges import Limit
+from likeset.ledger.charges import Limit, check_relation
 from likeset.ledger.journal import Message, journal_path
 from likeset.ledger.ledger import Ledger
 from likeset.ledger.log import Verification
@@ -20,5 +20,6 @@ __all__ = [
     "Reservation",
     "Unfinished",
     "Verification",
+    "check_relation",
     "journal_path",
 ]

@@ -8,7 +8,7 @@ filter over all charges ever reserved, and rows disclosed, by addition.
 from dataclasses import dataclass
 
 from likeset.errors import BudgetExceeded, UnprovenPart
-from likeset.ledger.charges import Charge, Limit, as_followed, proven_part, unproven_parts
+from likeset.ledger.charges import Charge, Limit, as_followed, check_relation, proven_part, unproven_parts
 from likeset.privacy import accounting
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
@@ -74,8 +74,15 @@ class Tally:
         return twin
 
     def add(self, charge: Charge) -> None:
-        """Count a charge, whether or not the limit allows it."""
-        for event in charge.cost_to(self._view):
+        """Count a charge, whether or not the limit allows it.
+
+        Raises:
+            ChargeRefused: the account cannot count it: made for a single owner, or under another relation.
+        """
+        due = charge.cost_to(self._view)
+        for event in due:
+            check_relation(self._view, self._limit, event)
+        for event in due:
             self._unproven.update(name for name, _ in unproven_parts(event))
             part = proven_part(event)
             if self._followed is not None and self._followed.add(part) != self._followed:  # not free
@@ -99,7 +106,8 @@ class Tally:
         Raises:
             BudgetExceeded: too much epsilon, or too many rows.
             UnprovenPart: a part without a proof that the limit does not accept by name.
-            ChargeRefused: a price that was made for a single owner, on an account of several.
+            ChargeRefused: a price that was made for a single owner, on an account of several; or under another
+                relation than the limit's.
         """
         if self._rows + charge.rows > self._limit.rows:
             raise BudgetExceeded(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from likeset.errors import ChargeRefused, LikesetError, UnknownEvent
+from likeset.errors import ChargeRefused, LikesetError, OtherRelation, UnknownEvent
 from likeset.ledger.accounts import Account, Tally
 from likeset.ledger.chain import START, Entry, Head, Problem, canonical
 from likeset.ledger.charges import Charge, Limit
@@ -17,7 +17,7 @@ from likeset.privacy.view import View
 
 __all__ = ["FORMAT", "Answer", "Books", "Known"]
 
-FORMAT = 1
+FORMAT = 2
 """The version of what the bodies of entries hold, the JSON form of events (``events.VERSION``) included."""
 
 
@@ -56,6 +56,7 @@ class Books:
         self._tallies: dict[View, Tally] = {}
         self._charges: list[Charge] = []
         self._changed_limits = False
+        self._other_format = False
 
     def accounts(self) -> tuple[Account, ...]:
         """Every account, in the order in which they were opened."""
@@ -97,8 +98,15 @@ class Books:
     def apply(self, entry: Entry) -> Problem | None:
         """Take in the next entry; what it says must make sense after those before it."""
         self.head = Head(entry.number, entry.hash)
+        if self._other_format:
+            return None  # what the entries after it mean is not known here, and it was said
         try:
             return self._apply(entry, entry.document())
+        except OtherRelation as error:
+            return Problem(
+                entry.number,
+                f"counts what was planned under {error.planned} on an account under {error.account}: no price there",
+            )
         except UnknownEvent:
             return Problem(entry.number, "holds an event that this version of likeset does not know")
         except (LikesetError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -131,7 +139,12 @@ class Books:
         if entry.number != 1:
             return Problem(entry.number, "opens the ledger a second time")
         if document["format"] != FORMAT:
-            return Problem(entry.number, f"has format {document['format']}, this version reads {FORMAT}")
+            self._other_format = True
+            return Problem(
+                entry.number,
+                f"has format {document['format']}, this version reads {FORMAT}: only the likeset that wrote the ledger "
+                "can count its charges; begin a new one, with limits less what was spent",
+            )
         self.identity = document["identity"]
         return None
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from likeset.arguments import count, positive
-from likeset.errors import ChargeRefused, InvalidArgument
+from likeset.errors import ChargeRefused, InvalidArgument, OtherRelation
 from likeset.privacy import accounting, events
 from likeset.privacy.events import Event
 from likeset.privacy.guarantee import checked_delta
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View, checked_name
 
-__all__ = ["Charge", "Limit", "as_followed", "proven_part", "unproven_parts"]
+__all__ = ["Charge", "Limit", "as_followed", "check_relation", "proven_part", "unproven_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,7 @@ class Charge:
         views = [view for view, _ in self.costs]
         if len(set(views)) != len(views):
             raise InvalidArgument("also", f"{len(views)} views", "names a view twice")
+        events.Composition(tuple(event for _, event in self.costs))  # one draw is planned under one relation
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -128,6 +129,17 @@ class Charge:
                 "learn more; charge the coalition's price as well (also=...)"
             )
         return tuple(event for _, event in due)
+
+
+def check_relation(account: View, limit: Limit, event: Event) -> None:
+    """A limit speaks of one relation: nothing that was planned under another counts, or costs, what it says there.
+
+    Raises:
+        OtherRelation: the limit has another relation than the event was planned under.
+    """
+    planned = events.relation_of(event)
+    if planned is not None and limit.relation is not None and planned is not limit.relation:
+        raise OtherRelation(str(account), account=limit.relation, planned=planned)
 
 
 def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:

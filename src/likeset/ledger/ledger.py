@@ -72,8 +72,8 @@ class Ledger:
         """Open an account, or change its limit; what was spent stays spent.
 
         Raises:
-            ChargeRefused: an earlier charge was priced for a single owner and cannot be counted on this
-                account.
+            ChargeRefused: an earlier charge cannot be counted on this account: it was priced for a single owner,
+                or planned under another relation (``OtherRelation``).
         """
         self.set_limits({view: limit})
 
@@ -121,6 +121,7 @@ class Ledger:
         Raises:
             BudgetExceeded: an account cannot pay; nothing was charged.
             ChargeRefused: no account answers for a view.
+            OtherRelation: an account that hears it has another relation than the event was planned under.
             UnprovenPart: the event has no proof and an account does not accept it by name.
             DifferentRequest: the same run, round and kind were asked for with another request.
             UnfinishedRequest: charged before, and interrupted, and that is to be refused; or to be resumed, and

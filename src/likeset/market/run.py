@@ -22,7 +22,7 @@ from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.attribution import Attribution, attribute
-from likeset.protocol.budgets import check_rows_left, limit_of, open_accounts, owner_limits
+from likeset.protocol.budgets import check_relations, check_rows_left, limit_of, open_accounts, owner_limits
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.drafting import Draft, Facts
@@ -32,7 +32,7 @@ from likeset.protocol.messages import Summary
 from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, Notice
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import Traffic
-from likeset.protocol.plans import PlannedView, planned_views
+from likeset.protocol.plans import PlannedView, planned_views, size_event
 from likeset.protocol.run_secrets import RunSecrets
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
@@ -197,6 +197,7 @@ class Market:
         # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
         first, second, third = (SimulatedNoise(draw(63)) if order.simulated else SecretNoise() for _ in range(3))
         public_seed = None if order.random_state is None else int(coins.integers(2**63))
+        check_relations(ledger, outline.guarantees)
         check_rows_left(ledger, outline.terms)
         wishes = order.wishes
         limit = limit_of(wishes.epsilon, wishes.delta, self._draft.relation, simulated=order.simulated)
@@ -205,7 +206,8 @@ class Market:
         _check_affordable(ledger, outline.guarantees[0], run=run)
         drawn = RunSecrets(draw(256))
         if resumable:
-            drawn = drawn.kept(ledger, about_target, run=run, content=self.stalls.content)
+            told = size_event(self._draft.relation)
+            drawn = drawn.kept(ledger, about_target, run=run, content=self.stalls.content, told=told)
         width = self._width(ledger, first)
         return Deal(self._terms(width, drawn, public_seed), drawn, (first, second, third), width.event)
 

@@ -38,14 +38,12 @@ class Plan:
         size: the public number of rows (replace-one) or the declared one (add-or-remove): the divisor.
         dimension: the number of coordinates.
         sigma: the scale of the noise on each coordinate of the sum.
-        relation: what neighbouring data are.
     """
 
     quantity: RowSum | SelectionSum
     size: int
     dimension: int
     sigma: float
-    relation: Relation
 
     def __post_init__(self) -> None:
         count("size", self.size, most=_MOST_ROWS, most_is="so that sums stay within 64 bits")
@@ -54,6 +52,11 @@ class Plan:
         if self.sigma > 2.0**20:
             raise InvalidArgument("sigma", self.sigma, "must be at most 2^20, so that sums stay within 64 bits")
         _ = self.event
+
+    @property
+    def relation(self) -> Relation:
+        """What neighbouring data are."""
+        return self.quantity.relation
 
     @property
     def event(self) -> Gaussian:
@@ -66,26 +69,23 @@ class Plan:
         return self.sigma / self.size
 
 
-def unit_rows(rows: int) -> RowSum:
+def unit_rows(rows: int, relation: Relation) -> RowSum:
     """A sum of rows of norm at most 1, of which one unit of privacy can change ``rows``."""
-    return RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows)
+    return RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows, relation=relation)
 
 
-def selected_unit_rows(rows: int) -> SelectionSum:
+def selected_unit_rows(rows: int, relation: Relation) -> SelectionSum:
     """A sum of selected rows, of which ``rows`` give way to others when one unit is added or removed."""
-    return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows)
+    return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows, relation=relation)
 
 
-def plan(
-    quantity: RowSum | SelectionSum, *, size: int, dimension: int, relation: Relation, epsilon: float, delta: float
-) -> Plan:
+def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon: float, delta: float) -> Plan:
     """The least noise that (epsilon, delta) allows.
 
     Args:
-        quantity: the sum to protect: ``unit_rows(1)`` for a target whose unit of privacy is a row.
+        quantity: the sum to protect: ``unit_rows(1, relation)`` for a target whose unit of privacy is a row.
         size: the public or declared number of rows.
         dimension: the number of coordinates.
-        relation: what neighbouring data are.
         epsilon: the budget of this one release.
         delta: the probability that may be left out; above zero.
     """
@@ -93,21 +93,19 @@ def plan(
         quantity,
         coordinates=count("dimension", dimension),
         spacing=SPACING,
-        relation=relation,
         epsilon=epsilon,
         delta=delta,
     )
-    return Plan(quantity=quantity, size=size, dimension=dimension, sigma=sigma, relation=relation)
+    return Plan(quantity=quantity, size=size, dimension=dimension, sigma=sigma)
 
 
-def plan_with_sigma(quantity: RowSum, *, size: int, dimension: int, relation: Relation, sigma: float) -> Plan:
+def plan_with_sigma(quantity: RowSum, *, size: int, dimension: int, sigma: float) -> Plan:
     """Noise of a given scale on the sum; what that costs is for the accountant to say."""
     return Plan(
         quantity=quantity,
         size=size,
         dimension=count("dimension", dimension),
         sigma=positive("sigma", sigma),
-        relation=relation,
     )
 
 

@@ -39,7 +39,6 @@ class Plan:
         epsilon: the paper's eps: the rate of the choices, and one over the scale of the measurements.
         iterations: the paper's T.
         quantity: the sum, coordinates of a row within [-1, 1].
-        relation: what neighbouring data are.
     """
 
     size: int
@@ -47,7 +46,6 @@ class Plan:
     epsilon: float
     iterations: int
     quantity: RowSum | SelectionSum
-    relation: Relation
 
     def __post_init__(self) -> None:
         count("size", self.size, most=2**31)
@@ -57,6 +55,11 @@ class Plan:
         if self.quantity.radius != 1.0:
             raise InvalidArgument("quantity", self.quantity, "must be a sum of rows within [-1, 1]")
         _ = self.event
+
+    @property
+    def relation(self) -> Relation:
+        """What neighbouring data are."""
+        return self.quantity.relation
 
     @property
     def event(self) -> Repeated:
@@ -104,16 +107,16 @@ def plan(*, size: int, dimension: int, epsilon: float, iterations: int, rows: in
 
     ``privacy.calibration.mwem_epsilon`` fits ``epsilon`` to a budget.
     """
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
-    return Plan(size, dimension, epsilon, iterations, quantity, relation)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows, relation=relation)
+    return Plan(size, dimension, epsilon, iterations, quantity)
 
 
 def plan_selection(
     *, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation
 ) -> Plan:
     """Plan a mean over selected rows, of which ``rows`` give way to others when one unit is added or removed."""
-    quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
-    return Plan(size, dimension, epsilon, iterations, quantity, relation)
+    quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows, relation=relation)
+    return Plan(size, dimension, epsilon, iterations, quantity)
 
 
 def run(plan: Plan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:

@@ -14,7 +14,7 @@ from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import ExponentialChoice, Release
 from likeset.privacy.noise import Noise, random_order, released
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import PairSplit, Relation
 
 __all__ = ["Plan", "grid", "plan", "run"]
 
@@ -52,14 +52,13 @@ class Plan:
     @property
     def event(self) -> ExponentialChoice:
         """What it is, for the accountant: a replaced row moves one pair across a candidate, hence a score by 2."""
-        quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=self.rows)
-        return ExponentialChoice(rate=self.rate, quantity=quantity)
+        return ExponentialChoice(rate=self.rate, quantity=PairSplit(self.rows))
 
 
 def plan(*, size: int, rows: int, rho: float, relation: Relation) -> Plan:
     """Plan a choice that costs ``rho`` in zero-concentrated privacy (it has the bounded-range property)."""
-    sensitivity = 2.0 * count("rows", rows)
-    return Plan(size=size, rows=rows, rate=float(np.sqrt(2.0 * positive("rho", rho))) / sensitivity, relation=relation)
+    rate = float(np.sqrt(2.0 * positive("rho", rho))) / PairSplit(rows).sensitivity
+    return Plan(size=size, rows=rows, rate=rate, relation=relation)
 
 
 def run(plan: Plan, data: ArrayLike, noise: Noise) -> Release[float]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from likeset.errors import OtherRelation
 from likeset.ledger import Account, Ledger
 from likeset.node.policy import Accounts, Policy
 from likeset.privacy import events
@@ -73,7 +74,10 @@ def accounts_for(ledger: Ledger, terms: Terms, name: str) -> Accounts:
 
 def _epsilon(ledger: Ledger, planned: PlannedView, *, free: bool) -> tuple[float, float]:
     event = NoRelease() if free else planned.event
-    before, after = _quoted(ledger, planned, event=event)
+    try:
+        before, after = _quoted(ledger, planned, event=event)
+    except OtherRelation:  # it cannot be charged here, and the policy says why
+        before, after = _quoted(ledger, planned, event=NoRelease())
     return before.epsilon or 0.0, after.epsilon or 0.0
 
 

@@ -218,6 +218,11 @@ def _about_what(policy: Policy, terms: Terms) -> list[str]:
     reasons = []
     if not terms.schema_digest or not terms.columns:
         reasons.append("the terms do not say which columns leave; only runs on declared columns are answered")
+    if terms.relation != policy.total.relation:
+        reasons.append(
+            f"relation: the terms count under {terms.relation}, and the totals of owner.yaml under "
+            f"{policy.total.relation}; ask for terms under {policy.total.relation}"
+        )
     forbidden = [name for name in terms.columns if name not in policy.columns]
     if forbidden:
         reasons.append(f"columns that may not leave by owner.yaml: {', '.join(map(repr, forbidden))}")

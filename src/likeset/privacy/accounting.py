@@ -7,7 +7,8 @@ Two questions, two answers:
 ones
   showed. Only bounds that survive such a choice are used: concentrated (zCDP) and pure privacy.
 
-An event outside the vocabulary is refused; a known one without a proof has no finite price.
+An event outside the vocabulary is refused; a known one without a proof has no finite price, nor has one under another
+relation than it was planned under.
 """
 
 import math
@@ -32,16 +33,16 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choice
 
     Args:
         event: what is done, all of it.
-        relation: what neighbouring data are.
+        relation: what neighbouring data are in the statement that is wanted.
         delta: the probability that may be left out; at 0 only pure guarantees are finite.
         exact_choices: spend seconds on the exact worst case of exponential choices: a tenth or so tighter. It
             changes how long the answer takes, never whether it is true.
     """
     delta = checked_delta(delta)
-    reasons = obstacles(event)
+    reasons = _reasons(event, relation)
     if reasons:
         return _none(delta, relation, "; ".join(reasons))
-    parts = loss.Parts.of(_priced(event, relation))
+    parts = loss.Parts.of(_priced(event))
     epsilon, note = parts.epsilon(delta, exact_choices=exact_choices)
     if math.isinf(epsilon):
         return _none(delta, relation, "no finite epsilon at this delta")
@@ -50,20 +51,20 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choice
 
 def concentrated(event: ev.Event, relation: Relation) -> float:
     """The event's price in zero-concentrated privacy (the rho of zCDP); infinite if there is none."""
-    if obstacles(event):
+    if _reasons(event, relation):
         return math.inf
-    return sum(part.rho * times for part, times in _priced(event, relation))
+    return sum(part.rho * times for part, times in _priced(event))
 
 
 def pure(event: ev.Event, relation: Relation) -> float:
     """The event's price in pure privacy (epsilon at delta = 0); infinite if there is none."""
-    if obstacles(event):
+    if _reasons(event, relation):
         return math.inf
-    return sum(part.pure * times for part, times in _priced(event, relation))
+    return sum(part.pure * times for part, times in _priced(event))
 
 
 def obstacles(event: ev.Event) -> tuple[str, ...]:
-    """Why the event has no proven price: empty if it has one."""
+    """Why the event has no proven price under any relation: empty if it has one."""
     found: dict[str, None] = {}
     for leaf, _ in _leaves(event):
         match leaf:
@@ -161,9 +162,17 @@ class Filter:
     def _divergence(self, event: ev.Event) -> float:
         if self.order is None:
             return 0.0
-        if obstacles(event):
+        if _reasons(event, self.relation):
             return math.inf
-        return sum(loss.divergence(part, self.order) * times for part, times in _priced(event, self.relation))
+        return sum(loss.divergence(part, self.order) * times for part, times in _priced(event))
+
+
+def _reasons(event: ev.Event, relation: Relation) -> tuple[str, ...]:
+    """Why nothing is proven about the event under this relation."""
+    planned = ev.relation_of(event)
+    if planned in (None, relation):
+        return obstacles(event)
+    return (*obstacles(event), f"planned under {planned}: no proof under {relation}")
 
 
 def _none(delta: float, relation: Relation, note: str) -> Guarantee:
@@ -182,17 +191,17 @@ def _leaves(event: ev.Event, times: int = 1) -> Iterator[tuple[ev.Event, int]]:
             yield event, times
 
 
-def _priced(event: ev.Event, relation: Relation) -> Iterator[tuple[loss.Part, int]]:
+def _priced(event: ev.Event) -> Iterator[tuple[loss.Part, int]]:
     """Each step of an event without obstacles as a kind of privacy loss, with how often it is incurred."""
-    steps = [(leaf, times) for leaf, times in _leaves(event) if not isinstance(leaf, ev.NoRelease)]
+    steps = [(leaf, times) for leaf, times in _leaves(event) if not isinstance(leaf, ev.NoRelease | ev.PublicSize)]
     for place, (leaf, times) in enumerate(steps, start=1):
         match leaf:
             case ev.Laplace(scale=scale, quantity=quantity):
-                yield loss.Pure(quantity.sensitivity(relation) / scale), times
+                yield loss.Pure(quantity.sensitivity / scale), times
             case ev.ExponentialChoice(rate=rate, quantity=quantity):
-                yield loss.BoundedRange(2.0 * rate * quantity.sensitivity(relation)), times
+                yield loss.BoundedRange(2.0 * rate * quantity.sensitivity), times
             case ev.Gaussian(sigma=sigma, quantity=quantity, coordinates=coordinates, spacing=spacing):
-                shift = quantity.sensitivity(relation) / sigma
+                shift = quantity.sensitivity / sigma
                 yield loss.Normal(shift, loss.rounding_distance(coordinates, sigma / spacing)), times
             case ev.ThresholdAuction(epsilon=epsilon, observer=observer, rounds=rounds):
                 # One owner hears one bit; but whatever follows, a further round included, may depend on who else was
@@ -202,7 +211,7 @@ def _priced(event: ev.Event, relation: Relation) -> Iterator[tuple[loss.Part, in
                 yield loss.Pure(epsilon if alone else jointly), times * rounds
             case ev.Unbounded() | ev.PaperAuction() | ev.Simulated():
                 raise UnknownEvent(type(leaf).__name__, "has no price")
-            case ev.NoRelease() | ev.Composition() | ev.Repeated():
+            case ev.NoRelease() | ev.PublicSize() | ev.Composition() | ev.Repeated():
                 raise AssertionError("left out above, or taken apart by _leaves")
             case _:
                 assert_never(leaf)

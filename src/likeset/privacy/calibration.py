@@ -8,7 +8,7 @@ from likeset.errors import InvalidArgument
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import Composition, Event, ExponentialChoice, Gaussian, Laplace, Repeated
 from likeset.privacy.guarantee import checked_delta
-from likeset.privacy.relation import Quantity, Relation
+from likeset.privacy.relation import Relation, RowSum, SelectionSum
 
 __all__ = ["gaussian_sigma", "least_noise", "mwem_epsilon"]
 
@@ -48,25 +48,24 @@ def least_noise(
 
 
 def gaussian_sigma(
-    quantity: Quantity,
+    quantity: RowSum | SelectionSum,
     *,
     coordinates: int,
     spacing: float,
-    relation: Relation,
     epsilon: float,
     delta: float,
 ) -> float:
     """The smallest sigma of one discrete Gaussian release within a budget; ``delta`` must be above zero."""
     return least_noise(
         lambda sigma: Gaussian(sigma=sigma, quantity=quantity, coordinates=coordinates, spacing=spacing),
-        relation=relation,
+        relation=quantity.relation,
         epsilon=epsilon,
         delta=delta,
-        start=quantity.sensitivity(relation) / epsilon,
+        start=quantity.sensitivity / epsilon,
     )
 
 
-def mwem_epsilon(quantity: Quantity, *, iterations: int, relation: Relation, epsilon: float, delta: float) -> float:
+def mwem_epsilon(quantity: RowSum | SelectionSum, *, iterations: int, epsilon: float, delta: float) -> float:
     """The largest per-step epsilon of the paper's Algorithm 2 (its eps) within a budget."""
 
     def event(noise: float) -> Event:
@@ -75,8 +74,8 @@ def mwem_epsilon(quantity: Quantity, *, iterations: int, relation: Relation, eps
 
     return 1.0 / least_noise(
         event,
-        relation=relation,
+        relation=quantity.relation,
         epsilon=epsilon,
         delta=delta,
-        start=quantity.sensitivity(relation) * math.sqrt(iterations) / epsilon,
+        start=quantity.sensitivity * math.sqrt(iterations) / epsilon,
     )

@@ -1,7 +1,7 @@
 """The closed vocabulary of what can be done to protected data, and the release that carries it.
 
-An event records what was done (which noise, of which scale, on which bounded quantity), never what it costs:
-the cost depends on the relation and is computed by ``accounting``. Events are frozen, compare by value, and
+An event records what was done (which noise, of which scale, on which quantity that is bounded under which relation),
+never what it costs: that is computed by ``accounting``. Events are frozen, compare by value, and
 travel as versioned JSON. A word that is not in the vocabulary is refused with ``UnknownEvent``: it is never
 priced at zero.
 
@@ -12,11 +12,11 @@ same ``VERSION``; a new kind of event may be added.
 import json
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, assert_never
 
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument, UnknownEvent
-from likeset.privacy.relation import InRange, Norm, Quantity, RowSum, SelectionSum
+from likeset.privacy.relation import InRange, Norm, PairSplit, Quantity, Relation, RowSum, SelectionSum
 
 __all__ = [
     "VERSION",
@@ -28,6 +28,7 @@ __all__ = [
     "NoRelease",
     "Observer",
     "PaperAuction",
+    "PublicSize",
     "Release",
     "Repeated",
     "Simulated",
@@ -37,9 +38,10 @@ __all__ = [
     "dumps",
     "from_json",
     "loads",
+    "relation_of",
 ]
 
-VERSION = 1
+VERSION = 2
 """The version of the JSON form."""
 
 Value = TypeVar("Value", covariant=True)
@@ -55,6 +57,11 @@ class Observer(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NoRelease:
     """Nothing that depends on the protected data was released."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSize:
+    """The exact number of protected rows was published: what replace-one takes for granted, and nothing besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,7 @@ class Composition:
             raise InvalidArgument("events", type(self.events).__name__, "must be a tuple of events")
         for event in self.events:
             _check_event(event)
+        relation_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +211,7 @@ class Simulated:
 
 Event = (
     NoRelease
+    | PublicSize
     | Unbounded
     | Laplace
     | ExponentialChoice
@@ -234,6 +243,7 @@ class Release(Generic[Value]):
 
 _KINDS: dict[str, type[Any]] = {
     "none": NoRelease,
+    "public-size": PublicSize,
     "unbounded": Unbounded,
     "laplace": Laplace,
     "exponential-choice": ExponentialChoice,
@@ -247,10 +257,37 @@ _KINDS: dict[str, type[Any]] = {
 _QUANTITIES: dict[str, type[Any]] = {
     "row-sum": RowSum,
     "selection-sum": SelectionSum,
+    "pair-split": PairSplit,
     "in-range": InRange,
 }
 _NAMES = {kind: name for name, kind in (_KINDS | _QUANTITIES).items()}
 _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
+
+
+def relation_of(event: Event) -> Relation | None:
+    """The relation under which an event was planned; None if it is the same under each, or has no bound under any.
+
+    Raises:
+        InvalidArgument: it is made of parts that were planned under different relations.
+    """
+    match event:
+        case PublicSize():
+            return Relation.REPLACE_ONE
+        case Laplace() | ExponentialChoice() | Gaussian():
+            return event.quantity.relation
+        case Repeated() | Simulated():
+            return relation_of(event.event)
+        case Composition():
+            relations = {relation for part in event.events if (relation := relation_of(part)) is not None}
+            if len(relations) > 1:
+                raise InvalidArgument(
+                    "events", " and ".join(sorted(relations)), "must all be planned under one relation"
+                )
+            return relations.pop() if relations else None
+        case NoRelease() | Unbounded() | ThresholdAuction() | PaperAuction():
+            return None
+        case _:
+            assert_never(event)
 
 
 def as_json(event: Event) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What the paper's settings cost: its own count beside what is proven, for each view, relation and delta."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from likeset.privacy.accounting import guarantee
@@ -17,6 +18,9 @@ _PROMISED, _DELTA = 1.0, 1e-5  # the theorem's epsilon and delta wherever the pa
 # The paper's MNIST experiment: 60000 training rows, a quarter of its test rows of two digits, a small seed
 # set.
 _ROWS, _TARGET_ROWS, _SEED_ROWS = 60000, 360, 150
+
+
+_Planned = Callable[[Relation], Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +53,25 @@ def comparisons(*, exact_choices: bool) -> tuple[Comparison, ...]:
         lines += _lines(
             "target mean, once (T = 1656, eps = 0.01)",
             "one row of the target",
-            target.event(_rows(1)),
+            lambda relation: target.event(_rows(relation)),
             claimed=[target.epsilon] * target.iterations,
             delta=delta,
             exact_choices=exact_choices,
         )
     counted = [later.epsilon] * (_SIZE * later.iterations)
     for delta in (1e-4, _DELTA):
-        for what, protected, quantity in (
-            ("seed rows public", "one row of the summary, not of an owner", _rows(1)),
-            ("seed rows public, every owner asked instead of the auction", "one row of an owner", _selected(1)),
+        for what, protected, event in (
+            (
+                "seed rows public",
+                "one row of the summary, not of an owner",
+                lambda relation: Repeated(later.event(_rows(relation)), _SIZE),
+            ),
+            ("seed rows public, every owner asked instead of the auction", "one row of an owner", _summaries),
         ):
             lines += _lines(
                 f"summary mean, 500 rounds (T = 5, eps = 0.0002), {what}",
                 protected,
-                Repeated(later.event(quantity), _SIZE),
+                event,
                 claimed=counted,
                 delta=delta,
                 exact_choices=exact_choices,
@@ -72,7 +80,7 @@ def comparisons(*, exact_choices: bool) -> tuple[Comparison, ...]:
     lines += _lines(
         "summary mean, first round alone (T = 1656, eps = 0.05), on private seed rows",
         "one seed row",
-        first.event(_rows(1)),
+        lambda relation: first.event(_rows(relation)),
         claimed=None,
         delta=_DELTA,
         exact_choices=exact_choices,
@@ -99,10 +107,9 @@ def _promises() -> list[Comparison]:
     lines: list[Comparison] = []
     for name in ("theorem", "proof"):
         planned = _schedule(name)
-        rounds = tuple(planned.summary(number).event(_selected(1)) for number in range(1, _SIZE + 1))
         for what, protected, event in (
-            ("target mean", "one row of the target", planned.target.event(_rows(1))),
-            ("summary mean, 500 rounds, every owner asked", "one row of an owner", Composition(rounds)),
+            ("target mean", "one row of the target", _target_of(planned)),
+            ("summary mean, 500 rounds, every owner asked", "one row of an owner", _rounds_of(planned)),
         ):
             lines += _compared(f"{what}, schedule of the {name}", protected, event, claim=_PROMISED, delta=_DELTA)
     auction = PaperAuction(
@@ -113,32 +120,47 @@ def _promises() -> list[Comparison]:
     )
     least = -math.expm1(-auction.epsilon)
     alone = f"private auction, K = {_OWNERS}: one round has delta >= {least:.4f} at every epsilon"
-    later = _schedule("experiment").summary(2).event(_selected(1))
+    together = "summary mean and private auction together"
     for what, event in (
-        (alone, auction),
-        ("summary mean and private auction together", Composition((Repeated(later, _SIZE), auction))),
+        (alone, lambda _: auction),
+        (together, lambda relation: Composition((_summaries(relation), auction))),
     ):
         lines += _compared(what, "one row of an owner", event, claim=_PROMISED, delta=_DELTA)
     return lines
+
+
+def _summaries(relation: Relation) -> Event:
+    """All releases of the summary in the paper's experiments, after the first."""
+    return Repeated(_schedule("experiment").summary(2).event(_selected(relation)), _SIZE)
+
+
+def _target_of(planned: Schedule) -> _Planned:
+    return lambda relation: planned.target.event(_rows(relation))
+
+
+def _rounds_of(planned: Schedule) -> _Planned:
+    return lambda relation: Composition(
+        tuple(planned.summary(number).event(_selected(relation)) for number in range(1, _SIZE + 1))
+    )
 
 
 def _schedule(name: str) -> Schedule:
     return schedule(name, dimension=_DIMENSION, size=_SIZE, epsilon=_PROMISED, delta=_DELTA)
 
 
-def _rows(rows: int) -> Quantity:
-    return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
+def _rows(relation: Relation) -> Quantity:
+    return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
 
 
-def _selected(rows: int) -> Quantity:
+def _selected(relation: Relation) -> Quantity:
     """Rows of the summary, when a row of an owner is what changes."""
-    return SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows)
+    return SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
 
 
 def _lines(
     what: str,
     protected: str,
-    event: Event,
+    planned: _Planned,
     *,
     claimed: list[float] | None,
     delta: float,
@@ -148,13 +170,14 @@ def _lines(
     lines = []
     for relation in Relation:
         counted = None if claimed is None else as_counted(claimed, delta=delta, relation=relation)
+        event = planned(relation)
         proven = guarantee(event, relation=relation, delta=delta)
         tightest = guarantee(event, relation=relation, delta=delta, exact_choices=True) if exact_choices else None
         lines.append(Comparison(what, "any coalition of owners", protected, counted, proven, tightest))
     return lines
 
 
-def _compared(what: str, protected: str, event: Event, *, claim: float, delta: float) -> list[Comparison]:
+def _compared(what: str, protected: str, planned: _Planned, *, claim: float, delta: float) -> list[Comparison]:
     """One line for each relation, with what the paper's theorem promises beside it."""
     return [
         Comparison(
@@ -162,7 +185,7 @@ def _compared(what: str, protected: str, event: Event, *, claim: float, delta: f
             "any coalition of owners",
             protected,
             Guarantee(claim, delta, relation, Basis.CLAIMED, "the paper's main theorem"),
-            guarantee(event, relation=relation, delta=delta),
+            guarantee(planned(relation), relation=relation, delta=delta),
             None,
         )
         for relation in Relation

@@ -1,7 +1,8 @@
 """Neighbouring data, and how far a bounded quantity can move between neighbours.
 
-A sensitivity is never a number that somebody passes along: it is asked of the quantity, given the relation.
-Nothing here has a default.
+A sensitivity is never a number that somebody passes along: it is asked of the quantity. A quantity says under which
+relation it is bounded, and there is no bound under another: the rows of a mean with a public number of rows do not
+become protected under add-or-remove by being priced so. Nothing here has a default.
 """
 
 import math
@@ -11,7 +12,7 @@ from enum import StrEnum
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument
 
-__all__ = ["InRange", "Norm", "Quantity", "Relation", "RowSum", "SelectionSum"]
+__all__ = ["InRange", "Norm", "PairSplit", "Quantity", "Relation", "RowSum", "SelectionSum"]
 
 
 class Relation(StrEnum):
@@ -43,25 +44,30 @@ class RowSum:
         radius: the bound.
         rows: how many of the summed rows one unit of privacy can change: 1 if the unit is a row, r if it is
             an id with at most r rows.
+        relation: what neighbouring data are.
     """
 
     norm: Norm
     radius: float
     rows: int
+    relation: Relation
 
     def __post_init__(self) -> None:
         if not isinstance(self.norm, Norm):
             raise InvalidArgument("norm", repr(self.norm), "must be a Norm")
+        if not isinstance(self.relation, Relation):
+            raise InvalidArgument("relation", repr(self.relation), "must be a Relation")
         positive("radius", self.radius)
         count("rows", self.rows)
 
-    def sensitivity(self, relation: Relation) -> float:
+    @property
+    def sensitivity(self) -> float:
         """The largest distance between the sums of two neighbours.
 
         A removed row takes at most ``radius`` with it; a replaced one moves from one end of a diameter to the
         other.
         """
-        match relation:
+        match self.relation:
             case Relation.ADD_OR_REMOVE:
                 return self.rows * self.radius
             case Relation.REPLACE_ONE:
@@ -81,22 +87,56 @@ class SelectionSum:
         rows: how many of the selected rows give way to others, at most, when one unit is added or removed; proven
             for the way of selecting (docs/proofs/summary-stream.md: 1 if every owner is asked in every round and rows
             that were sent are kept).
+        relation: what neighbouring data are.
     """
 
     norm: Norm
     radius: float
     rows: int
+    relation: Relation
 
     def __post_init__(self) -> None:
-        RowSum(norm=self.norm, radius=self.radius, rows=self.rows)
+        RowSum(norm=self.norm, radius=self.radius, rows=self.rows, relation=self.relation)
 
-    def sensitivity(self, relation: Relation) -> float:
+    @property
+    def sensitivity(self) -> float:
         """The largest distance between the sums of two neighbours: a diameter for each row that gives way."""
-        match relation:
+        match self.relation:
             case Relation.ADD_OR_REMOVE:
                 return 2.0 * self.rows * self.radius
             case Relation.REPLACE_ONE:
                 return 4.0 * self.rows * self.radius
+
+
+@dataclass(frozen=True, slots=True)
+class PairSplit:
+    """How evenly a candidate splits disjoint pairs of rows: the pairs below it less those above, without the sign.
+
+    There is a bound under replace-one only (docs/proofs/width-choice.md): a row more would pair others anew.
+
+    Args:
+        rows: how many rows one unit of privacy can change; each is in one pair at most.
+    """
+
+    rows: int
+
+    def __post_init__(self) -> None:
+        count("rows", self.rows)
+
+    @property
+    def norm(self) -> Norm:
+        """A candidate's score is a coordinate by itself."""
+        return Norm.COORDINATE
+
+    @property
+    def relation(self) -> Relation:
+        """The one under which there is a proof."""
+        return Relation.REPLACE_ONE
+
+    @property
+    def sensitivity(self) -> float:
+        """A pair that passes from one side to the other counts twice."""
+        return 2.0 * self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +155,16 @@ class InRange:
         """A single number is a coordinate by itself."""
         return Norm.COORDINATE
 
-    def sensitivity(self, relation: Relation) -> float:
-        """The width of the range: nothing more is known, under either relation."""
-        if not isinstance(relation, Relation):
-            raise InvalidArgument("relation", repr(relation), "must be a Relation")
+    @property
+    def relation(self) -> None:
+        """Any two data sets may be compared: the bound holds under every relation."""
+        return None
+
+    @property
+    def sensitivity(self) -> float:
+        """The width of the range: nothing more is known."""
         return self.upper - self.lower
 
 
-Quantity = RowSum | SelectionSum | InRange
+Quantity = RowSum | SelectionSum | PairSplit | InRange
 """Everything that noise may be added to."""

@@ -1,14 +1,15 @@
 """What the views of a run may spend, as accounts in a ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from likeset.errors import BudgetExceeded
-from likeset.ledger import Ledger, Limit
+from likeset.ledger import Ledger, Limit, check_relation
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
+from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 
-__all__ = ["check_rows_left", "limit_of", "open_accounts", "owner_limits"]
+__all__ = ["check_relations", "check_rows_left", "limit_of", "open_accounts", "owner_limits"]
 
 
 def limit_of(
@@ -31,6 +32,21 @@ def owner_limits(terms: Terms, *, simulated: bool) -> dict[View, Limit]:
     toward_owners = limit_of(budget.epsilon, budget.delta, terms.relation, simulated=simulated, accept=unproven)
     limits = {View.owners(owner): toward_owners for owner in terms.owners}
     return limits | {View.curator(owner): Limit.rows_only(terms.rows_per_owner) for owner in terms.owners}
+
+
+def check_relations(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
+    """Every account that will hear something of a run must have the relation that the run was planned under.
+
+    Each charge is held to that by the ledger; here all are, before the first of them and before the terms are shown.
+
+    Raises:
+        OtherRelation: an account has another relation.
+    """
+    accounts = ledger.accounts()
+    for one in planned:
+        for account in accounts:
+            if account.view.hears(one.view):
+                check_relation(account.view, account.limit, one.event)
 
 
 def check_rows_left(ledger: Ledger, terms: Terms) -> None:

@@ -130,10 +130,9 @@ def release_outlook(
 ) -> ReleaseOutlook:
     """What a release within this budget can be expected to tell, with so many offers for each row wanted."""
     plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(rows_per_unit),
+        gaussian_mean.unit_rows(rows_per_unit, relation),
         size=target_size,
         dimension=dimension,
-        relation=relation,
         epsilon=budget.epsilon,
         delta=budget.delta,
     )
@@ -196,15 +195,17 @@ class Draft:
             raise InvalidArgument("release_gamma", None, "must be given with a schedule, which has a budget of its own")
         if self.relation is not Relation.REPLACE_ONE:
             raise InvalidArgument(
-                "release_gamma", None, f"cannot be chosen privately under {self.relation}: give it, or public_rows"
+                "release_gamma",
+                None,
+                f"cannot be chosen privately under {self.relation} (there is no proof): give it, or public_rows",
             )
         rows = self.wishes.rows_per_unit
         rho = _rho_within(self.budget)
         choice = width_choice.plan(
             size=self.facts.target_size, rows=rows, rho=_WIDTH_SHARE * rho, relation=self.relation
         )
-        quantity = gaussian_mean.unit_rows(rows)
-        sigma = quantity.sensitivity(self.relation) / math.sqrt(2.0 * (1.0 - _WIDTH_SHARE) * rho)
+        quantity = gaussian_mean.unit_rows(rows, self.relation)
+        sigma = quantity.sensitivity / math.sqrt(2.0 * (1.0 - _WIDTH_SHARE) * rho)
         event = Gaussian(sigma=sigma, quantity=quantity, coordinates=self.dimension, spacing=gaussian_mean.SPACING)
         left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
         return choice, Budget(left.epsilon, self.budget.delta)

@@ -8,9 +8,19 @@ from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
 from likeset.privacy import accounting, schedules
 from likeset.privacy.calibration import least_noise, mwem_epsilon
-from likeset.privacy.events import Composition, Event, Gaussian, NoRelease, Observer, Repeated, Simulated, Unbounded
+from likeset.privacy.events import (
+    Composition,
+    Event,
+    Gaussian,
+    NoRelease,
+    Observer,
+    PublicSize,
+    Repeated,
+    Simulated,
+    Unbounded,
+)
 from likeset.privacy.guarantee import Guarantee
-from likeset.privacy.relation import Norm, RowSum, SelectionSum
+from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 from likeset.privacy.view import View
 from likeset.protocol.terms import SUMMARY_RELEASE, Terms
 
@@ -19,6 +29,7 @@ __all__ = [
     "TargetPlan",
     "auction_plan",
     "planned_views",
+    "size_event",
     "summary_event",
     "summary_plan",
     "target_plan",
@@ -61,22 +72,19 @@ def target_plan(terms: Terms) -> TargetPlan | None:
     budget = terms.target_budget
     if terms.kernel.kind == "paired":
         return gaussian_mean.plan(
-            gaussian_mean.unit_rows(terms.rows_per_unit),
+            gaussian_mean.unit_rows(terms.rows_per_unit, terms.relation),
             size=terms.target_size,
             dimension=terms.kernel.dimension,
-            relation=terms.relation,
             epsilon=budget.epsilon,
             delta=budget.delta,
         )
     steps = _paper_schedule(terms).target if terms.schedule else None
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=terms.rows_per_unit)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=terms.rows_per_unit, relation=terms.relation)
     iterations = steps.iterations if steps else _first_iterations(terms)
     epsilon = (
         steps.epsilon
         if steps
-        else mwem_epsilon(
-            quantity, iterations=iterations, relation=terms.relation, epsilon=budget.epsilon, delta=budget.delta
-        )
+        else mwem_epsilon(quantity, iterations=iterations, epsilon=budget.epsilon, delta=budget.delta)
     )
     return mwem_mean.plan(
         size=terms.target_size,
@@ -86,6 +94,11 @@ def target_plan(terms: Terms) -> TargetPlan | None:
         rows=terms.rows_per_unit,
         relation=terms.relation,
     )
+
+
+def size_event(relation: Relation) -> Event:
+    """What the terms alone tell owners about the target: its exact size, unless a declared one takes its place."""
+    return PublicSize() if relation is Relation.REPLACE_ONE else NoRelease()
 
 
 def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> auction.Plan:
@@ -123,13 +136,12 @@ def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
     if terms.summary_release == "none" or size == 0:
         return None
     if terms.summary_release == "gaussian":
-        quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit)
+        quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit, terms.relation)
         return gaussian_mean.Plan(
             quantity=quantity,
             size=size,
             dimension=terms.kernel.dimension,
             sigma=_split_sigma(terms),
-            relation=terms.relation,
         )
     steps = _paper_schedule(terms).summary(round_number) if terms.schedule else _split_steps(terms, round_number)
     return mwem_mean.plan_selection(
@@ -159,7 +171,7 @@ def summary_event(terms: Terms) -> Event:
 @lru_cache(maxsize=64)
 def _split_sigma(terms: Terms) -> float:
     """One scale of noise for all rounds, so that together they stay within the budget."""
-    quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit)
+    quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit, terms.relation)
     return least_noise(
         lambda sigma: Repeated(
             Gaussian(
@@ -173,16 +185,15 @@ def _split_sigma(terms: Terms) -> float:
         relation=terms.relation,
         epsilon=terms.owner_budget.epsilon,
         delta=terms.owner_budget.delta,
-        start=quantity.sensitivity(terms.relation) / terms.owner_budget.epsilon,
+        start=quantity.sensitivity / terms.owner_budget.epsilon,
     )
 
 
 @lru_cache(maxsize=64)
 def _split_epsilon(terms: Terms) -> float:
     return mwem_epsilon(
-        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=_CHANGES * terms.rows_per_unit),
+        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=_CHANGES * terms.rows_per_unit, relation=terms.relation),
         iterations=_LATER_ITERATIONS * max(1, terms.size - 1),  # the first round is about seed rows only
-        relation=terms.relation,
         epsilon=terms.owner_budget.epsilon,
         delta=terms.owner_budget.delta,
     )
@@ -210,12 +221,12 @@ def planned_views(
     """
 
     def planned(view: View, event: Event, delta: float, rows: int = 0) -> PlannedView:
-        done = Simulated(event) if simulated and event != NoRelease() else event
+        done = Simulated(event) if simulated and not isinstance(event, NoRelease | PublicSize) else event
         guarantee = accounting.guarantee(done, relation=terms.relation, delta=delta)
         return PlannedView(view, done, guarantee, rows, hashed=view.observer == "curator" and terms.hashing is not None)
 
     target = target_plan(terms)
-    about_target: Event = target.event if target else NoRelease()
+    about_target: Event = target.event if target else size_event(terms.relation)
     if width_choice is not None:
         about_target = Composition((width_choice, about_target))
     views = [planned(View.owners(terms.consumer), about_target, terms.target_budget.delta)]

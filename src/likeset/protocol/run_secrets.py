@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from likeset.ledger import Ledger, Request
-from likeset.privacy.events import NoRelease
+from likeset.privacy.events import Event
 from likeset.privacy.view import View
 
 __all__ = ["SECRETS", "RunSecrets"]
@@ -26,7 +26,7 @@ class RunSecrets:
 
     root: int
 
-    def kept(self, ledger: Ledger, view: View, *, run: str, content: bytes) -> Self:
+    def kept(self, ledger: Ledger, view: View, *, run: str, content: bytes, told: Event) -> Self:
         """The secrets that this run began with; these, if it begins now.
 
         They lie in the ledger's journal, which is private and purged by run, and cost nothing. A run that goes on with
@@ -37,12 +37,14 @@ class RunSecrets:
             view: of an account in it.
             run: name of the run.
             content: a digest of the data.
+            told: what the terms of the run tell that view (``plans.size_event``): on record from its beginning.
 
         Raises:
+            OtherRelation: the account has another relation than the run.
             DifferentRequest: the run began with other data.
         """
         request = Request(run, 0, SECRETS, content=content)
-        data = ledger.answer(view, NoRelease(), lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)
+        data = ledger.answer(view, told, lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)
         return type(self)(int.from_bytes(data, "big"))
 
     @property

@@ -41,9 +41,10 @@ def account(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what releases cost: epsilon at a delta, under each neighbouring relation.
+    """Say what releases cost: epsilon at a delta, under a neighbouring relation.
 
-    With [bold]--events[/], for releases recorded in a file; with [bold]--paper[/], for the paper's settings,
+    With [bold]--events[/], for releases recorded in a file, under the relation that they were planned under;
+    with [bold]--paper[/], for the paper's settings,
     what it claims beside what is proven, and the preconditions of its theorem at its own parameters.
 
     Example: [bold]likeset account --paper[/], then [bold]likeset account --events releases.json --delta
@@ -124,15 +125,17 @@ def _paper_table(lines: "Sequence[Comparison]", *, exact: bool) -> list[list[str
 
 def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> None:
     from likeset.privacy.accounting import Filter, guarantee
-    from likeset.privacy.events import Composition
+    from likeset.privacy.events import Composition, relation_of
     from likeset.privacy.relation import Relation
 
     recorded = _read(path)
+    together = Composition(tuple(recorded))
+    planned = relation_of(together)
     rows: list[dict[str, Any]] = []
     for delta in deltas:
-        for relation in Relation:
+        for relation in Relation if planned is None else [planned]:
             answers = [(f"release {number}: {_name(event)}", event) for number, event in enumerate(recorded, start=1)]
-            answers.append(("all, as a plan fixed in advance", Composition(tuple(recorded))))
+            answers.append(("all, as a plan fixed in advance", together))
             chosen = Filter.empty(relation=relation, delta=delta)
             for event in recorded:
                 chosen = chosen.add(event)
