@@ -1,5 +1,6 @@
 """Tests of the Summarizer: ledgers, the width of the release, the other protocols."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from likeset.errors import (
     BudgetExceeded,
     DifferentRequest,
     InvalidArgument,
+    OtherRelation,
     UnprovenPart,
 )
-from likeset.ledger import Ledger
+from likeset.ledger import Ledger, Limit
 from likeset.privacy import accounting
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.relation import Relation
@@ -123,6 +125,72 @@ class TestLedger:
     def test_without_a_file_every_run_is_its_own(self) -> None:
         for _ in range(2):
             Summarizer(4, release_gamma=0.1).fit(TARGET, OWNERS)
+
+
+class TestRelation:
+    REMOVED: Mapping[str, Any] = {"relation": "add-or-remove", "declared_size": 190, "release_gamma": 0.1}
+
+    @pytest.mark.parametrize(
+        "wishes",
+        [
+            {},
+            {"release_gamma": 0.1},
+            {"offers": "uniform"},
+            {"protocol": "interactive", "release_gamma": 0.1},
+            {"noise": "simulated", "random_state": 1},
+        ],
+        ids=["width chosen", "width given", "uniform", "interactive", "simulated"],
+    )
+    def test_a_ledger_under_another_relation_refuses_before_anything_is_charged_or_told(
+        self, tmp_path: Path, wishes: dict[str, Any]
+    ) -> None:
+        """The second run would publish the exact size, and be charged at half of its sensitivity.
+
+        Its owners are new, so nothing but the target's account stands in its way; and that has enough left.
+        """
+        path = tmp_path / "ledger.sqlite"
+        Summarizer(4, ledger=path, run="first", **self.REMOVED).fit(TARGET, OWNERS)
+        with Ledger(path) as ledger:
+            ledger.set_limit(TARGET_VIEW, Limit(60.0, 1e-5, Relation.ADD_OR_REMOVE, accept_unproven=("simulated",)))
+            head, kept = ledger.head(), len(ledger.messages())
+        second = Summarizer(4, ledger=path, run="second", **wishes)
+        with pytest.raises(OtherRelation) as refused:
+            second.fit(TARGET, {f"another {name}": table for name, table in OWNERS.items()})
+        assert (refused.value.account, refused.value.planned) == ("add-or-remove", "replace-one")
+        assert not hasattr(second, "terms_")
+        with Ledger(path, read_only=True) as ledger:
+            assert (ledger.head(), len(ledger.messages())) == (head, kept)
+            assert ledger.verify(messages=True).ok
+
+    @pytest.mark.parametrize("first", [{"release_gamma": 0.1}, {"offers": "uniform"}], ids=["tilted", "uniform"])
+    def test_nor_does_a_ledger_under_replace_one_come_under_add_or_remove(
+        self, tmp_path: Path, first: dict[str, Any]
+    ) -> None:
+        """The exact size stood in the first run's terms, whatever else was released."""
+        path = tmp_path / "ledger.sqlite"
+        Summarizer(4, ledger=path, run="first", **first).fit(TARGET, OWNERS)
+        with Ledger(path) as ledger:
+            head = ledger.head()
+            with pytest.raises(OtherRelation):
+                ledger.set_limit(TARGET_VIEW, Limit(60.0, 1e-5, Relation.ADD_OR_REMOVE))
+        with pytest.raises(OtherRelation):
+            Summarizer(4, ledger=path, run="second", **self.REMOVED).fit(TARGET, OWNERS)
+        with Ledger(path, read_only=True) as ledger:
+            assert ledger.head() == head
+
+    def test_an_owners_account_is_asked_before_the_target_is_charged(self, tmp_path: Path) -> None:
+        """Releases about the summary are charged to owners in the second round, after the target's release."""
+        path = tmp_path / "ledger.sqlite"
+        with Ledger(path) as ledger:
+            ledger.set_limit(View.owners("owner-0"), Limit(60.0, 1e-5, Relation.ADD_OR_REMOVE))
+            head = ledger.head()
+        wishes: dict[str, Any] = {"protocol": "interactive", "summary_release": "gaussian", "owner_epsilon": 5.0}
+        with pytest.raises(OtherRelation, match="owner-0"):
+            Summarizer(4, ledger=path, release_gamma=0.1, **wishes).fit(
+                TARGET, {f"owner-{place}": table for place, table in enumerate(OWNERS.values())}
+            )
+        with Ledger(path, read_only=True) as ledger:
+            assert ledger.head() == head
 
 
 class TestReleaseWidth:

@@ -11,11 +11,9 @@ ROWS = Unbounded("rows are shown to the curator")
 AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
 
 
-def gaussian(sigma: float = 40.0) -> Gaussian:
-    """A release of a mean feature vector, of which an account of epsilon 1 can pay 24 at sigma = 40."""
-    return Gaussian(
-        sigma=sigma, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1, Relation.REPLACE_ONE), coordinates=140, spacing=1e-4
-    )
+def gaussian(sigma: float = 40.0, relation: Relation = Relation.REPLACE_ONE) -> Gaussian:
+    """A release of a mean feature vector, of which an account of epsilon 1 can pay 24 at sigma = 40, replace-one."""
+    return Gaussian(sigma=sigma, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1, relation), coordinates=140, spacing=1e-4)
 
 
 def laplace(epsilon: float) -> Laplace:

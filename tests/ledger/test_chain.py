@@ -178,6 +178,52 @@ def test_a_charge_beyond_the_limit_is_found(tmp_path: Path, later: Limit | None)
         assert [problem.number for problem in ledger.verify().problems] == [4]
 
 
+def rewritten(original: Path, change: Callable[[Entry], str]) -> Path:
+    """A copy with other bodies and hashes that fit: as another program, or another version, would have written it."""
+
+    def rewrite(file: sqlite3.Connection) -> None:
+        rows = file.execute("SELECT number, kind, key, body, previous, hash FROM entries ORDER BY number").fetchall()
+        previous = bytes(32)
+        for entry in (Entry(*row) for row in rows):
+            body = change(entry)
+            digest = Entry(entry.number, entry.kind, entry.key, body, previous, b"").expected_hash()
+            file.execute(
+                "UPDATE entries SET body = ?, previous = ?, hash = ? WHERE number = ?",
+                (body, previous, digest, entry.number),
+            )
+            previous = digest
+
+    return changed(original, rewrite)
+
+
+def test_a_charge_under_another_relation_is_found_and_named(original: Path) -> None:
+    """The account's relation is another one, by a program that does not compare: half of what was lost is counted."""
+    copy = rewritten(
+        original,
+        lambda entry: entry.body.replace("replace-one", "add-or-remove") if entry.kind == "limit" else entry.body,
+    )
+    first, *_ = verified(copy).problems
+    assert first.number == 4
+    assert "planned under replace-one on an account under add-or-remove" in first.what
+
+
+def test_a_ledger_of_an_older_format_is_not_read_and_verify_says_why(original: Path) -> None:
+    """Its events do not say under which relation they were planned, so that nobody can count them here."""
+    copy = rewritten(
+        original,
+        lambda entry: (
+            entry.body.replace('"format":2', '"format":1')
+            if entry.kind == "open"
+            else entry.body.replace('"radius":1.0,"relation":"replace-one",', '"radius":1.0,')
+        ),
+    )
+    (problem,) = verified(copy).problems
+    assert problem.number == 1
+    assert "has format 1, this version reads 2" in problem.what
+    with pytest.raises(LedgerTampered, match="has format 1"), Ledger(copy) as ledger:
+        ledger.accounts()
+
+
 def test_a_limit_that_was_lowered_below_what_was_spent_is_no_problem(tmp_path: Path) -> None:
     with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
         ledger.reserve(TARGET, laplace(0.5), request=Request("run", 0, "mean"))

@@ -13,8 +13,9 @@ from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, laplace, limi
 
 from likeset import errors
 from likeset.ledger import Ledger, Limit, Request, Unfinished, journal_path
+from likeset.ledger.books import FORMAT
 from likeset.privacy import accounting, events
-from likeset.privacy.events import Composition, Observer, Release, Simulated, ThresholdAuction
+from likeset.privacy.events import Composition, NoRelease, Observer, PublicSize, Release, Simulated, ThresholdAuction
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
@@ -119,6 +120,63 @@ class TestCharging:
             ledger.set_limits(limits)
         assert ledger.head() == head
         assert clinic not in {account.view for account in ledger.accounts()}
+
+
+class TestRelations:
+    REMOVED = Relation.ADD_OR_REMOVE
+
+    @pytest.mark.parametrize("event", [gaussian(), laplace(0.01), PublicSize(), Simulated(gaussian())])
+    def test_an_account_of_another_relation_refuses_by_name_and_nothing_is_charged(
+        self, ledger: Ledger, event: events.Event
+    ) -> None:
+        """Whatever is accepted by name: a relation is no part without a proof, it is another promise."""
+        accepted = ("simulated", "gaussian", "laplace", "public-size")
+        ledger.set_limit(TARGET, Limit(100.0, 1e-5, self.REMOVED, accept_unproven=accepted))
+        head = ledger.head()
+        with pytest.raises(errors.OtherRelation) as refused:
+            ledger.reserve(TARGET, Composition((NoRelease(), event)), request=ask())
+        assert (refused.value.account, refused.value.planned) == ("add-or-remove", "replace-one")
+        assert "ask for relation add-or-remove" in str(refused.value)
+        with pytest.raises(errors.ChargeRefused):
+            ledger.quote(TARGET, event)
+        assert ledger.head() == head
+        ledger.reserve(TARGET, gaussian(relation=self.REMOVED), request=ask())
+
+    def test_one_account_of_another_relation_stops_what_several_hear(self, ledger: Ledger) -> None:
+        ledger.set_limit(View.owners("target", among=["a"]), Limit(100.0, 1e-5, self.REMOVED))
+        head = ledger.head()
+        with pytest.raises(errors.OtherRelation, match="a sees target"):
+            ledger.reserve(TARGET, gaussian(), request=ask())
+        assert ledger.head() == head
+
+    def test_a_limit_does_not_change_its_relation_under_what_was_charged(self, ledger: Ledger) -> None:
+        """Also where only the number of rows was told: it is what add-or-remove protects."""
+        other = View.owners("clinic-a")
+        ledger.set_limit(other, limit())
+        ledger.reserve(TARGET, PublicSize(), request=ask())
+        ledger.reserve(other, NoRelease(), request=ask(1))
+        head = ledger.head()
+        with pytest.raises(errors.OtherRelation):
+            ledger.set_limits({TARGET: Limit(1.0, 1e-5, self.REMOVED)})
+        assert ledger.head() == head
+        ledger.set_limit(other, Limit(1.0, 1e-5, self.REMOVED))
+
+    @pytest.mark.parametrize("relation", list(Relation))
+    def test_what_holds_under_each_relation_is_charged_under_each(self, ledger: Ledger, relation: Relation) -> None:
+        ledger.set_limit(TARGET, Limit(2.0, 1e-5, relation))
+        asked = ThresholdAuction(epsilon=1.0, observer=Observer.COALITION, rounds=1, summary_released=False)
+        ledger.reserve(TARGET, asked, request=ask())
+        assert ledger.accounts()[0].epsilon == pytest.approx(math.log(1 + math.e), rel=CLOSE)
+
+    def test_an_account_of_rows_has_no_relation(self, ledger: Ledger) -> None:
+        for place, relation in enumerate(Relation):
+            ledger.reserve(CURATOR, gaussian(relation=relation), request=ask(place), rows=1)
+
+    def test_one_draw_is_planned_under_one_relation(self, ledger: Ledger) -> None:
+        other = View.owners("clinic-a")
+        ledger.set_limit(other, Limit(1.0, 1e-5, self.REMOVED))
+        with pytest.raises(errors.InvalidArgument, match="one relation"):
+            ledger.reserve(TARGET, gaussian(), request=ask(), also=[(other, gaussian(relation=self.REMOVED))])
 
 
 class TestViews:
@@ -375,4 +433,4 @@ def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Re
 
 def test_the_format_of_entries_includes_that_of_events() -> None:
     """A new version of the events' JSON form needs a new format of the ledger."""
-    assert events.VERSION == 1
+    assert (events.VERSION, FORMAT) == (2, 2)

@@ -10,6 +10,7 @@ from node_world import NOON, POLICY, terms
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.node.policy import Accounts, History, Policy, starting_text, verdict
+from likeset.privacy.relation import Relation
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
 
 FREE = Accounts(0.0, 0.0, 0.0, rows_spent=0, rows_after=12, rows_of_run=12)
@@ -43,6 +44,16 @@ def test_a_run_within_everything_is_accepted() -> None:
         ({"name": "z"}, {}, "z is not among the owners"),
         ({}, {"expires": "2029-03-05T11:59"}, "the terms ended on 2029-03-05T11:59"),
         ({}, {"schema_digest": ""}, "only runs on declared columns"),
+        (
+            {},
+            {"relation": Relation.ADD_OR_REMOVE},
+            "relation: the terms count under add-or-remove, and the totals of owner.yaml under replace-one",
+        ),
+        (
+            {"total": {"rows": 100, "relation": "add-or-remove"}},
+            {},
+            "relation: the terms count under replace-one, and the totals of owner.yaml under add-or-remove",
+        ),
     ],
 )
 def test_every_limit_can_refuse(changes: dict[str, Any], run: dict[str, Any], said: str) -> None:

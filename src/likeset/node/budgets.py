@@ -4,9 +4,10 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from likeset.errors import OtherRelation
+from likeset.errors import BadDocument, OtherRelation
 from likeset.ledger import Account, Ledger
 from likeset.node.policy import Accounts, Policy
 from likeset.privacy import events
@@ -42,9 +43,17 @@ class Spent:
     answered: bool
 
 
-def set_limits(ledger: Ledger, policy: Policy) -> None:
-    """Put the policy's totals into the ledger, which keeps to them whatever anybody else says."""
-    ledger.set_limit(View.owners(policy.name), policy.limit_toward_others())
+def set_limits(ledger: Ledger, policy: Policy, *, place: Path) -> None:
+    """Put the policy's totals into the ledger, which keeps to them whatever anybody else says.
+
+    Raises:
+        BadDocument: the policy, which stands in ``place``, has another relation than runs were charged under.
+    """
+    try:
+        ledger.set_limit(View.owners(policy.name), policy.limit_toward_others())
+    except OtherRelation as error:
+        reason = f"runs were charged under {error.planned}; put that back, or make another node"
+        raise BadDocument(str(place), reason, field="total.relation") from error
     ledger.set_limit(View.curator(policy.name), policy.limit_of_rows())
 
 

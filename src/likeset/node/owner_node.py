@@ -107,7 +107,7 @@ class OwnerNode:
             self.log.append(
                 "policy", "", {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
             )
-        budgets.set_limits(self.ledger, policy)
+        budgets.set_limits(self.ledger, policy, place=self.home.policy)
         return policy
 
     def now(self) -> datetime:
