@@ -1,5 +1,6 @@
 """Tests of the private choice of a kernel's width."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import width_choice
-from likeset.privacy.accounting import concentrated
+from likeset.privacy.accounting import concentrated, pure
+from likeset.privacy.events import ExponentialChoice
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import Norm, Relation, RowSum
 
 REPLACE = Relation.REPLACE_ONE
 
@@ -32,6 +34,25 @@ def test_replacing_one_row_moves_no_score_by_more_than_two(seed: int, size: int,
     moved = np.abs(np.array(_scores(rows)) - np.array(_scores(other))).max()
     plan = width_choice.plan(size=size, rows=1, rho=0.01, relation=REPLACE)
     assert moved <= plan.event.quantity.sensitivity == 2.0
+
+
+def _law(rows: list[float], rate: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The probability of each candidate, over all orders."""
+    scores = np.array([_scores(np.array(order)[:, None]) for order in itertools.permutations(rows)])
+    weights = np.exp(rate * scores)
+    law: np.ndarray[tuple[int], np.dtype[np.float64]] = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)
+    return law
+
+
+def test_under_add_or_remove_a_row_loses_more_than_it_would_in_a_sum_and_there_is_no_price() -> None:
+    """At rate 1 a sum over rows in [-1, 1] would lose 2 * rate * 1 at most when one of them goes; this loses 3."""
+    few = [0.01, 2.5, 0.01, 0.01]
+    lost = np.abs(np.log(_law(few, 1.0) / _law([*few, 50.0], 1.0))).max()
+    assert lost == pytest.approx(3.003, abs=1e-3)
+    as_a_sum = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.ADD_OR_REMOVE)
+    assert pure(ExponentialChoice(rate=1.0, quantity=as_a_sum), Relation.ADD_OR_REMOVE) == 2.0
+    event = width_choice.Plan(size=4, rows=1, rate=1.0, relation=REPLACE).event
+    assert pure(event, Relation.ADD_OR_REMOVE) == concentrated(event, Relation.ADD_OR_REMOVE) == math.inf
 
 
 def test_the_planned_rho_is_what_the_accountant_charges() -> None:

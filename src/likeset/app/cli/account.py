@@ -27,7 +27,7 @@ def account(
     *,
     events: Annotated[
         Path | None,
-        typer.Option(help='A file of releases: {"version": 1, "events": [...]}, or a single "event".'),
+        typer.Option(help='A file of releases: {"version": 2, "events": [...]}, or a single "event".'),
     ] = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="The paper's own settings: its count beside what is proven.")
@@ -43,9 +43,9 @@ def account(
 ) -> None:
     """Say what releases cost: epsilon at a delta, under a neighbouring relation.
 
-    With [bold]--events[/], for releases recorded in a file, under the relation that they were planned under;
-    with [bold]--paper[/], for the paper's settings,
-    what it claims beside what is proven, and the preconditions of its theorem at its own parameters.
+    With [bold]--events[/], for releases recorded in a file, under the relation that they were planned under; with
+    [bold]--paper[/], for the paper's settings, what it claims beside what is proven, and the preconditions of its
+    theorem at its own parameters.
 
     Example: [bold]likeset account --paper[/], then [bold]likeset account --events releases.json --delta
         1e-6[/]
