@@ -201,6 +201,32 @@ def test_telling_how_many_were_asked_would_not_be_private_at_epsilon() -> None:
     assert _worst_loss(told[1], told[0]) == math.inf
 
 
+def _least_offset_by_search(epsilon: float) -> int:
+    """The first offset, counting from 1, with P(Z <= -offset) = a^offset/(1 + a) of at most 0.01."""
+    ratio = math.exp(-epsilon)
+    return next(k for k in itertools.count(1) if 1.0 - ratio**k / (1.0 + ratio) >= 0.99)
+
+
+@pytest.mark.parametrize("first", [0.005, 0.01, 0.1, 1.0, 10.0])
+def test_the_least_offset_is_what_a_search_for_it_finds(first: float) -> None:
+    for place in range(200):
+        epsilon = first * (1.0 + place / 20.0)
+        assert _threshold(5, epsilon).offset == _least_offset_by_search(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 1e-9, 1e-12])
+def test_the_least_offset_takes_no_longer_for_odd_epsilons(epsilon: float) -> None:
+    """Where e^-epsilon is almost 1, the quotient is log(50)/epsilon but for less than one part in a million."""
+    assert _threshold(5, epsilon).offset == pytest.approx(math.log(50.0) / epsilon, rel=1e-6)
+    assert _threshold(5, 1e300).offset == 1
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-17, 1e-13])
+def test_epsilons_whose_ranks_would_not_fit_64_bits_are_refused(epsilon: float) -> None:
+    with pytest.raises(InvalidArgument, match="epsilon"):
+        _threshold(5, epsilon)
+
+
 def test_a_smaller_offset_than_needed_is_refused_and_a_larger_one_is_not() -> None:
     with pytest.raises(InvalidArgument, match="at least 5"):
         auction.plan_threshold(

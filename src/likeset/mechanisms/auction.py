@@ -40,6 +40,7 @@ PAPER_AUCTION = "paper-auction"
 """The name under which the paper's auction must be accepted."""
 
 _MISSES_THE_TOP = 0.01
+_LEAST_EPSILON = 2.0**-40  # of the threshold: ranks, offsets and noise then stay far within 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,9 @@ def plan_threshold(
         offset: how many are to be asked, more or less; the least that asks the top bid with probability 0.99
             if not given. It must not depend on anybody's rows.
     """
-    least = _least_offset(positive("epsilon", epsilon))
+    if positive("epsilon", epsilon) < _LEAST_EPSILON:
+        raise InvalidArgument("epsilon", epsilon, f"must be at least {_LEAST_EPSILON:g}: ranks are 64-bit numbers")
+    least = _least_offset(epsilon)
     if offset is not None and offset < least:
         raise InvalidArgument("offset", offset, f"must be at least {least}, or the top bid is too often passed over")
     plan = ThresholdPlan(
@@ -261,8 +264,9 @@ def _laplace_at_least(least: int, epsilon: float) -> float:
 
 
 def _least_offset(epsilon: float) -> int:
-    """The least offset at which noise of at most -offset passes over the top bid one time in 100 or less."""
-    offset = max(1, math.ceil(math.log(1.0 / (_MISSES_THE_TOP * (1.0 + math.exp(-epsilon)))) / epsilon))
-    while _laplace_at_least(1 - offset, epsilon) < 1.0 - _MISSES_THE_TOP:
-        offset += 1
-    return offset
+    """The least offset at which noise of at most -offset passes over the top bid one time in 100 or less.
+
+    With a = e^-epsilon, discrete Laplace noise is at most -k with probability a^k / (1 + a). That is at most m just
+    where k * epsilon >= -log(m * (1 + a)), so k is the quotient, rounded up; an offset is at least 1.
+    """
+    return max(1, math.ceil(-math.log(_MISSES_THE_TOP * (1.0 + math.exp(-epsilon))) / epsilon))
