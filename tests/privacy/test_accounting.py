@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import tracemalloc
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -383,3 +385,63 @@ def test_randomised_response_added_to_choices_by_enumeration() -> None:
     table = bounded_range._bound(width, 1, ((epsilon, 1),), 40)
     found = float(np.interp(x, width / 12 * np.arange(40), table))
     assert best <= found <= best * 1.05
+
+
+# Randomised responses, exactly, and the conversion from Rényi divergences.
+
+
+def _auctions(epsilon: float, rounds: int) -> ThresholdAuction:
+    """Each round is pure with log(1 + e^epsilon), as a coalition sees it."""
+    return ThresholdAuction(epsilon=epsilon, observer=Observer.COALITION, rounds=rounds, summary_released=False)
+
+
+@pytest.mark.parametrize(("epsilon", "rounds"), [(0.1, 1), (0.5, 7), (1.0, 50), (3.0, 12)])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
+def test_equal_pure_steps_cost_what_every_outcome_of_responses_adds_up_to(
+    epsilon: float, rounds: int, delta: float
+) -> None:
+    """By hand, delta at x: over all numbers k of responses in favour, max(0, P(k) - e^x Q(k))."""
+    pure_step = math.log1p(math.exp(epsilon))
+    priced = guarantee(_auctions(epsilon, rounds), relation=REPLACE, delta=delta)
+
+    def left_out(bound: float) -> Decimal:
+        keep = 1 / (1 + Decimal(-pure_step).exp())
+        chances = [math.comb(rounds, k) * keep**k * (1 - keep) ** (rounds - k) for k in range(rounds + 1)]
+        losses = zip(chances, reversed(chances), strict=True)
+        return sum((max(Decimal(0), p - Decimal(bound).exp() * q) for p, q in losses), start=Decimal(0))
+
+    assert left_out(priced.epsilon) <= Decimal(delta)
+    assert left_out(priced.epsilon * 0.999) > Decimal(delta)
+
+
+def test_equal_pure_steps_cost_no_more_than_their_convolution_and_almost_as_much() -> None:
+    exact = loss._responses_epsilon(0.3, 40, 1e-6)
+    convolved = loss._convolved_epsilon(((0.3, 40),), 0.0, 1e-6)
+    assert exact <= convolved <= exact + 40 * loss._LOSS_STEP
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-9, 1e-5, 0.3])
+def test_renyi_divergences_are_converted_as_the_library_does(delta: float) -> None:
+    from dp_accounting.rdp import compute_epsilon
+
+    for rho in (1e-12, 1e-6, 1e-3, 0.5, 30.0, 1e6):
+        expected = compute_epsilon(loss._ORDERS.tolist(), (rho * loss._ORDERS).tolist(), delta)[0]
+        assert loss.epsilon_of_rho(rho, delta) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("event", [_auctions(700.0, 1_000), _auctions(1e4, 10), _auctions(1.0, 10**9)])
+def test_odd_auctions_have_a_price_that_takes_no_room(event: ThresholdAuction) -> None:
+    """A convolution of the first would be an array of billions of losses."""
+    tracemalloc.start()
+    try:
+        priced = guarantee(event, relation=REPLACE, delta=1e-5)
+        assert tracemalloc.get_traced_memory()[1] < 30e6
+    finally:
+        tracemalloc.stop()
+    assert priced.epsilon <= event.rounds * (event.epsilon + math.log1p(math.exp(-event.epsilon)))
+
+
+def test_pure_steps_of_several_sizes_that_are_too_wide_to_convolve_are_priced_all_the_same() -> None:
+    both = Composition((_auctions(800.0, 3), _auctions(1.0, 5)))
+    assert guarantee(both, relation=REPLACE, delta=1e-5).note != "privacy loss distribution"
+    assert guarantee(both, relation=REPLACE, delta=1e-5).basis is Basis.PROVEN

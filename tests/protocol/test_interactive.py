@@ -1,5 +1,6 @@
 """``interactive``: Algorithm 3 round by round, with the sound options and with the paper's own."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,8 +28,9 @@ from protocol_world import (
 
 from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed, UnprovenPart
 from likeset.ledger import Limit
-from likeset.privacy import accounting
-from likeset.privacy.guarantee import Basis
+from likeset.privacy import accounting, schedules
+from likeset.privacy.events import Composition, Event, Repeated
+from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import auction_patience
@@ -45,7 +47,7 @@ from likeset.protocol.messages import (
     TargetRelease,
     decode,
 )
-from likeset.protocol.plans import planned_views, target_plan
+from likeset.protocol.plans import planned_views, summary_event, summary_plan, target_plan
 from likeset.protocol.terms import Budget, Kernel
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
@@ -227,6 +229,34 @@ def test_the_papers_settings_run_end_to_end_and_say_what_they_are() -> None:
     assert views[View.owners("hospital")].guarantee == expected
     simulated = {view.view: view for view in planned_views(agreed, simulated=True)}
     assert simulated[View.owners("hospital")].guarantee.basis is Basis.NONE
+
+
+@pytest.mark.parametrize(
+    "options", [GAUSSIAN, *[{**OPTIONS["mwem"], "schedule": name} for name in ("", *schedules.NAMES)]]
+)
+def test_the_releases_of_all_rounds_are_the_event_that_is_charged(options: dict[str, Any]) -> None:
+    """Round by round, where the event says the same in one word for rounds that are alike."""
+    agreed = terms(**options, size=7)
+    each = [plan.event for number in range(2, 8) if (plan := summary_plan(agreed, number)) is not None]
+    charged = summary_event(agreed)
+    assert isinstance(charged, Composition)
+    parts = [part for part in charged.events if isinstance(part, Repeated)]
+    assert Counter({part.event: part.times for part in parts}) == Counter(each)
+
+
+@pytest.mark.parametrize("owners", [2, 40])
+def test_a_release_to_all_owners_is_priced_once(owners: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    agreed = terms(**GAUSSIAN, owners=tuple(f"o{place}" for place in range(owners)))
+    planned_views(agreed)  # its noise is calibrated, once for all
+    priced, guarantee = [], accounting.guarantee
+
+    def noted(event: Event, **facts: Any) -> Guarantee:
+        priced.append(event)
+        return guarantee(event, **facts)
+
+    monkeypatch.setattr(accounting, "guarantee", noted)
+    assert len(planned_views(agreed)) == 3 * owners + 2
+    assert len(priced) == 3, "the target, what owners hear, rows in the clear"
 
 
 def test_without_acceptance_nothing_is_spent() -> None:

@@ -13,9 +13,11 @@ from likeset.errors import InvalidArgument
 from likeset.privacy.events import Composition, Event, ExponentialChoice, Laplace, Repeated
 from likeset.privacy.relation import Quantity
 
-__all__ = ["NAMES", "Schedule", "Steps", "auction_epsilon", "auction_patience", "schedule"]
+__all__ = ["CHANGING", "NAMES", "Schedule", "Steps", "auction_epsilon", "auction_patience", "schedule"]
 
 NAMES = ("theorem", "proof", "experiment")
+CHANGING = ("theorem", "proof")
+"""Schedules whose releases of the summary differ from round to round, each with a price of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
@@ -161,11 +161,14 @@ def summary_event(terms: Terms) -> Event:
     """
     if terms.auction != "everyone":
         return Unbounded(f"{SUMMARY_RELEASE}: with a selective auction nothing is proven for an owner's row")
-    plans = (summary_plan(terms, number) for number in range(2, terms.size + 1))
-    events = Counter(plan.event for plan in plans if plan is not None)
-    if not events:
+    if terms.summary_release == "none" or terms.size < 2:
         return NoRelease()
-    return Composition(tuple(Repeated(event, times) for event, times in events.items()))
+    # Only the schedules of the paper's theory have rounds that differ; all others are the second over and over.
+    numbers = range(2, terms.size + 1) if terms.schedule in schedules.CHANGING else (2,)
+    plans = (summary_plan(terms, number) for number in numbers)
+    events = Counter(plan.event for plan in plans if plan is not None)
+    again = 1 if len(numbers) > 1 else terms.size - 1
+    return Composition(tuple(Repeated(event, times * again) for event, times in events.items()))
 
 
 @lru_cache(maxsize=64)
@@ -220,10 +223,14 @@ def planned_views(
         width_choice: the private choice of the release's kernel that was made for these terms, if one was.
     """
 
+    @cache  # priced once, however many owners there are
+    def price(event: Event, delta: float) -> Guarantee:
+        return accounting.guarantee(event, relation=terms.relation, delta=delta)
+
     def planned(view: View, event: Event, delta: float, rows: int = 0) -> PlannedView:
         done = Simulated(event) if simulated and not isinstance(event, NoRelease | PublicSize) else event
-        guarantee = accounting.guarantee(done, relation=terms.relation, delta=delta)
-        return PlannedView(view, done, guarantee, rows, hashed=view.observer == "curator" and terms.hashing is not None)
+        hashed = view.observer == "curator" and terms.hashing is not None
+        return PlannedView(view, done, price(done, delta), rows, hashed=hashed)
 
     target = target_plan(terms)
     about_target: Event = target.event if target else size_event(terms.relation)
