@@ -1,7 +1,8 @@
-"""Terms as others send them: the one place that says how long they may be, and how large their numbers.
+"""Terms as others send them: the one place that says how long they may be, how small and how large their numbers.
 
 Strangers write them, and much is computed from what they announce. So what nobody can mean is refused before anything
-is computed from it; an owner's node and every site of a network keep to the same limits.
+is computed from it; an owner's node and every site of a network keep to the same limits. Within them no loop and no
+array of whoever reads, prices or refuses terms grows with a number in them, but for rounds of which each has a price.
 """
 
 import json
@@ -9,6 +10,7 @@ import math
 from typing import Any
 
 from likeset.errors import BadMessage, InvalidArgument
+from likeset.privacy.schedules import CHANGING
 from likeset.protocol.terms import Terms
 
 __all__ = ["MOST_TEXT", "check_meant", "read_foreign", "read_foreign_canonical"]
@@ -19,15 +21,32 @@ MOST_TEXT = 1 << 16
 _MOST_FREQUENCIES = 1 << 26  # numbers in the feature map: a quarter of a gigabyte, once somebody has approved it
 _MOST_OWNERS = 1024
 _MOST_ROUNDS = 10_000
-_MOST_AUCTIONS = 1_000  # whose price over all rounds takes seconds
-_MOST = {
-    "size": 1_000_000,
-    "target_size": 1 << 40,
-    "seed_rows": 1_000_000,
-    "rows_per_unit": 1_000_000,
-    "offer_factor": 1_000_000,
+_MOST_ROUNDS_APART = 1_000  # where each round has noise and a price of its own, or an auction
+_Range = tuple[float, float]  # the least and the most; 0 is always let through to the terms' own checks
+_NUMBERS: dict[str, _Range] = {
+    "size": (1, 1_000_000),
+    "target_size": (1, 1 << 40),
+    "seed_rows": (1, 1_000_000),
+    "rows_per_unit": (1, 1_000_000),
+    "quorum": (1, _MOST_OWNERS),
+    # Below the first no row at all would be offered by the most owners, of the largest summary.
+    "offer_factor": (1e-6, 1_000_000),
+    # Noise is of 1/epsilon ranks, and there are at most a thousand: a millionth asks everybody, which is free where it
+    # is called so, and at a thousand there is no noise left.
+    "auction_epsilon": (1e-6, 1_000.0),
+    "auction_offset": (1, 10_000_000),
+    "price_per_row": (1e-100, 1e100),  # so that sums of money are numbers
 }
-_MOST_OF_PARTS = {"kernel": {"columns": 1 << 20, "dimension": 1 << 16}, "hashing": {"dimension": 1 << 16}}
+# Below the first, noise drowns any target; above the last there is nothing left to protect. Prices are calibrated by
+# searches that begin near 1/epsilon, and their floating point is sound between these.
+_BUDGET: dict[str, _Range] = {"epsilon": (1e-6, 10_000.0), "delta": (1e-100, 1.0)}
+_GAMMA = (1e-100, 1e100)  # so that its square root and products with squared distances are numbers
+_NUMBERS_OF_PARTS: dict[str, dict[str, _Range]] = {
+    "kernel": {"columns": (1, 1 << 20), "dimension": (1, 1 << 16), "gamma": _GAMMA},
+    "hashing": {"dimension": (1, 1 << 16), "gamma": _GAMMA},
+    "target_budget": _BUDGET,
+    "owner_budget": _BUDGET,
+}
 
 
 def read_foreign(text: str) -> Terms:
@@ -35,7 +54,7 @@ def read_foreign(text: str) -> Terms:
 
     Raises:
         BadMessage: the text is too long.
-        InvalidArgument: it does not describe terms, or names numbers that are too large.
+        InvalidArgument: it does not describe terms, or names numbers that nobody can mean.
     """
     if len(text) > MOST_TEXT:
         raise BadMessage(f"terms of {len(text)} characters are too long; at most {MOST_TEXT:,}")
@@ -53,7 +72,7 @@ def read_foreign_canonical(text: str) -> Terms:
 
     Raises:
         BadMessage: the text is too long, or not the canonical one.
-        InvalidArgument: it does not describe terms, or names numbers that are too large.
+        InvalidArgument: it does not describe terms, or names numbers that nobody can mean.
     """
     terms = read_foreign(text)
     if terms.to_json() != text:
@@ -76,12 +95,13 @@ def check_meant(terms: Terms, *, room: int = 0) -> None:
 
 
 def _check_document(document: dict[str, Any]) -> None:
-    _check_numbers(document, _MOST)
-    parts = {name: found for name in _MOST_OF_PARTS if isinstance(found := document.get(name), dict)}
-    columns = parts.get("kernel", {}).get("columns")  # of the rows, which both maps take
+    _check_numbers(document, _NUMBERS)
+    parts = {name: found for name in _NUMBERS_OF_PARTS if isinstance(found := document.get(name), dict)}
     for name, part in parts.items():
-        _check_numbers(part, _MOST_OF_PARTS[name])
-        given = (columns, part.get("dimension"))
+        _check_numbers(part, _NUMBERS_OF_PARTS[name], of=f"{name}.")
+    columns = parts.get("kernel", {}).get("columns")  # of the rows, which both maps take
+    for name in ("kernel", "hashing"):
+        given = (columns, parts.get(name, {}).get("dimension"))
         sides = [side for side in given if isinstance(side, int | float)]
         if math.prod(sides) > _MOST_FREQUENCIES:
             raise InvalidArgument(name, " x ".join(map(str, sides)), "is too large a feature map")
@@ -89,11 +109,20 @@ def _check_document(document: dict[str, Any]) -> None:
     if isinstance(owners, list) and len(owners) > _MOST_OWNERS:
         raise InvalidArgument("owners", len(owners), f"is more than anybody can mean; at most {_MOST_OWNERS:,}")
     if document.get("protocol") == "interactive":
-        _check_numbers(document, {"size": _MOST_AUCTIONS if document.get("auction") == "threshold" else _MOST_ROUNDS})
+        apart = document.get("auction") == "threshold" or document.get("schedule") in CHANGING
+        _check_numbers(document, {"size": (1, _MOST_ROUNDS_APART if apart else _MOST_ROUNDS)})
 
 
-def _check_numbers(document: dict[str, Any], limits: dict[str, int]) -> None:
-    for name, most in limits.items():
+def _check_numbers(document: dict[str, Any], limits: dict[str, _Range], *, of: str = "") -> None:
+    for name, (least, most) in limits.items():
         value = document.get(name)
-        if isinstance(value, int | float) and not value <= most:
-            raise InvalidArgument(name, value, f"is more than anybody can mean; at most {most:,}")
+        if not isinstance(value, int | float) or value == 0:
+            continue
+        if value < least:
+            raise InvalidArgument(of + name, _shown(value), f"is less than anybody can mean; at least {least:g}")
+        if not value <= most:  # nor is it anything else than a number
+            raise InvalidArgument(of + name, _shown(value), f"is more than anybody can mean; at most {most:,g}")
+
+
+def _shown(value: float) -> object:
+    return f"a number of {value.bit_length()} bits" if isinstance(value, int) and value.bit_length() > 64 else value

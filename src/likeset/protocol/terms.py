@@ -42,6 +42,7 @@ SUMMARY_RELEASE = "summary-release"
 _MOST_RECORD_BYTES = 1 << 28
 _MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
 _LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
+_LONGEST_TIME = 40  # letters of a time, when it is shown
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -226,6 +227,9 @@ class Terms:
             raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
         for argument in ("purpose", "expires", "schema_digest", "seed_digest", "version"):
             _text(argument, getattr(self, argument))
+        if re.fullmatch(r"([0-9a-f]{64})?", self.schema_digest) is None:
+            # A curator looks for a file of that name.
+            raise InvalidArgument("schema_digest", "other text", "must be 64 hexadecimal digits, or empty")
         _ = self.end
         for argument in ("columns", "accept_unproven"):
             for word in getattr(self, argument):
@@ -320,7 +324,9 @@ class Terms:
         try:
             moment = datetime.fromisoformat(self.expires)
         except ValueError as error:
-            raise InvalidArgument("expires", self.expires, "must be a date or time, such as 2031-01-31") from error
+            raise InvalidArgument(
+                "expires", self.expires[:_LONGEST_TIME], "must be a date or time, such as 2031-01-31"
+            ) from error
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     @property
