@@ -18,7 +18,7 @@ from nvflare.collab.runtime.defs import SETUP_TASK_NAME, SYNC_TASK_NAME
 
 from likeset.engines.delivery import deliver
 from likeset.engines.flare_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
-from likeset.engines.pump import Pump
+from likeset.engines.pump import Pump, check_not_expired, utc_now
 from likeset.engines.seats import ABSTAINS, NOTED, READY, WAITING, Seat, Table, load_settings, load_terms
 from likeset.errors import (
     LikesetError,
@@ -144,7 +144,8 @@ def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callabl
         if made is None or not isinstance(made.party, Curator) or made.party.terms.digest != terms.digest:
             raise ProtocolError("the curator's site made no curator for these terms")
         seat = made
-        transport.wait_for_decisions(settings.seconds_for_decisions, context.is_aborted)
+        check_not_expired(terms, utc_now())
+        transport.wait_for_quorum(settings.seconds_for_decisions, context.is_aborted)
         pump = Pump(
             made.party,
             transport,
@@ -229,17 +230,29 @@ class _Calls:
     def owners(self) -> Collection[str]:
         return [name for name in self._terms.owners if name in self._proxies]
 
-    def wait_for_decisions(self, seconds: float, aborted: Callable[[], bool]) -> None:
-        """Until nobody is waiting for a person's decision any more, or the curator's patience ends."""
+    def wait_for_quorum(self, seconds: float, aborted: Callable[[], bool]) -> None:
+        """Ask who takes part, until nobody waits for a person's decision any more or the curator's patience ends.
+
+        Raises:
+            QuorumMissed: too few owners take part. Nothing was begun, and nothing is kept of the run: anybody who may
+                submit jobs can write terms.
+        """
         end = time.monotonic() + seconds
         sites = [self._terms.consumer, *self.owners]
-        while end > time.monotonic() and not aborted():
+        while True:
             with ThreadPoolExecutor(max_workers=len(sites)) as pool:
                 standings = dict(zip(sites, pool.map(self._standing, sites), strict=True))
             self._news.sites.update(standings)
-            if SiteState.WAITING not in standings.values():
-                return
+            if SiteState.WAITING not in standings.values() or aborted() or end <= time.monotonic():
+                break
             time.sleep(_SECONDS_BETWEEN_LOOKS)
+        absent = {owner: standings[owner] for owner in self.owners if standings[owner] is not SiteState.READY}
+        ready = len(self.owners) - len(absent)
+        if ready < self._terms.quorum and not aborted():
+            self.unanswered |= {
+                owner: SiteState.ABSTAINS if said is SiteState.WAITING else said for owner, said in absent.items()
+            }
+            raise QuorumMissed(f"{ready} owners take part; the terms ask for {self._terms.quorum}")
 
     def _standing(self, site: str) -> SiteState:
         try:

@@ -5,22 +5,28 @@ directory. Every message is in the transcript before it is answered or leaves; w
 lies in ``receipts``, and the engine sends it to the owner.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from likeset import documents
 from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
-from likeset.ledger import Ledger
+from likeset.ledger import Ledger, Request
 from likeset.node import receipts
 from likeset.node.curator_transcripts import CuratorTranscripts
 from likeset.node.public_rows import PublicRows
+from likeset.node.transcripts import Transcript
+from likeset.privacy.events import Event, Release
 from likeset.privacy.noise import SecretNoise
+from likeset.privacy.view import View
 from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder, make_private_folder
 from likeset.protocol.budgets import open_accounts, owner_limits
-from likeset.protocol.curator import Curator
+from likeset.protocol.curator import Charges, Curator
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Message
 from likeset.protocol.party import CURATOR
@@ -68,9 +74,17 @@ class CuratorHome:
         """The folder of the schemas, each under its digest."""
         return self.folder / "schemas"
 
+    def charges(self, terms: Terms) -> Charges:
+        """A run's ledger, opened for its first charge: terms that nobody agreed to leave nothing here."""
+        return _LedgerInTime(lambda: self.ledger(terms))
+
     def transcripts(self) -> CuratorTranscripts:
         """What passed between the curator and owners; close it."""
-        return CuratorTranscripts(self.folder / "transcripts.sqlite")
+        return CuratorTranscripts(self._transcripts_file)
+
+    @property
+    def _transcripts_file(self) -> Path:
+        return self.folder / "transcripts.sqlite"
 
     def check(self) -> None:
         """Raise unless this is the directory of a curator."""
@@ -85,7 +99,9 @@ class CuratorHome:
         return schema
 
     def schema(self, digest: str) -> Schema:
-        """The schema of this digest."""
+        """The schema of this digest; nothing else is ever part of a file's name."""
+        if re.fullmatch(r"[0-9a-f]{64}", digest) is None:
+            raise NotCurated("the terms name no schema by its digest, and a curator needs one")
         path = self.schemas / f"{digest}.yaml"
         if not path.exists():
             raise NotCurated(f"the curator does not know the schema {digest[:12]} that the terms name")
@@ -118,10 +134,10 @@ class CuratorHome:
     def _signed(self, run: str) -> list[tuple[Path, receipts.Receipt]]:
         """Receipts for the owners of a run, in files; one more for each further version of its terms."""
         place = self.folder / "receipts" / receipts.file_name(run)
-        make_private_folder(place)
         made = list[tuple[Path, receipts.Receipt]]()
-        with self.transcripts() as copies:
-            transcripts = copies.of_run(run)
+        transcripts = self._transcripts_of(run)
+        if transcripts:
+            make_private_folder(place)
         times = Counter(found.owner for found in transcripts)
         for found in transcripts:
             version = f"-{found.terms[:12]}" if times[found.owner] > 1 else ""
@@ -129,6 +145,34 @@ class CuratorHome:
             receipts.write_receipt(path, receipt)
             made.append((path, receipt))
         return made
+
+    def _transcripts_of(self, run: str) -> list[Transcript]:
+        if not self._transcripts_file.exists():
+            return []  # nothing ever passed, and a look at it leaves no file
+        with self.transcripts() as copies:
+            return copies.of_run(run)
+
+
+@dataclass
+class _LedgerInTime:
+    """A ledger that is opened when something is first charged to it."""
+
+    open: Callable[[], Ledger]
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return self.open()
+
+    def answer(
+        self,
+        view: View,
+        event: Event,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        also: Iterable[tuple[View, Event]] = (),
+    ) -> bytes:
+        return self.ledger.answer(view, event, run, request=request, also=also)
 
 
 def make_curator_home(folder: Path) -> CuratorHome:
@@ -150,12 +194,16 @@ class _Recorded(Curator):
     """A curator who writes everything down."""
 
     home: CuratorHome
-    copies: CuratorTranscripts
+
+    @cached_property
+    def copies(self) -> CuratorTranscripts:
+        """Opened for the first message: terms that nobody agreed to leave nothing."""
+        return self.home.transcripts()
 
     def receive(self, message: Message) -> tuple[Message, ...]:
         """As any curator; the message is kept first, used or not, and the replies before they leave."""
         if message.sender in self.terms.owners and message.terms == self.terms.digest:
-            self.copies.keep([message])
+            self._keep([message])
         return self._kept(lambda: super(_Recorded, self).receive(message))
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
@@ -168,10 +216,14 @@ class _Recorded(Curator):
         except QuorumMissed:
             self.home.write_receipts(self.terms.run)  # rows came in all the same
             raise
-        self.copies.keep(reply for reply in replies if reply.receiver in self.terms.owners)
+        self._keep([reply for reply in replies if reply.receiver in self.terms.owners])
         if self.finished:
             self.home.write_receipts(self.terms.run)
         return replies
+
+    def _keep(self, messages: list[Message]) -> None:
+        if messages:
+            self.copies.keep(messages)
 
 
 class _RecordedSealed(_Recorded, SealedCurator):
@@ -202,10 +254,10 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     made: _Recorded
     if terms.protocol == "sealed":
-        made = _RecordedSealed(terms, ledger=home.ledger(terms), noise=SecretNoise(), declared=declared)
+        made = _RecordedSealed(terms, ledger=home.charges(terms), noise=SecretNoise(), declared=declared)
     else:
         made = _RecordedInteractive(
-            terms, ledger=home.ledger(terms), noise=SecretNoise(), declared=declared, seed_rows=seed_rows
+            terms, ledger=home.charges(terms), noise=SecretNoise(), declared=declared, seed_rows=seed_rows
         )
-    made.home, made.copies = home, home.transcripts()
+    made.home = home
     return Seat(made, receipts=lambda: home.receipts_under(terms))

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, QuorumMissed
-from likeset.ledger import Ledger
+from likeset.ledger import Request
+from likeset.privacy.events import Event, Release
 from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
@@ -24,11 +27,26 @@ from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.terms import Terms
 from likeset.tables import records
 
-__all__ = ["Curator", "Flag", "Held"]
+__all__ = ["Charges", "Curator", "Flag", "Held"]
 
 _HASH_NORM_TOLERANCE = 1e-3
 _LARGEST_LABELS = 1 << 28  # bytes of all labels of a summary, where their length is not declared
 _BYTES_PER_LETTER = 4
+
+
+class Charges(Protocol):
+    """All that a curator asks of a ledger: charge for a draw, and keep it so that it is never made twice."""
+
+    def answer(
+        self,
+        view: View,
+        event: Event,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        also: Iterable[tuple[View, Event]] = (),
+    ) -> bytes:
+        """The bytes to use; ``run`` is not called for a request answered before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +82,7 @@ class Curator(Party):
         late: messages that came after their step and were discarded.
     """
 
-    def __init__(self, terms: Terms, *, ledger: Ledger, noise: Noise, declared: Declared | None = None) -> None:
+    def __init__(self, terms: Terms, *, ledger: Charges, noise: Noise, declared: Declared | None = None) -> None:
         super().__init__(terms, CURATOR)
         self._declared = declared if terms.hashing is None else None
         self._declared_labels = declared

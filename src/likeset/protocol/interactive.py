@@ -9,6 +9,7 @@ there by name and have no proof.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.ledger import Ledger, Request
+from likeset.geometry.features import FourierFeatures
+from likeset.ledger import Request
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Simulated
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.curator import Charges, Curator, Held, is_number
 from likeset.protocol.declarations import Declared
 from likeset.protocol.exact_scores import (
     STEPS,
@@ -77,7 +79,7 @@ class InteractiveCurator(Curator):
         self,
         terms: Terms,
         *,
-        ledger: Ledger,
+        ledger: Charges,
         noise: Noise,
         declared: Declared | None = None,
         seed_rows: ArrayLike | None = None,
@@ -92,8 +94,7 @@ class InteractiveCurator(Curator):
             )
         if len(rows) and digest_of_rows(rows) != terms.seed_digest:
             raise InvalidArgument("seed_rows", f"array of shape {rows.shape}", "are not those that the terms name")
-        self._map = terms.kernel.features()
-        self._seed_features = self._map(rows) if len(rows) else np.empty((0, terms.kernel.dimension), np.float32)
+        self._seed_rows = rows
         self._target_mean = np.zeros(terms.kernel.dimension)  # in lattice steps
         self._summary_mean = np.zeros(terms.kernel.dimension)  # in lattice steps
         self._released_mean = np.zeros(terms.kernel.dimension)
@@ -109,6 +110,16 @@ class InteractiveCurator(Curator):
         self._abstained: set[tuple[str, bool]] = set()  # in this round: owner, and whether from bidding
         self._gone: set[str] = set()  # those who missed a step of a run that releases something about the summary
         self._delivered: set[tuple[str, int]] = set()
+
+    @cached_property
+    def _map(self) -> FourierFeatures:
+        """Made when it is first needed: it can be large, and curators are made for terms that nobody agreed to yet."""
+        return self.terms.kernel.features()
+
+    @cached_property
+    def _seed_features(self) -> NDArray[np.float32]:
+        rows = self._seed_rows
+        return self._map(rows) if len(rows) else np.empty((0, self.terms.kernel.dimension), np.float32)
 
     def _begin(self, target: Target) -> Sequence[Message]:
         self._target_mean = direction_on_lattice(target.release)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
-from likeset.ledger import Ledger, Request
+from likeset.ledger import Request
 from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Event, Release, Simulated, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.curator import Charges, Curator, Held, is_number
 from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, weigh
@@ -100,7 +100,7 @@ class SealedOwner(Owner):
 class SealedCurator(Curator):
     """Passes the release on, takes one offer from each owner asked, and selects exactly."""
 
-    def __init__(self, terms: Terms, *, ledger: Ledger, noise: Noise, declared: Declared | None = None) -> None:
+    def __init__(self, terms: Terms, *, ledger: Charges, noise: Noise, declared: Declared | None = None) -> None:
         super().__init__(terms, ledger=ledger, noise=noise, declared=declared)
         self._misfits: dict[str, float] = {}
         self._held: dict[str, Offer] = {}
