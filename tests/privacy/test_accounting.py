@@ -445,3 +445,13 @@ def test_pure_steps_of_several_sizes_that_are_too_wide_to_convolve_are_priced_al
     both = Composition((_auctions(800.0, 3), _auctions(1.0, 5)))
     assert guarantee(both, relation=REPLACE, delta=1e-5).note != "privacy loss distribution"
     assert guarantee(both, relation=REPLACE, delta=1e-5).basis is Basis.PROVEN
+
+
+@pytest.mark.parametrize(("shift", "delta"), [(1e-9, 1e-5), (1e-17, 1e-5), (1e-300, 1e-9)])
+def test_noise_that_drowns_everything_costs_no_epsilon_where_delta_covers_it(shift: float, delta: float) -> None:
+    assert loss._gaussian_epsilon(shift, delta) == 0.0
+
+
+def test_a_tiny_distance_is_not_taken_for_none() -> None:
+    """At epsilon 0 laws that are 1e-17 apart have delta 0.4e-17, which is no part of 1e-100."""
+    assert loss._gaussian_epsilon(1e-17, 1e-100) > 0.0

@@ -256,7 +256,7 @@ def test_a_release_to_all_owners_is_priced_once(owners: int, monkeypatch: pytest
 
     monkeypatch.setattr(accounting, "guarantee", noted)
     assert len(planned_views(agreed)) == 3 * owners + 2
-    assert len(priced) == 3, "the target, what owners hear, rows in the clear"
+    assert len(priced) == 5, "the target, what owners hear, and rows that curator and consumer see, and the target's"
 
 
 def test_without_acceptance_nothing_is_spent() -> None:

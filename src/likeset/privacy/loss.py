@@ -263,7 +263,12 @@ def _gaussian_epsilon(shift: float, delta: float) -> float:
     from dp_accounting import get_epsilon_gaussian
 
     # The library solves for epsilon to a relative error of 1e-9 in delta: stay on the safe side of that.
-    return float(get_epsilon_gaussian(1.0 / shift, delta * (1.0 - 1e-6)))
+    allowed = delta * (1.0 - 1e-6)
+    if math.erf(shift / math.sqrt(8.0)) <= allowed:
+        return 0.0  # the statistical distance of two normal laws, which the library takes for 0 where it is tiny
+    with np.errstate(divide="ignore"):
+        epsilon = float(get_epsilon_gaussian(1.0 / shift, allowed))
+    return epsilon if epsilon > 0.0 else math.inf
 
 
 @lru_cache(maxsize=256)

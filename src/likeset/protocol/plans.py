@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
@@ -22,7 +22,7 @@ from likeset.privacy.events import (
 from likeset.privacy.guarantee import Guarantee
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 from likeset.privacy.view import View
-from likeset.protocol.terms import SUMMARY_RELEASE, Terms
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Terms
 
 __all__ = [
     "PlannedView",
@@ -223,31 +223,30 @@ def planned_views(
         width_choice: the private choice of the release's kernel that was made for these terms, if one was.
     """
 
-    @cache  # priced once, however many owners there are
-    def price(event: Event, delta: float) -> Guarantee:
-        return accounting.guarantee(event, relation=terms.relation, delta=delta)
-
-    def planned(view: View, event: Event, delta: float, rows: int = 0) -> PlannedView:
+    def priced(event: Event, budget: Budget) -> tuple[Event, Guarantee]:
         done = Simulated(event) if simulated and not isinstance(event, NoRelease | PublicSize) else event
-        hashed = view.observer == "curator" and terms.hashing is not None
-        return PlannedView(view, done, price(done, delta), rows, hashed=hashed)
+        return done, accounting.guarantee(done, relation=terms.relation, delta=budget.delta)
 
     target = target_plan(terms)
     about_target: Event = target.event if target else size_event(terms.relation)
     if width_choice is not None:
         about_target = Composition((width_choice, about_target))
-    views = [planned(View.owners(terms.consumer), about_target, terms.target_budget.delta)]
-    rows_event = Unbounded(_HASHED_ROWS if terms.hashing else _CLEAR_ROWS)
+    hashed = terms.hashing is not None
+    rows_event = Unbounded(_HASHED_ROWS if hashed else _CLEAR_ROWS)
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":
         heard = summary_event(terms)
+    # Priced once each, however many owners there are.
+    to_others, to_curator = priced(heard, terms.owner_budget), priced(rows_event, terms.owner_budget)
+    # The consumer has the seed of hashes, and reads rows from them.
+    to_consumer = priced(Unbounded(_CLEAR_ROWS), terms.owner_budget)
+    views = [PlannedView(View.owners(terms.consumer), *priced(about_target, terms.target_budget), 0)]
     for owner in terms.owners:
-        views.append(planned(View.owners(owner), heard, terms.owner_budget.delta))
-        views.append(planned(View.curator(owner), rows_event, terms.owner_budget.delta, terms.rows_per_owner))
-        # The consumer has the seed of hashes, and reads rows from them.
-        views.append(planned(View.consumer(owner), Unbounded(_CLEAR_ROWS), terms.owner_budget.delta, terms.size))
-    views.append(planned(View.curator(terms.consumer), rows_event, terms.target_budget.delta, terms.target_size))
-    return tuple(views)
+        views.append(PlannedView(View.owners(owner), *to_others, 0))
+        views.append(PlannedView(View.curator(owner), *to_curator, terms.rows_per_owner, hashed=hashed))
+        views.append(PlannedView(View.consumer(owner), *to_consumer, terms.size))
+    of_target = priced(rows_event, terms.target_budget)
+    return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, hashed=hashed))
 
 
 def _paper_schedule(terms: Terms) -> schedules.Schedule:
