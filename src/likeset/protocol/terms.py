@@ -42,6 +42,7 @@ SUMMARY_RELEASE = "summary-release"
 _MOST_RECORD_BYTES = 1 << 28
 _MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
 _LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
+_MOST_ROWS = 1 << 53  # beyond it a count and its float64 are no longer the same number
 _LONGEST_TIME = 40  # letters of a time, when it is shown
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -125,7 +126,7 @@ class Hashing:
     def __post_init__(self) -> None:
         _keep(
             self,
-            dimension=arguments.count("hashing.dimension", self.dimension),
+            dimension=arguments.count("hashing.dimension", self.dimension, most=_MOST_COORDINATES),
             gamma=arguments.positive("hashing.gamma", self.gamma),
         )
         if self.dimension % 2:
@@ -249,15 +250,17 @@ class Terms:
             self,
             quorum=arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners"),
             record_bytes=arguments.count("record_bytes", self.record_bytes, least=0, most=_MOST_RECORD_BYTES),
-            size=arguments.count("size", self.size),
-            target_size=arguments.count("target_size", self.target_size),
+            size=arguments.count("size", self.size, most=_MOST_ROWS),
+            target_size=arguments.count("target_size", self.target_size, most=_MOST_ROWS),
             offer_factor=arguments.positive("offer_factor", self.offer_factor),
-            rows_per_unit=arguments.count("rows_per_unit", self.rows_per_unit),
+            rows_per_unit=arguments.count("rows_per_unit", self.rows_per_unit, most=_MOST_ROWS),
             auction_epsilon=arguments.positive("auction_epsilon", self.auction_epsilon, zero=True),
-            auction_offset=arguments.count("auction_offset", self.auction_offset, least=0),
-            seed_rows=arguments.count("seed_rows", self.seed_rows, least=0),
+            auction_offset=arguments.count("auction_offset", self.auction_offset, least=0, most=_MOST_ROWS),
+            seed_rows=arguments.count("seed_rows", self.seed_rows, least=0, most=_MOST_ROWS),
             price_per_row=arguments.positive("price_per_row", self.price_per_row, zero=True),
         )
+        if self.offer_factor * self.size > _MOST_ROWS:
+            raise InvalidArgument("offer_factor", self.offer_factor, "asks for more rows than can be counted")
 
     def _check_combination(self) -> None:
         """Parts that do not go together, and parts without a proof that nobody accepted by name."""
