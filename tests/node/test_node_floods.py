@@ -284,7 +284,7 @@ UNMEANT = {
         auction_epsilon=1.0,
         auction_offset=5,
     ),
-    "offer_factor": _changed(offer_factor=1e308),
+    "offer_factor": _changed(offer_factor=1e9),
     "size": _changed(size=1_000_001),
     "feature map": _changed("kernel", columns=1 << 14, dimension=1 << 14),
     "map of hashes": terms(
