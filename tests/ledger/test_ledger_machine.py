@@ -35,6 +35,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger.set_limit(CURATOR, Limit.rows_only(ROW_LIMIT))
         self.asked: dict[str, tuple[Any, ...]] = {}
         self.open: list[Reservation] = []
+        self.repeatable: dict[str, bool] = {}  # of what was charged: whether every time as one that may be resumed
         self.answers: dict[str, bytes] = {}
         self.purged: set[str] = set()
         self.pure = {TARGET: 0.0, OWNER: 0.0}
@@ -44,11 +45,13 @@ class LedgerMachine(RuleBasedStateMachine):
     def _reserve(self, what: tuple[Any, ...], unfinished: Unfinished) -> None:
         view, event, request, rows = what
         before = self.ledger.head()
+        stuck = self._is_stuck(what, unfinished)
         try:
             reservation = self.ledger.reserve(view, event, request=request, rows=rows, unfinished=unfinished)
         except BudgetExceeded as refused:
             assert refused.spent <= refused.limit * (1 + 1e-9)  # noqa: PT017 - others succeed
             assert request.key not in self.answers
+            assert not stuck
             assert self.ledger.head() == before
             return
         except DifferentRequest:
@@ -56,13 +59,13 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.ledger.head() == before
             return
         except UnfinishedRequest:
-            assert unfinished == "refuse"
-            assert request.key in self.asked
-            assert request.key not in self.answers
+            assert stuck
+            assert self.ledger.head() == before
             return
         except MessagePurged:
             assert request.key in self.purged
             return
+        assert not stuck
         assert self.asked.setdefault(request.key, what) == what
         if reservation.answer is not None:
             assert reservation.answer == self.answers[request.key]
@@ -72,12 +75,21 @@ class LedgerMachine(RuleBasedStateMachine):
         self.open.append(reservation)
         if self.ledger.head() == before:
             assert unfinished == "resume"
+            assert self.repeatable[request.key]
             return
+        self.repeatable[request.key] = self.repeatable.get(request.key, True) and unfinished == "resume"
         self.rows += rows
         if view != CURATOR:
             for account in self.pure:
                 if account.hears(view):
                     self.pure[account] += 2.0 / event.scale
+
+    def _is_stuck(self, what: tuple[Any, ...], unfinished: Unfinished) -> bool:
+        """Charged, without an answer, and neither to be charged again nor one that may be resumed."""
+        key = what[2].key
+        if self.asked.get(key) != what or key in self.answers:
+            return False
+        return unfinished == "refuse" or (unfinished == "resume" and not self.repeatable[key])
 
     @rule(place=places, price=prices, view=st.sampled_from([TARGET, OWNER]), unfinished=ways)
     def charge_a_release(self, place: int, price: float, view: View, unfinished: Unfinished) -> None:
