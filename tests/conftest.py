@@ -1,18 +1,55 @@
 """What all tests share."""
 
+import os
+
+# Before the first import of numpy: workers on all cores have no use for threads, which would wait for one another, and
+# the bits of a product would depend on how many cores there are.
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from chance import REPEATED_BY, SEED, examples
 from likeset.app.cli import screen
 
 # Tests that are started in the background ignore Ctrl-C, and so would every process that they start and stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Programs that tests start get their coins where the tests get theirs.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+
 # Engines are tested with the worlds of the protocols' tests.
 sys.path.insert(0, str(Path(__file__).parent / "protocol"))
+
+# No example of an earlier run, and nothing that a busy machine could miss.
+settings.register_profile(
+    "likeset",
+    database=None,
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("likeset")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis starts from the seed of all other coins; ``derandomize`` would know no seed."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(SEED)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say at the end how to get the same coins again."""
+    yield
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"{REPEATED_BY} repeats it")
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chance import public_coins
 from likeset import arguments
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd, submodularity_margin
@@ -23,7 +24,7 @@ CANARY = 31337.25
 """Stands for a patient's value: no message may show it."""
 
 GOOD = np.array([[CANARY, 1.0], [2.0, 3.0], [4.0, 5.0]])
-COINS = np.random.default_rng(0)
+COINS = public_coins(0)
 
 
 def _with(value: float) -> np.ndarray[Any, Any]:

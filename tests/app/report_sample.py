@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chance import public_coins
+
 OWNERS = ("north-clinic", "south-hospital", "east-insurer", "west-registry", "island-practice")
 COLUMNS = ("age", "resting blood pressure", "cholesterol", "sex", "chest pain", "fasting sugar", "max heart rate")
 RELATION = "replace-one"
@@ -15,7 +17,7 @@ def sample_result(
     owners: Sequence[str] = OWNERS, columns: Sequence[str] = COLUMNS, *, size: int = 100
 ) -> dict[str, Any]:
     """A run with secret noise in which all went well."""
-    coins = np.random.default_rng(5)
+    coins = public_coins(5)
     shares = [0.41, 0.27, 0.2, 0.12, 0.0][: len(owners)]
     picked = [41, 27, 20, 12, 0][: len(owners)]
     curve = 0.00419 * (size / np.arange(1, size + 1)) ** 1.05
@@ -140,7 +142,7 @@ def guarantees(owners: Sequence[str]) -> list[dict[str, Any]]:
 
 def sample_pictures(columns: Sequence[str] = COLUMNS, *, images: bool = False) -> dict[str, Any]:
     """Two clusters; the target is one of them and the summary finds it."""
-    coins = np.random.default_rng(8)
+    coins = public_coins(8)
     near, far = coins.normal((1.6, 0.4), (0.9, 0.7), (70, 2)), coins.normal((-1.4, -0.2), (1.3, 1.1), (620, 2))
     pool = np.concatenate([far, coins.normal((1.2, 0.4), (1.2, 0.9), (380, 2))])
     summary = coins.normal((1.6, 0.4), (0.85, 0.7), (100, 2))

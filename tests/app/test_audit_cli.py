@@ -3,10 +3,10 @@
 import json
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from chance import public_coins
 from likeset.app.cli import app
 from likeset.audit import broken, suite
 from likeset.audit.trials import Channel, Trial
@@ -15,7 +15,7 @@ from likeset.errors import InvalidArgument
 
 def trial(name: str, *, claimed: float, shift: float) -> Trial:
     """N(0, 1) against N(shift, 1)."""
-    coins = np.random.default_rng(1)
+    coins = public_coins(1)
     return Trial(
         mechanism=name,
         pair="a number moves",

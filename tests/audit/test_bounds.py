@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
+from chance import public_coins
 from likeset.audit.bounds import ERROR, clopper_pearson, lower_bound
 from likeset.audit.partitions import atoms, quantile_cells
 from likeset.errors import InvalidArgument
@@ -53,7 +54,7 @@ def test_randomized_response_is_bounded_from_below_and_nearly_reached(epsilon: f
     6.2 sqrt((1-p)/(p n)) for the log of the likelier proportion, 6.2 sqrt(p/((1-p) n)) for that of the rarer.
     The observed proportions themselves stray by as much again at worst.
     """
-    first, second = randomized_response(epsilon, 200_000, np.random.default_rng(3))
+    first, second = randomized_response(epsilon, 200_000, public_coins(3))
     found = lower_bound(first, second, delta=0.0)
     rarer = 1 / (1 + math.exp(epsilon))
     width = 6.2 * (math.sqrt(rarer / (1 - rarer)) + math.sqrt((1 - rarer) / rarer)) / math.sqrt(100_000)
@@ -64,7 +65,7 @@ def test_randomized_response_is_bounded_from_below_and_nearly_reached(epsilon: f
 
 def test_the_error_probability_is_kept_at_a_large_error() -> None:
     """With error 0.1 at most a tenth of 1000 bounds may exceed the truth; 157 is six deviations more."""
-    coins = np.random.default_rng(5)
+    coins = public_coins(5)
     exceeded = sum(
         lower_bound(*randomized_response(0.5, 400, coins), delta=0.0, error=0.1).epsilon > 0.5 for _ in range(1000)
     )
@@ -74,7 +75,7 @@ def test_the_error_probability_is_kept_at_a_large_error() -> None:
 @pytest.mark.parametrize(("delta", "distance"), [(1e-5, 2.4), (1e-2, 0.6), (0.1, 0.25)])
 def test_gaussian_pair_is_bounded_from_below_and_approached(delta: float, distance: float) -> None:
     """Small deltas live in the far tail, where 100000 observations see little: the distance says so."""
-    coins = np.random.default_rng(7)
+    coins = public_coins(7)
     found = lower_bound(coins.normal(size=200_000), 1 + coins.normal(size=200_000), delta=delta)
     truth = gaussian_epsilon(1.0, delta)
     assert truth - distance < found.epsilon < truth
@@ -82,7 +83,7 @@ def test_gaussian_pair_is_bounded_from_below_and_approached(delta: float, distan
 
 def test_a_direction_hidden_in_many_coordinates_is_learned() -> None:
     """The shift of norm 1 is spread over 40 correlated coordinates; none of them alone shows much."""
-    coins = np.random.default_rng(9)
+    coins = public_coins(9)
     mixing = coins.normal(size=(40, 40))
     shift = mixing @ np.full(40, 1 / math.sqrt(40))
     first, second = (coins.normal(size=(100_000, 40)) @ mixing.T for _ in range(2))
@@ -94,7 +95,7 @@ def test_a_direction_hidden_in_many_coordinates_is_learned() -> None:
 
 def test_a_given_score_is_used_where_nothing_linear_helps() -> None:
     """Points on a ring against points inside it: the radius tells them apart, no line does."""
-    coins = np.random.default_rng(11)
+    coins = public_coins(11)
     angle = coins.uniform(0, 2 * math.pi, size=(2, 20_000))
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     first, second = circle[0] * 1.1, circle[1]
@@ -105,7 +106,7 @@ def test_a_given_score_is_used_where_nothing_linear_helps() -> None:
 
 def test_events_need_not_be_half_lines() -> None:
     """N(0, 1) against an equal mixture of N(-4, 1) and N(4, 1): the middle shows the difference, no tail."""
-    coins = np.random.default_rng(13)
+    coins = public_coins(13)
     first = coins.normal(size=40_000)
     second = coins.normal(size=40_000) + 4 * coins.choice([-1, 1], size=40_000)
     assert lower_bound(first, second, delta=0.0).epsilon > 2.5
@@ -114,7 +115,7 @@ def test_events_need_not_be_half_lines() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
 @pytest.mark.parametrize("columns", [1, 5])
 def test_equal_laws_show_nothing(delta: float, columns: int) -> None:
-    coins = np.random.default_rng(17)
+    coins = public_coins(17)
     for _ in range(20):
         first, second = coins.normal(size=(2, 2000, columns))
         assert lower_bound(first, second, delta=delta).epsilon == 0
@@ -122,7 +123,7 @@ def test_equal_laws_show_nothing(delta: float, columns: int) -> None:
 
 def test_either_direction_of_the_pair_is_found() -> None:
     """An event of probability 0.3 that the other input excludes: infinite one way, log(1/0.7) the other."""
-    coins = np.random.default_rng(19)
+    coins = public_coins(19)
     sometimes, never = coins.random(20_000) < 0.3, np.zeros(20_000)
     there, back = lower_bound(sometimes, never, delta=0.0), lower_bound(never, sometimes, delta=0.0)
     assert min(there.epsilon, back.epsilon) > 4.5
@@ -132,7 +133,7 @@ def test_either_direction_of_the_pair_is_found() -> None:
 
 def test_shared_coins_between_the_two_inputs_keep_the_bound_valid() -> None:
     """Each proportion is bounded on its own, so the pair may share its noise: only the halves must not."""
-    coins = np.random.default_rng(23)
+    coins = public_coins(23)
     noise = coins.normal(size=200_000)
     assert lower_bound(noise, noise + 1, delta=0.1).epsilon < gaussian_epsilon(1.0, 0.1)
 
@@ -148,11 +149,11 @@ def test_atoms_know_what_they_have_not_seen() -> None:
 
 
 def test_atoms_give_up_on_continuous_observations() -> None:
-    assert atoms(np.random.default_rng(1).normal(size=(1000, 2))) is None
+    assert atoms(public_coins(1).normal(size=(1000, 2))) is None
 
 
 def test_quantile_cells_are_intervals_in_order() -> None:
-    rows = np.random.default_rng(1).normal(size=(5000, 1))
+    rows = public_coins(1).normal(size=(5000, 1))
     partition = quantile_cells(rows, lambda observed: observed[:, 0], "itself")
     cells = partition.cells(np.sort(rows, axis=0))
     assert all(before <= after for before, after in pairwise(cells))

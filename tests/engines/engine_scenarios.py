@@ -22,7 +22,9 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Hashing, Terms
 
 _HERE = Path(__file__).parent
-PYTHONPATH = os.pathsep.join(map(str, (_HERE, _HERE.parent / "protocol", Path(likeset.__file__).parents[1])))
+PYTHONPATH = os.pathsep.join(
+    map(str, (_HERE, _HERE.parent, _HERE.parent / "protocol", Path(likeset.__file__).parents[1]))
+)
 """For processes of sites: these modules, those of the protocols' tests, and the package that is tested here."""
 
 SERVER = "server"

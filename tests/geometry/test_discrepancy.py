@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import kernels
 from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd, submodularity_margin
@@ -28,14 +29,14 @@ def test_the_squared_mmd_of_three_and_two_points_on_the_diagonal() -> None:
     assert squared_mmd(np.array(three, np.float32), np.array(two, np.float32), gamma=0.5) == pytest.approx(GOLDEN)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     seed=SEEDS, rows=st.integers(1, 15), others=st.integers(1, 15), columns=st.integers(1, 4), gamma=st.floats(0.01, 9)
 )
 def test_discrepancy_and_objective_agree_with_a_double_loop(
     seed: int, rows: int, others: int, columns: int, gamma: float
 ) -> None:
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     a, b = coins.normal(size=(rows, columns)), coins.normal(size=(others, columns))
     expected = naive_twins.squared_mmd(a, b, gamma=gamma)
     assert squared_mmd(a, b, gamma=gamma) == pytest.approx(expected, abs=1e-12)
@@ -46,7 +47,7 @@ def test_discrepancy_and_objective_agree_with_a_double_loop(
 
 
 def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    coins = np.random.default_rng(2)
+    coins = public_coins(2)
     a, b = coins.normal(size=(41, 3)), coins.normal(size=(29, 3))
     before = squared_mmd(a, b, gamma=0.3), marginal_gain(a, b, b, gamma=0.3), submodularity_margin(a, gamma=0.3)
     monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 64)
@@ -56,14 +57,14 @@ def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.Monkey
 
 
 def test_a_set_has_no_discrepancy_to_itself_and_it_is_never_negative() -> None:
-    rows = np.random.default_rng(0).normal(size=(50, 3))
+    rows = public_coins(0).normal(size=(50, 3))
     assert 0.0 <= squared_mmd(rows, rows[::-1], gamma=1.0) < 1e-15
     assert 0.0 <= squared_mmd(rows, np.vstack([rows, rows]), gamma=1.0) < 1e-15
 
 
 def test_a_weight_counts_like_copies_of_its_row() -> None:
     """Weights 1/2, 1/3, 1/6 are three, two and one copies among six rows."""
-    coins = np.random.default_rng(3)
+    coins = public_coins(3)
     rows, target = coins.normal(size=(3, 2)), coins.normal(size=(7, 2))
     copies = rows[[0, 0, 0, 1, 1, 2]]
     weighted = squared_mmd(rows, target, gamma=0.8, weights=[1 / 2, 1 / 3, 1 / 6])
@@ -90,7 +91,7 @@ def test_weights_that_are_no_distribution_are_refused(weights: list[float], reas
     assert caught.value.argument == "weights"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=SEEDS,
     summary=st.integers(0, 8),
@@ -102,7 +103,7 @@ def test_marginal_gain_ranks_candidates_as_the_change_of_the_objective_does(
     seed: int, summary: int, target: int, candidates: int, gamma: float
 ) -> None:
     """The change of J is ``2/(q+1) * gain(x)`` plus a term without x: not only the order, also the differences."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     chosen, wanted, rows = (coins.normal(size=(number, 2)) for number in (summary, target, candidates))
     gains = marginal_gain(rows, chosen, wanted, gamma=gamma)
     before = naive_twins.objective(chosen, wanted, gamma=gamma)

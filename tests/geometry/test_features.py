@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from naive_twins import kernel_matrix
 from numpy.typing import ArrayLike, NDArray
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument, UnreliableArithmetic
 from likeset.geometry.features import TILE_ROWS, FourierFeatures
 
@@ -75,7 +76,7 @@ def reference_features(
 )
 def test_features_follow_the_specification(columns: int, dimension: int, seed: int, kind: Kind) -> None:
     """Golden to 1e-6; dimensions with part of a group, one whole group, and several groups of frequencies."""
-    rows = np.random.default_rng(0).normal(size=(4, columns)).tolist()
+    rows = public_coins(0).normal(size=(4, columns)).tolist()
     rows.append([0.0] * columns)
     expected = reference_features(rows, columns, dimension, 0.35, seed, kind)
     found = FourierFeatures(columns, dimension, 0.35, seed, kind)(rows)
@@ -132,7 +133,7 @@ def test_the_arguments_alone_decide_equality_and_seeds_decide_features() -> None
     assert np.abs(one(rows) - FourierFeatures(3, 8, 0.5, 2)(rows)).max() > 0.1
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     seed=st.integers(0, 2**32),
     columns=st.integers(1, 20),
@@ -141,7 +142,7 @@ def test_the_arguments_alone_decide_equality_and_seeds_decide_features() -> None
     scale=st.floats(0.0, 1000.0),
 )
 def test_paired_features_have_norm_one(seed: int, columns: int, pairs: int, gamma: float, scale: float) -> None:
-    rows = scale * np.random.default_rng(seed).normal(size=(50, columns))
+    rows = scale * public_coins(seed).normal(size=(50, columns))
     norms = np.linalg.norm(FourierFeatures(columns, 2 * pairs, gamma, seed)(rows).astype(np.float64), axis=1)
     assert np.abs(norms - 1).max() < 1e-6
 
@@ -166,7 +167,7 @@ def test_paired_frequencies_are_orthogonal_within_groups_of_as_many_as_there_are
         assert np.abs(across).max() > 0.1
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     start=st.integers(0, 3 * TILE_ROWS),
     cuts=st.lists(st.integers(1, 2 * TILE_ROWS + 10), min_size=1, max_size=5),
@@ -174,7 +175,7 @@ def test_paired_frequencies_are_orthogonal_within_groups_of_as_many_as_there_are
 )
 def test_the_bits_of_a_row_do_not_depend_on_how_the_table_is_read(start: int, cuts: list[int], kind: Kind) -> None:
     features = FourierFeatures(7, 22, 0.3, 5, kind)
-    table = np.random.default_rng(0).normal(size=(2 * TILE_ROWS + 321, 7)).astype(np.float32)
+    table = public_coins(0).normal(size=(2 * TILE_ROWS + 321, 7)).astype(np.float32)
     whole = features(table, first_row=start)
     bounds = [0, *sorted({min(cut, len(table)) for cut in cuts}), len(table)]
     for low, high in pairwise(bounds):
@@ -185,7 +186,7 @@ def test_the_bits_of_a_row_do_not_depend_on_how_the_table_is_read(start: int, cu
 
 def test_phases_change_the_features_but_no_inner_product() -> None:
     """cos(a+b)cos(c+b) + sin(a+b)sin(c+b) = cos(a-c), whatever b; so norms are 1 as well."""
-    rows = np.random.default_rng(8).normal(size=(30, 3))
+    rows = public_coins(8).normal(size=(30, 3))
     paired, phased = (FourierFeatures(3, 40, 0.5, 2, kind)(rows) for kind in ("paired", "phased"))
     assert np.abs(paired - phased).max() > 0.1
     np.testing.assert_allclose(phased @ phased.T, paired @ paired.T, rtol=0, atol=2e-6)
@@ -195,7 +196,7 @@ def test_phases_change_the_features_but_no_inner_product() -> None:
 
 def test_tiles_yield_the_same_as_the_call_and_the_mean_is_their_mean() -> None:
     features = FourierFeatures(3, 10, 0.5, 1)
-    table = np.random.default_rng(1).normal(size=(TILE_ROWS + 50, 3))
+    table = public_coins(1).normal(size=(TILE_ROWS + 50, 3))
     whole = features(table, first_row=100)
     seen = 0
     for place, tile in features.blocks(table, first_row=100):
@@ -214,7 +215,7 @@ PAIRS_OF_ROWS = 24
 
 def kernel_errors(make: Callable[[int], Map], *, seeds: int, gamma: float = 0.5) -> NDArray[np.float64]:
     """Errors ``h(x).h(y) - k(x, y)``: one line per seed, one column per pair of rows; pairs share no row."""
-    x, y = np.random.default_rng(9).normal(size=(2, PAIRS_OF_ROWS, 4))
+    x, y = public_coins(9).normal(size=(2, PAIRS_OF_ROWS, 4))
     truth = np.diag(kernel_matrix(x, y, gamma=gamma))
     errors = []
     for seed in range(seeds):
@@ -273,7 +274,7 @@ def test_inner_products_are_right_on_average(dimension: int, kind: Kind) -> None
 
 def test_squared_norms_of_the_papers_features_are_one_on_average_only() -> None:
     """``(2/d) sum cos²(w.x + b)`` is 1 on average over b, has deviation sqrt(1/(2d)) and reaches at most 2."""
-    rows = np.random.default_rng(2).normal(size=(1, 4))
+    rows = public_coins(2).normal(size=(1, 4))
     norms = np.array(
         [float((FourierFeatures(4, 20, 0.5, seed, "paper")(rows).astype(np.float64) ** 2).sum()) for seed in range(600)]
     )

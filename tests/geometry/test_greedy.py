@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import greedy
 from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd
@@ -26,7 +27,12 @@ GROUPED = 12_000
 
 
 def points(seed: int, rows: int, columns: int, *, mean: float = 0.0, scale: float = 1.0) -> NDArray[np.float64]:
-    return np.random.default_rng(seed).normal(mean, scale, size=(rows, columns))
+    return public_coins(seed).normal(mean, scale, size=(rows, columns))
+
+
+def pinned_coins() -> np.random.Generator:
+    """For comparisons of two ways to choose, of which either may be the better one by luck: no bound is sure."""
+    return np.random.default_rng(0)
 
 
 # Exact selection is what brute force selects.
@@ -43,7 +49,7 @@ def test_exact_picks_what_brute_force_picks(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_equal_rows_are_picked_in_order_of_their_index(seed: int) -> None:
     """Rows on a small grid, most of them several times: ties everywhere, also between different rows."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     pool = coins.integers(0, 3, size=(30, 2)).astype(float)
     target = coins.integers(0, 3, size=(5, 2)).astype(float)
     expected = naive_twins.greedy(pool, target, 15, gamma=0.6)
@@ -51,7 +57,7 @@ def test_equal_rows_are_picked_in_order_of_their_index(seed: int) -> None:
         assert match(pool, target, 15, gamma=0.6, method=method).indices.tolist() == expected
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 25), columns=st.integers(1, 3), gamma=st.floats(0.05, 5))
 def test_every_pick_of_exact_has_the_largest_gain_there_is(seed: int, rows: int, columns: int, gamma: float) -> None:
     pool, target = points(seed, rows, columns), points(seed + 1, 6, columns)
@@ -128,7 +134,7 @@ def _two_per_cent_right_rows(coins: np.random.Generator) -> tuple[Rows, Rows]:
 
 
 def _target_is_the_pool(coins: np.random.Generator) -> tuple[Rows, Rows]:
-    pool = _mixture(coins)[0][:5000]
+    pool = _mixture(coins)[0][:1500]
     return pool, pool
 
 
@@ -177,9 +183,9 @@ def test_block_is_never_much_worse_than_exact(data: Any, width: float, dtype: ty
     That is (1 - mean kernel)/size, and where greedy leaves a hundredth of it, as in one column, the difference of
     two greedy runs is luck.
     """
-    pool, target = data(np.random.default_rng(0))
+    pool, target = data(pinned_coins())
     size = 150
-    gamma = median_gamma(target, scale=width, coins=np.random.default_rng(0))
+    gamma = median_gamma(target, scale=width, coins=pinned_coins())
     pool, target = pool.astype(dtype), target.astype(dtype)
     left = {}
     for method in ("exact", "block"):
@@ -193,8 +199,8 @@ def test_block_is_never_much_worse_than_exact(data: Any, width: float, dtype: ty
 
 def test_block_with_active_sets_is_exact_where_the_right_rows_are_few() -> None:
     """240 right rows among 12,000: every active set holds them all, so picks and order must be the same."""
-    pool, target = _two_per_cent_right_rows(np.random.default_rng(5))
-    gamma = median_gamma(target, scale=1.0, coins=np.random.default_rng(0))
+    pool, target = _two_per_cent_right_rows(public_coins(5))
+    gamma = median_gamma(target, scale=1.0, coins=public_coins(0))
     exact, block = (match(pool, target, 100, gamma=gamma, method=method).indices for method in ("exact", "block"))
     assert exact.tolist() == block.tolist()
 
@@ -216,9 +222,9 @@ def test_the_same_arguments_give_the_same_match(method: Method) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_pool_can_be_matched_down_to_its_last_row(method: Method) -> None:
-    pool, target = points(8, 4500, 2), points(9, 30, 2)
-    found = match(pool, target, 4500, gamma=0.5, method=method)
-    np.testing.assert_array_equal(np.sort(found.indices), np.arange(4500))
+    pool, target = points(8, 1500, 2), points(9, 30, 2)
+    found = match(pool, target, 1500, gamma=0.5, method=method)
+    np.testing.assert_array_equal(np.sort(found.indices), np.arange(1500))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -253,7 +259,7 @@ def test_progress_counts_up_to_the_size(method: Method) -> None:
 
 
 def test_float32_and_float64_pools_match_equally_well() -> None:
-    pool, target = _mixture(np.random.default_rng(1))
+    pool, target = _mixture(public_coins(1))
     left = []
     for dtype in (np.float32, np.float64):
         found = match(pool.astype(dtype), target.astype(dtype), 100, gamma=0.05)
@@ -267,7 +273,7 @@ def test_float32_and_float64_pools_match_equally_well() -> None:
 def test_stochastic_is_fixed_by_its_coins() -> None:
     pool, target = points(14, 30_000, 3).astype(np.float32), points(15, 60, 3, mean=0.5, scale=0.7)
     runs = {
-        seed: [match(pool, target, 40, gamma=0.5, method="stochastic", coins=np.random.default_rng(seed)) for _ in "ab"]
+        seed: [match(pool, target, 40, gamma=0.5, method="stochastic", coins=public_coins(seed)) for _ in "ab"]
         for seed in (1, 2)
     }
     for one, two in runs.values():
@@ -284,7 +290,7 @@ def test_stochastic_is_block_in_a_small_pool() -> None:
 
 def test_stochastic_finds_rare_rows() -> None:
     """Half a per cent right rows: candidates drawn at random would hold two thirds of them, the tilt nearly all."""
-    coins = np.random.default_rng(18)
+    coins = public_coins(18)
     pool = coins.normal(size=(30_000, 5)).astype(np.float32) + 4
     pool[coins.choice(30_000, size=150, replace=False)] -= 4
     target = coins.normal(size=(100, 5))
@@ -353,7 +359,7 @@ print((peak() - before) / pool.nbytes)
 def test_matching_stays_under_three_times_the_memory_of_its_data() -> None:
     """Data and all, in a process of its own: 200000 rows of 50 columns in float32 are 40 MB."""
     child = subprocess.run(  # noqa: S603 - this interpreter, with a program written above
-        [sys.executable, "-c", _MEASURE], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", _MEASURE], capture_output=True, text=True, check=False, timeout=600
     )
     assert child.returncode == 0, child.stderr
     times_the_data = float(child.stdout)
@@ -383,9 +389,9 @@ def _heavy_tails(coins: np.random.Generator) -> tuple[Rows, Rows]:
 @pytest.mark.parametrize("data", [_small_part_of_the_target_is_elsewhere, _a_square, _heavy_tails])
 def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, width: float) -> None:
     """500 rows for each pick. Here too the rows that matter may be few, and may score low for a while."""
-    pool, target = (rows.astype(np.float32) for rows in data(np.random.default_rng(0)))
+    pool, target = (rows.astype(np.float32) for rows in data(pinned_coins()))
     size = 80
-    gamma = median_gamma(target, scale=width, coins=np.random.default_rng(0))
+    gamma = median_gamma(target, scale=width, coins=pinned_coins())
     left = {
         method: squared_mmd(pool[match(pool, target, size, gamma=gamma, method=method).indices], target, gamma=gamma)
         for method in ("exact", "block")
@@ -410,7 +416,7 @@ def test_of_copies_the_first_is_picked_first_also_where_a_sample_of_the_rows_com
 
 
 def test_lots_are_even_and_alike_for_equal_rows() -> None:
-    attraction = np.random.default_rng(23).uniform(1e-6, 1.0, size=20_000)
+    attraction = public_coins(23).uniform(1e-6, 1.0, size=20_000)
     lots = greedy._draw_lots(attraction)
     counts, _ = np.histogram(lots, bins=16, range=(0.0, 1.0))
     assert np.abs(counts / 20_000 - 1 / 16).max() < 0.01
@@ -424,7 +430,7 @@ def test_two_groups_of_rows_far_apart_are_matched_as_well_in_float32_as_in_float
 
     The rows themselves are exact to 6e-5 there, so float32 data are no excuse.
     """
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     pool, target = coins.normal(size=(6000, 5)), coins.normal(0, 0.7, size=(100, 5))
     pool[::2], pool[1::2] = pool[::2] + 1000, pool[1::2] - 1000
     target[::2], target[1::2] = target[::2] + 1000, target[1::2] - 1000

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import kernels
 from likeset.geometry.kernels import blocks, kernel_means, median_gamma, rbf_kernel
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     seed=st.integers(0, 2**32),
     rows=st.integers(1, 12),
@@ -22,7 +23,7 @@ from likeset.geometry.kernels import blocks, kernel_means, median_gamma, rbf_ker
     gamma=st.floats(1e-3, 20.0),
 )
 def test_the_kernel_agrees_with_its_definition(seed: int, rows: int, others: int, columns: int, gamma: float) -> None:
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     a, b = coins.normal(size=(rows, columns)), coins.normal(size=(others, columns))
     expected = [[naive_twins.kernel(x, y, gamma=gamma) for y in b] for x in a]
     np.testing.assert_allclose(rbf_kernel(a, b, gamma=gamma), expected, rtol=0, atol=1e-12)
@@ -50,7 +51,7 @@ def test_float32_rows_give_a_float32_kernel_and_whole_numbers_a_float64_one() ->
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-3), (np.float64, 1e-9)])
 def test_a_far_offset_does_not_change_the_kernel(dtype: type[np.floating], tolerance: float) -> None:
     """At 1000 a float32 is exact to 3e-5; a distance of a few units then errs by about 1e-4, the kernel by less."""
-    rows = np.random.default_rng(0).normal(size=(60, 4))
+    rows = public_coins(0).normal(size=(60, 4))
     near, far = rbf_kernel(rows, rows, gamma=0.5), rbf_kernel(*2 * [(rows + 1000).astype(dtype)], gamma=0.5)
     np.testing.assert_allclose(far, near, rtol=0, atol=tolerance)
 
@@ -66,7 +67,7 @@ def test_blocks_cover_every_row_once_in_order_and_stay_within_the_budget() -> No
 
 
 def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    coins = np.random.default_rng(1)
+    coins = public_coins(1)
     a, b = coins.normal(size=(57, 3)), coins.normal(size=(31, 3))
     whole = kernel_means(a, b, gamma=0.7)
     monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 100)
@@ -75,20 +76,20 @@ def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.Monkey
 
 def test_median_gamma_by_hand() -> None:
     """Rows 0, 1, 3: squared distances 1, 4, 9, median 4, so a scale of 2 gives 1/2."""
-    assert median_gamma([[0.0], [1.0], [3.0]], scale=2.0, coins=np.random.default_rng(0)) == pytest.approx(0.5)
+    assert median_gamma([[0.0], [1.0], [3.0]], scale=2.0, coins=public_coins(0)) == pytest.approx(0.5)
 
 
 def test_median_gamma_of_a_sample_is_that_of_the_rows_it_drew_and_repeats_with_the_coins() -> None:
-    rows = np.random.default_rng(0).normal(size=(5000, 3)) + 100.0
-    first = median_gamma(rows, scale=1.0, coins=np.random.default_rng(4), sample=400)
-    assert first == median_gamma(rows, scale=1.0, coins=np.random.default_rng(4), sample=400)
-    assert first != median_gamma(rows, scale=1.0, coins=np.random.default_rng(5), sample=400)
+    rows = public_coins(0).normal(size=(5000, 3)) + 100.0
+    first = median_gamma(rows, scale=1.0, coins=public_coins(4), sample=400)
+    assert first == median_gamma(rows, scale=1.0, coins=public_coins(4), sample=400)
+    assert first != median_gamma(rows, scale=1.0, coins=public_coins(5), sample=400)
     # Squared distances are twice a chi-square of three degrees: median 2 * 2.366.
     assert first == pytest.approx(1 / 4.732, rel=0.1)
 
 
 def test_median_gamma_needs_rows_that_differ() -> None:
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     for rows in ([[1.0, 2.0]], [[5.3, 1e6]] * 10, [[0.0]] * 8 + [[1.0]]):
         with pytest.raises(InvalidArgument) as caught:
             median_gamma(rows, scale=1.0, coins=coins)

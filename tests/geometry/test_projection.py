@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import tilt
 from likeset.geometry.features import TILE_ROWS, FourierFeatures
 from likeset.geometry.projection import Projection
 from likeset.geometry.threads import one_thread_a_product
 
-_ROWS = np.random.default_rng(0).random((3 * TILE_ROWS + 77, 12), dtype=np.float32)
-_DIRECTION = np.random.default_rng(1).standard_normal(40)
+_ROWS = public_coins(0).random((3 * TILE_ROWS + 77, 12), dtype=np.float32)
+_DIRECTION = public_coins(1).standard_normal(40)
 Kind = Literal["paper", "paired", "phased"]
 
 
@@ -30,7 +31,7 @@ def test_it_is_the_inner_product_with_the_features(kind: Kind) -> None:
     np.testing.assert_allclose(Projection(features, _DIRECTION)(_ROWS), expected, atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(first=st.integers(0, 2 * TILE_ROWS), rows=st.integers(1, 2 * TILE_ROWS), order=st.sampled_from("CF"))
 def test_a_block_has_the_bits_of_the_whole(first: int, rows: int, order: Literal["C", "F"]) -> None:
     project = Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION)
@@ -103,7 +104,7 @@ def test_the_setting_of_the_library_comes_back_when_the_last_one_leaves() -> Non
         assert threads() == {2}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     first=st.integers(0, 10**9),
     rows=st.integers(0, 3000),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.kernels import median_gamma
@@ -12,10 +13,10 @@ SEED = (1 << 255) + 5
 
 
 def _worlds(columns: int, scale: float) -> tuple[FourierFeatures, np.ndarray, np.ndarray]:
-    coins = np.random.default_rng(columns)
+    coins = public_coins(columns)
     near = coins.normal(size=(80, columns)).astype(np.float32)
     rows = coins.normal(0.2, 1.0, size=(40, columns)).astype(np.float32)
-    gamma = median_gamma(near, scale=scale, coins=np.random.default_rng(0))
+    gamma = median_gamma(near, scale=scale, coins=public_coins(0))
     return FourierFeatures(columns, least_dimension(columns), gamma, SEED, "phased"), rows, near
 
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
 from likeset.geometry.refine import swap
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32),
     pool=st.integers(1, 60),
@@ -24,7 +25,7 @@ from likeset.geometry.refine import swap
 def test_swapping_never_raises_the_discrepancy_and_never_repeats_a_row(
     seed: int, pool: int, share: float, gamma: float, passes: int, copies: bool
 ) -> None:
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     rows, target = coins.normal(size=(pool, 2)), coins.normal(0.5, 0.5, size=(9, 2))
     if copies:
         rows = rows[coins.integers(pool, size=pool)]
@@ -45,7 +46,7 @@ def test_swapping_never_raises_the_discrepancy_and_never_repeats_a_row(
 
 def test_swapping_ends_where_no_single_swap_helps() -> None:
     """Every exchange of a selected for another row is tried by brute force; none gains more than rounding."""
-    coins = np.random.default_rng(1)
+    coins = public_coins(1)
     rows, target = coins.normal(size=(40, 2)), coins.normal(0.5, 0.6, size=(15, 2))
     start = np.arange(6)
     end = swap(rows, target, start, gamma=0.7, passes=100)
@@ -65,7 +66,7 @@ def test_a_pool_larger_than_the_active_set_improves_as_well(
     dtype: type[np.floating], rounding: float, offset: float
 ) -> None:
     """Of 6000 rows 4096 stand ready; the selection has several groups, and each may move rows of others' making."""
-    coins = np.random.default_rng(2)
+    coins = public_coins(2)
     pool = (coins.normal(size=(6000, 3)) + offset).astype(dtype)
     target = (coins.normal(0.7, 0.4, size=(60, 3)) + offset).astype(dtype)
     start = coins.choice(6000, size=50, replace=False)
@@ -78,7 +79,7 @@ def test_a_pool_larger_than_the_active_set_improves_as_well(
 
 
 def test_swapping_improves_on_greedy() -> None:
-    coins = np.random.default_rng(3)
+    coins = public_coins(3)
     pool, target = coins.normal(size=(500, 2)), coins.normal(0.3, 0.8, size=(40, 2))
     greedy = match(pool, target, 12, gamma=0.8).indices
     refined = swap(pool, target, greedy, gamma=0.8, passes=5)
@@ -86,7 +87,7 @@ def test_swapping_improves_on_greedy() -> None:
 
 
 def test_a_selection_of_everything_stays_as_it_is() -> None:
-    rows = np.random.default_rng(4).normal(size=(20, 2))
+    rows = public_coins(4).normal(size=(20, 2))
     np.testing.assert_array_equal(swap(rows, rows[:5], np.arange(20)[::-1], gamma=1.0), np.arange(20)[::-1])
 
 

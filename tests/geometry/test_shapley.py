@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import shapley as sh
 from likeset.geometry.discrepancy import objective, squared_mmd
@@ -51,7 +52,7 @@ def by_orders(game: Plain) -> NDArray[np.float64]:
 
 def random_game(owners: int, seed: int) -> Plain:
     """A worth drawn for each coalition: no structure that a mistake could hide behind."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     table = {
         frozenset(c): float(coins.normal()) for size in range(1, owners + 1) for c in combinations(range(owners), size)
     }
@@ -87,7 +88,7 @@ class World:
 
 def world(count: int, *, seed: int, rows: int = 30) -> World:
     """Owners around different centres, one of them (the last) far from the target."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     owners = coins.integers(0, count, size=rows)
     centres = coins.normal(scale=0.7, size=(count, 2))
     centres[-1] += 4.0
@@ -134,7 +135,7 @@ def test_nothing_is_worth_nothing_and_repeating_rows_adds_nothing() -> None:
 
 def test_a_small_contribution_to_a_good_match_is_worth_something() -> None:
     """One row of 41, where the target is: J of that row alone is negative, its Shapley value must not be."""
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     target = coins.normal(size=(60, 2))
     rows = np.vstack([target[:1], coins.normal(size=(40, 2))])
     assert objective(rows[:1], target, gamma=GAMMA) < 0.0
@@ -145,7 +146,7 @@ def test_a_small_contribution_to_a_good_match_is_worth_something() -> None:
 @pytest.mark.parametrize("count", [1, 2, 5, 9])
 def test_putting_an_owner_into_every_place_is_its_definition(count: int) -> None:
     made = world(count, seed=count)
-    order = np.random.default_rng(count).permutation(count)
+    order = public_coins(count).permutation(count)
     assert made.game.placed(order) == pytest.approx(made.plain.placed(order), rel=1e-9, abs=1e-12)
 
 
@@ -166,7 +167,7 @@ def test_the_glove_game() -> None:
     assert sh.exact(game).values == pytest.approx([2 / 3, 1 / 6, 1 / 6], abs=1e-15)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(owners=st.integers(1, 7), seed=st.integers(0, 10_000))
 def test_the_axioms_hold(owners: int, seed: int) -> None:
     """Efficiency, additivity and scaling, and an owner that adds nothing to anybody."""
@@ -204,7 +205,7 @@ def test_an_owner_without_rows_gets_exactly_nothing_and_one_that_misleads_gets_l
 @pytest.mark.parametrize("owners", [2, 7, 30])
 def test_one_pair_of_orders_is_exact_where_owners_interact_in_pairs_only(owners: int) -> None:
     """v(C) = sum a_i + sum q_ij has the values a_i + half the sum of owner i's q_ij."""
-    coins = np.random.default_rng(owners)
+    coins = public_coins(owners)
     alone, pairs = coins.normal(size=owners), coins.normal(size=(owners, owners))
     pairs = np.triu(pairs, 1) + np.triu(pairs, 1).T
 
@@ -224,7 +225,7 @@ def test_sampled_values_agree_with_exact_ones_within_their_errors(owners: int) -
     And errors stay below a tenth of an average owner's value (they do not with each owner in one place of an order).
     """
     game = world(owners, seed=owners, rows=60).game
-    exactly, found = sh.exact(game), sh.sampled(game, coins=np.random.default_rng(1), pairs=50)
+    exactly, found = sh.exact(game), sh.sampled(game, coins=public_coins(1), pairs=50)
     assert (np.abs(found.values - exactly.values) <= 5.0 * found.standard_errors).all()
     assert found.standard_errors.max() < 0.1 * exactly.total / owners
     assert found.values.sum() == pytest.approx(exactly.total, abs=1e-12)
@@ -235,7 +236,7 @@ def test_sampled_values_agree_with_exact_ones_within_their_errors(owners: int) -
 def test_one_pair_of_orders_is_exact_for_three_owners() -> None:
     """An order of the two others and its reverse are all orders there are."""
     game = random_game(3, seed=9)
-    found = sh.sampled(game, coins=np.random.default_rng(0), pairs=2)
+    found = sh.sampled(game, coins=public_coins(0), pairs=2)
     assert found.values == pytest.approx(by_orders(game), abs=1e-12)
 
 
@@ -250,14 +251,14 @@ def test_standard_errors_say_how_far_off_values_are() -> None:
     exactly = sh.exact(game).values
     scores = []
     for seed in range(200):
-        found = sh.sampled(game, coins=np.random.default_rng(seed), pairs=40)
+        found = sh.sampled(game, coins=public_coins(seed), pairs=40)
         scores.append((found.values - exactly) / found.standard_errors)
     assert 0.7 < float(np.mean(np.square(scores))) < 1.05
 
 
 def test_values_that_are_certain_stay_what_they_are() -> None:
     made = world(6, seed=6)
-    found = sh.sampled(World(made.rows, made.owners, 8, made.target).game, coins=np.random.default_rng(0), pairs=5)
+    found = sh.sampled(World(made.rows, made.owners, 8, made.target).game, coins=public_coins(0), pairs=5)
     assert found.values[6:] == pytest.approx([0.0, 0.0], abs=1e-15)
     assert found.values.sum() == pytest.approx(found.total, abs=1e-14)
 
@@ -265,7 +266,7 @@ def test_values_that_are_certain_stay_what_they_are() -> None:
 def test_fifteen_owners_are_exact_and_sixteen_are_sampled_with_seeded_coins() -> None:
     assert sh.shapley(world(15, seed=0).game).permutations == 0
     game = world(16, seed=0).game
-    first, again = (sh.shapley(game, coins=np.random.default_rng(5), pairs=10) for _ in range(2))
+    first, again = (sh.shapley(game, coins=public_coins(5), pairs=10) for _ in range(2))
     assert first.permutations == 20
     assert first.values.tolist() == again.values.tolist()
     with pytest.raises(InvalidArgument, match="coins"):
@@ -273,7 +274,7 @@ def test_fifteen_owners_are_exact_and_sixteen_are_sampled_with_seeded_coins() ->
     with pytest.raises(InvalidArgument, match="owner_count"):
         sh.exact(game)
     with pytest.raises(InvalidArgument, match="pairs"):
-        sh.sampled(game, coins=np.random.default_rng(5), pairs=1)
+        sh.sampled(game, coins=public_coins(5), pairs=1)
 
 
 # --- bad input ---

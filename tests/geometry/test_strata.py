@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from chance import public_coins
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.strata import fit_strata
 
@@ -17,7 +18,7 @@ def _classes(coins: np.random.Generator, counts: list[int]) -> tuple[NDArray[np.
 
 def test_the_mix_of_the_target_is_found() -> None:
     """A target of 70% a and 30% c, an owner with a, b, c, d at 10/40/10/40: weights 7, 0, 3, 0, less what is kept."""
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     rows, labels = _classes(coins, [400, 1600, 400, 1600])
     target, _ = _classes(coins, [700, 0, 300, 0])
     features = FourierFeatures(6, 200, 0.05, seed=1)
@@ -28,7 +29,7 @@ def test_the_mix_of_the_target_is_found() -> None:
 
 
 def test_labels_that_say_nothing_are_not_used() -> None:
-    coins = np.random.default_rng(1)
+    coins = public_coins(1)
     rows, labels = _classes(coins, [500, 500, 500])
     target, _ = _classes(coins, [300, 0, 0])
     features = FourierFeatures(6, 200, 0.05, seed=1)
@@ -39,7 +40,7 @@ def test_labels_that_say_nothing_are_not_used() -> None:
 
 
 def test_noise_beyond_the_signal_leaves_the_weights_alone() -> None:
-    coins = np.random.default_rng(2)
+    coins = public_coins(2)
     rows, labels = _classes(coins, [500, 500, 500])
     features = FourierFeatures(6, 200, 0.05, seed=1)
     released = features.mean(rows) + coins.normal(scale=1.0, size=200)
@@ -48,7 +49,7 @@ def test_noise_beyond_the_signal_leaves_the_weights_alone() -> None:
 
 @pytest.mark.parametrize("labels", [np.zeros(60), np.arange(60)])
 def test_one_class_or_as_many_as_rows_are_no_classes(labels: NDArray[np.float64]) -> None:
-    coins = np.random.default_rng(3)
+    coins = public_coins(3)
     rows = coins.normal(size=(60, 6))
     features = FourierFeatures(6, 20, 0.05, seed=1)
     assert fit_strata(features(rows), labels, features.mean(rows[:5]), noise=0.0, coins=coins) is None

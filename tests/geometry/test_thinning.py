@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from chance import public_coins
 from likeset.geometry import thinning
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.thinning import thin
@@ -9,7 +10,7 @@ from likeset.geometry.thinning import thin
 
 def test_thinned_candidates_represent_better_than_a_random_choice() -> None:
     """A random 100 of 1000 leave about (1 - mean kernel)/100; greedy leaves a small part of that."""
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     rows = coins.normal(size=(1000, 4))
     equal = np.full(1000, 1e-3)
     kept = thin(rows, rows, equal, 100, gamma=0.2)
@@ -20,7 +21,7 @@ def test_thinned_candidates_represent_better_than_a_random_choice() -> None:
 
 def test_weights_of_the_proxies_decide() -> None:
     """All weight on the proxies of one half: the choice comes from that half."""
-    coins = np.random.default_rng(1)
+    coins = public_coins(1)
     rows = np.concatenate([coins.normal(size=(300, 3)), coins.normal(6.0, size=(300, 3))])
     weights = np.concatenate([np.zeros(300), np.full(300, 1 / 300)])
     kept = thin(rows, rows, weights, 50, gamma=0.2)
@@ -29,7 +30,7 @@ def test_weights_of_the_proxies_decide() -> None:
 
 def test_groups_share_the_count() -> None:
     """More candidates than one group holds: every group gives its part, none twice, and the choice is as good."""
-    coins = np.random.default_rng(2)
+    coins = public_coins(2)
     rows = coins.normal(size=(7000, 3))
     kept = thin(rows, rows[:500], np.full(500, 1 / 500), 101, gamma=0.2)
     assert len(np.unique(kept)) == 101

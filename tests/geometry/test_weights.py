@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_twins import kkt_violation
 
+from chance import examples, public_coins
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.weights import weights
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32),
     selected=st.integers(1, 30),
@@ -22,7 +23,7 @@ from likeset.geometry.weights import weights
 def test_weights_meet_the_optimality_conditions(
     seed: int, selected: int, target: int, columns: int, gamma: float, copies: bool
 ) -> None:
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     rows, wanted = coins.normal(size=(selected, columns)), coins.normal(size=(target, columns))
     if copies:
         rows = rows[coins.integers(len(rows), size=len(rows))]
@@ -34,7 +35,7 @@ def test_weights_meet_the_optimality_conditions(
 
 
 def test_weights_beat_every_random_point_of_the_simplex_and_equal_weights() -> None:
-    coins = np.random.default_rng(5)
+    coins = public_coins(5)
     rows, target = coins.normal(size=(12, 3)), coins.normal(0.5, 0.7, size=(60, 3))
     best = squared_mmd(rows, target, gamma=0.4, weights=weights(rows, target, gamma=0.4))
     others = [squared_mmd(rows, target, gamma=0.4)]
@@ -67,7 +68,7 @@ def test_copies_of_a_row_share_what_the_row_alone_would_get() -> None:
 @pytest.mark.parametrize("gamma", [1e-8, 1e-4, 50.0, 1e4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_very_wide_and_very_narrow_kernels_stay_optimal(gamma: float, dtype: type[np.floating]) -> None:
-    coins = np.random.default_rng(6)
+    coins = public_coins(6)
     rows = coins.normal(size=(80, 3)).astype(dtype)
     rows[40:60] = rows[:20]
     target = coins.normal(size=(50, 3)).astype(dtype)
@@ -78,7 +79,7 @@ def test_very_wide_and_very_narrow_kernels_stay_optimal(gamma: float, dtype: typ
 
 
 def test_several_hundred_rows_with_copies_are_solved() -> None:
-    coins = np.random.default_rng(7)
+    coins = public_coins(7)
     pool = coins.normal(size=(150, 5))
     rows, target = pool[coins.integers(150, size=400)], coins.normal(0.3, 1, size=(100, 5))
     assert kkt_violation(rows, target, weights(rows, target, gamma=0.1), 0.1) < 1e-7

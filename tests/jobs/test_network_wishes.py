@@ -14,6 +14,7 @@ import pytest
 from carried_world import OWNERS, HereEngine, make_world, write_job
 from node_world import SCHEMA_OF_ALL, rows_text, write_policy
 
+from chance import public_coins
 from likeset.app.report import render
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable, NotCurated
 from likeset.geometry.discrepancy import squared_mmd
@@ -234,7 +235,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_counted(home: ConsumerHome) -
     done(home, run)
     whole, target, seed = received(run), open_target(run.job, SCHEMA_OF_ALL), run.hash_seed
     assert seed is not None
-    noise = np.random.default_rng(0).normal(size=64).astype(np.float32)
+    noise = public_coins(0).normal(size=64).astype(np.float32)
     no_row = np.array([[0.5, 0.5, 0.6, 0.6, 0.0]], dtype=np.float32)  # half one category, half another
     hashed = whole.rows.copy()
     hashed[1], hashed[4] = noise / np.linalg.norm(noise), hash_map(run.terms, seed)(no_row)[0]
@@ -261,10 +262,10 @@ def test_a_row_that_was_not_found_is_none_even_where_any_numbers_are_a_record(ho
     whole, seed = received(run), run.hash_seed
     assert seed is not None
     narrow = replace(run.terms, kernel=replace(run.terms.kernel, columns=2))
-    rows = np.random.default_rng(1).random((6, 2)).astype(np.float32)
+    rows = public_coins(1).random((6, 2)).astype(np.float32)
     hashed = hash_map(narrow, seed)(rows)
     hashed[2] = np.roll(hashed[2], 1)
-    target = replace(open_target(run.job, SCHEMA_OF_ALL), rows=np.random.default_rng(2).random((30, 2), np.float32))
+    target = replace(open_target(run.job, SCHEMA_OF_ALL), rows=public_coins(2).random((30, 2), np.float32))
     schema = Schema.from_text(text)
     found = read_summary(narrow, replace(whole, rows=hashed), schema=schema, target=target, hash_seed=seed)
     assert found.unread == 1

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from ledger_world import CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
 
+from chance import examples
 from likeset.errors import InvalidArgument, LedgerError, LedgerTampered, LedgerUnreadable
 from likeset.ledger import Head, Ledger, Limit, Request, Verification
 from likeset.ledger.chain import Entry
@@ -68,7 +69,7 @@ def test_an_untouched_copy_verifies(original: Path) -> None:
     assert verified(copy, head_of(original)).ok
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     number=st.integers(1, ENTRIES),
     column=st.sampled_from(COLUMNS),
@@ -276,7 +277,7 @@ def test_honest_code_cannot_change_entries_by_mistake(original: Path, statement:
     connection.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 10**9), bit=st.integers(0, 7))
 @example(place=479001589, bit=7)  # in a name that SQLite quotes when it complains
 def test_a_flipped_bit_anywhere_in_the_file_is_found_or_changes_nothing(original: Path, place: int, bit: int) -> None:

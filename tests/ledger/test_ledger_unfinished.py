@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from ledger_world import CURATOR, ROWS, TARGET, gaussian, laplace, opened
 
+from chance import public_coins
 from likeset import errors
 from likeset.ledger import Ledger, Request, Unfinished
 from likeset.privacy.events import Release
@@ -129,7 +130,7 @@ def test_fresh_coins_that_are_resumed_tell_everything_and_a_charge_for_each_draw
     scale is 20 (epsilon 0.1 for a change by 2), have a mean within 6 of it (20 * sqrt(2 / 400) = 1.4) for the
     price of one. Charged for each, an account of epsilon 1 sees 10 of them.
     """
-    coins = np.random.default_rng(5)
+    coins = public_coins(5)
 
     def seen(unfinished: Unfinished) -> list[float]:
         found: list[float] = []

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from chance import public_coins
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.mechanisms import auction
 from likeset.privacy.accounting import guarantee
@@ -297,7 +298,7 @@ def test_over_several_rounds_the_threshold_costs_no_more_than_log_1_plus_e_to_ep
     plan = auction.ThresholdPlan(
         owners=3, epsilon=epsilon, offset=2, observer=Observer.COALITION, rounds=2, summary_released=False
     )
-    coins = np.random.default_rng(7)
+    coins = public_coins(7)
     worst = 0.0
     for _ in range(150):
         values = coins.permutation(9).astype(float)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import gaussian_mean
 from likeset.privacy.accounting import guarantee
@@ -31,7 +32,7 @@ class Silent(SimulatedNoise):
 
 def _paired(rows: int, pairs: int, seed: int = 0) -> Matrix:
     """Random Fourier features in pairs: cos and sin of the same angle, so that every row has norm 1."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     angles = coins.normal(size=(rows, 10)) @ coins.normal(size=(10, pairs))
     return np.hstack([np.cos(angles), np.sin(angles)]) / math.sqrt(pairs)
 
@@ -88,7 +89,7 @@ def test_without_noise_it_is_the_mean_to_lattice_precision() -> None:
     assert np.abs(again.value - features.mean(axis=0)).max() < 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32 - 1),
     dimension=st.integers(1, 40),
@@ -97,7 +98,7 @@ def test_without_noise_it_is_the_mean_to_lattice_precision() -> None:
 )
 def test_every_row_ends_within_the_unit_ball_of_integers(seed: int, dimension: int, size: float, narrow: bool) -> None:
     """Python integers, so nothing can overflow; neighbours then differ by at most 2 * 2^30 in norm."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     rows = coins.normal(size=(5, dimension)) * (coins.random((5, dimension)) < 0.5) + 1e-12
     rows *= size / np.linalg.norm(rows, axis=1)[:, None]
     points = gaussian_mean._on_lattice(rows.astype(np.float32) if narrow else rows, 0)
@@ -116,7 +117,7 @@ def test_one_replaced_row_moves_the_sum_by_two_at_most_and_opposite_rows_reach_i
 
 def test_the_papers_features_are_refused() -> None:
     """Sqrt(2/d) cos(...) has norm 1 only on average; some row is longer."""
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     features = math.sqrt(2 / 8) * np.cos(coins.uniform(0, 2 * math.pi, size=(100, 8)))
     with pytest.raises(InvalidArgument, match=r"row \d+ is longer than 1; use the paired feature map"):
         gaussian_mean.run(_plan(100, 8), features, SimulatedNoise(0))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import mwem_mean
 from likeset.privacy.events import ExponentialChoice, Laplace, Repeated, Simulated
@@ -53,7 +54,7 @@ def _features(rows: int, dimension: int, seed: int) -> Matrix:
 
     These lie on the grid, so rounding is certain.
     """
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     on_grid = coins.integers(-dimension, dimension + 1, size=(rows, dimension)) / dimension
     return np.asarray(math.sqrt(2 / dimension) * on_grid, dtype=np.float64)
 
@@ -69,7 +70,7 @@ def _plan(rows: int, dimension: int, *, epsilon: float, iterations: int) -> mwem
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(
     seed=st.integers(0, 2**31),
     rows=st.integers(1, 30),
@@ -145,7 +146,6 @@ def test_the_plan_costs_what_the_papers_schedule_costs() -> None:
     assert plan.event == steps.event(plan.quantity)
 
 
-@settings(deadline=None)
 @given(tilt=st.floats(-1e6, 1e6), dimension=st.integers(1, 300))
 def test_grid_mean_is_the_sum_over_the_grid(tilt: float, dimension: int) -> None:
     grid = np.arange(-dimension, dimension + 1) / dimension
@@ -205,7 +205,7 @@ def test_a_later_call_continues_from_the_last_distribution_not_from_the_average(
 
 
 @given(seed=st.integers(0, 2**31), calls=st.integers(2, 4), iterations=st.integers(1, 6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_changed_names_exactly_the_coordinates_that_differ_from_the_last_release(
     seed: int, calls: int, iterations: int
 ) -> None:

@@ -6,11 +6,12 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from chance import public_coins
 from likeset.audit.bounds import lower_bound
 from likeset.audit.exact import hockey_stick, pure_epsilon
 from likeset.errors import InvalidArgument
@@ -60,7 +61,6 @@ WHOLES = st.lists(st.floats(0.0, 1.0) | st.floats(0.0, 1e-12), min_size=5, max_s
 # --- how far shares move ---
 
 
-@settings(deadline=None)
 @given(first=WHOLES, second=WHOLES)
 def test_what_rises_rises_by_a_whole_at_most_and_so_does_what_falls(first: list[float], second: list[float]) -> None:
     """The lemma of the proof, on the integers that noise is added to, for shares that floating point made."""
@@ -72,7 +72,6 @@ def test_what_rises_rises_by_a_whole_at_most_and_so_does_what_falls(first: list[
     assert -moved[moved < 0].sum() <= STEPS
 
 
-@settings(deadline=None)
 @given(shares=WHOLES)
 def test_the_lattice_is_fine(shares: list[float]) -> None:
     assert np.array(points(shares)) / STEPS == pytest.approx(shares, abs=1e-8)
@@ -88,7 +87,7 @@ def test_shares_are_rounded_down() -> None:
 @pytest.mark.parametrize("owners", [1, 2, 3, 1000, 2**20])
 def test_shares_that_add_up_to_a_hair_too_much_are_brought_back(owners: int) -> None:
     """Computed sums may miss 1 by far more than rounding does, and the integers are still a whole at most."""
-    coins = np.random.default_rng(owners)
+    coins = public_coins(owners)
     for excess in (0.0, 1e-15, 5e-10):
         drawn = coins.random(owners)
         found = points((drawn / drawn.sum() * (1.0 + excess)).tolist())

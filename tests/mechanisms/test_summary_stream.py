@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chance import examples
+
 Rows = list[list[int]]
 Scores = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
@@ -52,7 +54,7 @@ SOMETIMES_NOBODY = (3, 0, 3, 0, 0, 3, 0, 3, 0, 0, 3, 0)
 
 def _three_worlds(seed: int, *, asked: Sequence[int], keep: bool) -> tuple[int, int]:
     """The most rows by which selections differ at any time: one row added, and one replaced."""
-    coins = np.random.default_rng(seed)
+    coins = np.random.default_rng(seed)  # pinned: among these seeds are worlds that show each fault
     rounds = int(coins.integers(1, 13))
     numbers = itertools.count()
     owners = [[next(numbers) for _ in range(size)] for size in coins.integers(0, 9, size=coins.integers(1, 5))]
@@ -81,7 +83,7 @@ def _most_swaps(first: list[frozenset[int]], second: list[frozenset[int]]) -> in
 
 
 @pytest.mark.parametrize("asked", [EVERYONE, TWO])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(seed=st.integers(0, 2**63))
 def test_if_the_top_bid_is_always_asked_one_row_gives_way_and_two_if_one_is_replaced(
     asked: Sequence[int], seed: int

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import width_choice
 from likeset.privacy.accounting import concentrated, pure
@@ -27,7 +28,7 @@ def _scores(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[int
 
 @given(st.integers(0, 2**32), st.integers(2, 12), st.integers(0, 11))
 def test_replacing_one_row_moves_no_score_by_more_than_two(seed: int, size: int, place: int) -> None:
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     rows = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=(size, 3))
     other = rows.copy()
     other[place % size] = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=3)
@@ -63,7 +64,7 @@ def test_the_planned_rho_is_what_the_accountant_charges() -> None:
 
 def test_the_choice_follows_its_scores() -> None:
     """Frequencies against exp(rate * score): chi-square over 4000 draws, rejected below one in a billion."""
-    rows = np.random.default_rng(3).normal(size=(20, 2))
+    rows = public_coins(3).normal(size=(20, 2))
     plan = width_choice.Plan(size=20, rows=1, rate=0.4, relation=REPLACE)
     weights = np.exp(0.4 * np.array(_scores(rows), dtype=float))
     expected = 4000 * weights / weights.sum()
@@ -81,7 +82,7 @@ def test_the_choice_follows_its_scores() -> None:
 
 
 def test_with_plenty_of_budget_the_median_is_found() -> None:
-    rows = np.random.default_rng(4).normal(size=(400, 50))
+    rows = public_coins(4).normal(size=(400, 50))
     plan = width_choice.plan(size=400, rows=1, rho=50.0, relation=REPLACE)
     chosen = width_choice.run(plan, rows, SecretNoise()).value
     assert 60.0 < chosen < 165.0, "two rows of 50 standard normal columns are 100 apart, squared"

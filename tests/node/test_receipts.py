@@ -13,6 +13,7 @@ import pytest
 from node_world import SCHEMA, Wire, approve, call, make_node, terms
 from typer.testing import CliRunner
 
+from chance import public_coins
 from likeset.app.cli import app
 from likeset.engines.pump import Pump
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed, RunCancelled
@@ -63,7 +64,7 @@ def held(
         for node in (a, b):
             approve(node, run)
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, ()))
-        target = np.random.default_rng(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
+        target = public_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
         consumer = Consumer(run, target=target, ledger=ledger, noise=SecretNoise())
         Pump(seat.party, wire({"a": a, "b": b}, consumer), workers=1, cancelled=cancelled).run()
     return Ended(place, home)

@@ -16,7 +16,6 @@ An owner writes into its audit log, a curator into its report and the summary, a
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy as np
 import pytest
 from node_world import NOON, SCHEMA_OF_ALL, Clock, Wire, approve, call, hear, logged, make_node, script, terms
 
+from chance import public_coins
 from likeset.engines.pump import Pump
 from likeset.engines.seats import REASONS_FILE, SETTINGS_FILE, Seat, SiteSettings, Table, load_settings
 from likeset.errors import IllegalMessage
@@ -119,7 +119,7 @@ ON_AN_OWNER: dict[str, tuple[Message | bytes, str]] = {
     ),
     "not approved": (call(WAITING), "nobody at this site has decided yet"),
     "oversized message": (call(AGREED, release=np.zeros(1 << 20)), "more than the"),
-    "oversized message: no message at all": (os.urandom(1 << 23), "more than the"),
+    "oversized message: no message at all": (public_coins(1).bytes(1 << 23), "more than the"),
     "more rows: terms beyond the policy": (call(GREEDY), "rows in one run: 1,200 are asked for, 36 are allowed"),
     "more rows: asked once more": (
         Message("begun", BEGUN.digest, CURATOR, "a", 2, Asked(asked=True)),
@@ -217,11 +217,11 @@ ON_THE_CURATOR: dict[str, tuple[Lie, str]] = {
     "in another owner's name": (lambda one, _: [encode(replace(one, sender="a"))], "b spoke in another party's name"),
     "replayed: from another run": (lambda one, _: [encode(replace(one, run="run-0"))], "is of run run-0, not of run-1"),
     "changed terms": (lambda one, _: [encode(replace(one, terms="0" * 64))], "was made under other terms"),
-    "oversized message": (lambda *_: [os.urandom(200_001)], "more than the"),
+    "oversized message": (lambda *_: [public_coins(2).bytes(200_001)], "more than the"),
     "no message": (lambda *_: [b"nonsense, but long enough to be looked at by a reader"], "not a message"),
     "more rows": (lambda one, _: _more(one), "sent 13 rows where at most 12 were asked for"),
     "records that are none": (
-        lambda one, _: _offer(one, records=np.frombuffer(os.urandom(5000), dtype=np.uint8)),
+        lambda one, _: _offer(one, records=np.frombuffer(public_coins(3).bytes(5000), dtype=np.uint8)),
         "sent records that are not as the schema declares",
     ),
     "another round": (lambda one, _: [encode(replace(one, round=2))], "may not come now"),
@@ -269,7 +269,7 @@ def _ledger(path: Path, run: Terms) -> Ledger:
 
 
 def _consumer(run: Terms, ledger: Ledger) -> Consumer:
-    target = np.random.default_rng(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
+    target = public_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
     return Consumer(run, target=target, ledger=ledger, noise=SimulatedNoise(3))
 
 
@@ -303,7 +303,7 @@ ON_THE_CONSUMER: dict[str, tuple[Message | bytes, str]] = {
     "from an owner": (_told(_summary(), sender="a"), "nothing but the curator's summary"),
     "replayed: of another run": (_told(_summary(), run="begun"), "is of run begun, not of agreed"),
     "changed terms": (_told(_summary(), terms=CHANGED.digest), "did not come with this job"),
-    "oversized message": (os.urandom(200_001), "more than the"),
+    "oversized message": (public_coins(4).bytes(200_001), "more than the"),
     "more rows": (_told(_summary(7)), "its parts do not fit together"),
     "another message": (_told(TargetRelease(release=np.zeros(16))), "nothing but the curator's summary"),
     "another round": (_told(_summary(), round=1), "nothing but the curator's summary"),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from chance import examples
 from likeset.errors import InvalidArgument
 from likeset.privacy import bounded_range, loss
 from likeset.privacy.accounting import Filter, concentrated, guarantee, obstacles, pure
@@ -241,7 +242,7 @@ _steps: st.SearchStrategy[_Step] = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=examples(15))
 @given(steps=st.lists(_steps, min_size=1, max_size=4), delta=st.sampled_from([1e-3, 1e-5]))
 def test_prices_order_as_they_must(steps: list[_Step], delta: float) -> None:
     """More is never cheaper, nor is a smaller delta.
@@ -297,7 +298,6 @@ def test_with_its_limit_fixed_the_filter_adds_pure_and_concentrated_charges_well
     assert 2.4 < spent[1] <= 3.0
 
 
-@settings(deadline=None)
 @given(limit=st.floats(0.1, 8), delta=st.sampled_from([1e-3, 1e-5, 1e-8]))
 def test_at_the_limit_the_fixed_order_allows_for_as_much_as_concentrated_privacy_does(
     limit: float, delta: float
@@ -312,7 +312,6 @@ def test_a_pure_account_refuses_gaussian_noise() -> None:
     assert Filter.empty(relation=REPLACE, delta=0.0).add(_gaussian(8.0)).epsilon == math.inf
 
 
-@settings(deadline=None)
 @given(rho=st.floats(1e-6, 5), delta=st.floats(1e-12, 0.1))
 def test_epsilon_of_rho_is_near_the_best_order(rho: float, delta: float) -> None:
     """No order does better by more than a thousandth; and the simpler textbook bound is never smaller."""

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument, UnknownEvent
@@ -81,7 +81,6 @@ def test_an_event_is_planned_under_the_relation_of_its_parts_or_under_none(
             ev.Composition((mean, event))
 
 
-@settings(deadline=None)
 @given(event=events)
 def test_every_event_survives_a_round_trip_as_text(event: ev.Event) -> None:
     text = ev.dumps(event)
@@ -89,7 +88,6 @@ def test_every_event_survives_a_round_trip_as_text(event: ev.Event) -> None:
     assert ev.dumps(ev.loads(text)) == text
 
 
-@settings(deadline=None)
 @given(event=events, other=events)
 def test_equal_text_means_equal_events(event: ev.Event, other: ev.Event) -> None:
     assert (ev.dumps(event) == ev.dumps(other)) == (event == other)

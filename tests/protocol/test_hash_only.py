@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, THRESHOLD, carry, rows, terms, world
 
+from chance import public_coins
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.features import FourierFeatures
@@ -105,7 +106,7 @@ def test_a_summary_of_hashes_matches_the_target_better_than_chance() -> None:
         ]
     )
     pooled = np.concatenate(list(made.data.values()))
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     chance = [
         squared_mmd(pooled[coins.choice(len(pooled), 12, replace=False)], made.target, gamma=GAMMA) for _ in range(40)
     ]
@@ -118,7 +119,7 @@ SEEDS = 600
 
 def _moved(data: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     """The same rows after a rotation and a translation: equal distances, other norms."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     frame, _ = np.linalg.qr(coins.normal(size=(data.shape[1], data.shape[1])))
     return np.asarray(data @ frame + 3.0 * coins.normal(size=data.shape[1]))
 
@@ -187,7 +188,7 @@ def _inverted(hashed: NDArray[np.float64], secret_map: FourierFeatures, starts: 
     phases = secret_map._phases.astype(np.float64)
     pairs = len(phases)
     angles = np.arctan2(hashed[pairs:], hashed[:pairs])
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     found: list[tuple[float, NDArray[np.float64]]] = []
     for _ in range(starts):
         row: NDArray[np.float64] = coins.normal(size=(frequencies.shape[1],))
@@ -223,6 +224,6 @@ def test_one_bid_is_enough_to_tell_a_row_of_a_small_schema() -> None:
     """Why: all rows of four columns with ten values each have different bids under one direction that is known."""
     kernel = Kernel(columns=4, dimension=16, gamma=0.2, seed=7)
     every = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 10, dtype=np.float32)] * 4), axis=-1).reshape(-1, 4)
-    direction = direction_on_lattice(np.random.default_rng(1).normal(size=16))
+    direction = direction_on_lattice(public_coins(1).normal(size=16))
     bids = exact_sums(direction, features_on_lattice(kernel.features()(every)).T)
     assert len(np.unique(bids)) == len(every) == 10_000

@@ -26,6 +26,7 @@ from protocol_world import (
     world,
 )
 
+from chance import examples
 from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed, UnprovenPart
 from likeset.ledger import Limit
 from likeset.privacy import accounting, schedules
@@ -173,7 +174,7 @@ def _with_others(drawn: dict[str, tuple[int, int, str]], **options: Any) -> Outc
     return carry(World(made.terms, made.data, made.target, QuickLedger(), CountingNoise(2)), replies_of=liars)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=examples(25))
 @given(first=others, second=others)
 def test_with_everyone_asked_and_nothing_released_an_owner_hears_the_same_whatever_the_others_have_and_do(
     first: dict[str, Any], second: dict[str, Any]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
+from chance import examples
 from likeset.errors import BadMessage
 from likeset.protocol.messages import (
     Asked,
@@ -30,7 +31,7 @@ from likeset.protocol.messages import (
     encode,
 )
 
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(60))
 
 _names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,20}", fullmatch=True)
 _any_float = st.floats(allow_nan=True, allow_infinity=True)
@@ -121,7 +122,7 @@ def _forged(body: Body, change: dict[str, Any] | None = None, tail: bytes | None
 
 
 @pytest.mark.parametrize("kind", sorted(_bodies))
-@settings(SETTINGS, max_examples=25)
+@settings(SETTINGS, max_examples=examples(25))
 @given(data=st.data())
 def test_every_kind_comes_back_as_it_was_sent(kind: str, data: st.DataObject) -> None:
     message = data.draw(_envelopes(_bodies[kind]))
@@ -199,7 +200,7 @@ def test_damage_is_called_by_its_name_and_a_message_of_the_version_before_too() 
         decode(_signed(b"LKST\x02" + data[5:-32]))
 
 
-@settings(SETTINGS, max_examples=150)
+@settings(SETTINGS, max_examples=examples(150))
 @given(message=messages, data=st.data())
 def test_changed_bytes_are_refused_or_are_another_legal_message(message: Message, data: st.DataObject) -> None:
     """Whatever can be read can be written again and read to the same: no half-understood message gets through."""
@@ -218,7 +219,7 @@ def test_changed_bytes_are_refused_or_are_another_legal_message(message: Message
     assert set(sys.modules) == modules
 
 
-@settings(SETTINGS, max_examples=200)
+@settings(SETTINGS, max_examples=examples(200))
 @given(data=st.binary(max_size=200), prefix=st.sampled_from([b"", b"LKST\x02", b"LKST\x02\x05\0\0\0"]))
 def test_noise_is_refused(data: bytes, prefix: bytes) -> None:
     with pytest.raises(BadMessage):
@@ -234,7 +235,7 @@ _json = st.recursive(
 )
 
 
-@settings(SETTINGS, max_examples=200)
+@settings(SETTINGS, max_examples=examples(200))
 @given(
     field=st.sampled_from(["kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays", "more"]),
     value=_json,

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol_world import KERNEL, PAPER_PARTS, CountingNoise, QuickLedger, World, carry, rows, terms
 
+from chance import examples
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
@@ -119,7 +120,7 @@ def _swaps(one: list[frozenset[bytes]], other: list[frozenset[bytes]]) -> int:
 
 def _neighbours_differ(options: dict[str, Any], seed: int, *, replaced: bool, keeps_pool: bool = True) -> int:
     """By how many rows the summaries of two neighbouring small worlds differ, at most, at any time."""
-    coins = np.random.default_rng(seed)
+    coins = np.random.default_rng(seed)  # pinned: searches below begin where a world of the wanted kind is near
     names = ("a", "b", "c")[: int(coins.integers(1, 4))]
     agreed = terms(**options, owners=names)
     data = {name: coins.normal(size=(int(coins.integers(2, 7)), 3)).astype(np.float32) for name in names}
@@ -151,7 +152,7 @@ def _accounted(relation: Relation) -> float:
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE])
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**32))
 def test_with_everyone_asked_no_neighbours_differ_by_more_than_is_accounted_for(relation: Relation, seed: int) -> None:
     replaced = relation is Relation.REPLACE_ONE

@@ -24,6 +24,7 @@ from protocol_world import (
     world,
 )
 
+from chance import public_coins
 from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed, UnreliableArithmetic
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.noise import Integers
@@ -78,7 +79,7 @@ def test_an_owner_who_misses_steps_does_not_make_its_rows_count_for_more(release
     """Its rows would lag behind those of its neighbour, and each round that it missed could change one more."""
     kernel = Kernel(columns=2, dimension=4, gamma=0.5, seed=7, kind="paper" if release == "mwem" else "paired")
     bound = 1 if relation is Relation.ADD_OR_REMOVE else 2
-    coins = np.random.default_rng(3)
+    coins = public_coins(3)
     for case in range(60):
         agreed = terms(**{**STREAM, "kernel": kernel, "summary_release": release, "relation": relation})
         made = world(agreed, QuickLedger(), count=14, noise_seed=case)
@@ -177,7 +178,7 @@ def _is_accepted(direction: NDArray[np.float64]) -> bool:
 
 def test_scores_are_exact_for_the_longest_directions_that_are_accepted() -> None:
     """An owner adds up differences of directions, a curator takes the last one: both must be whole numbers, exactly."""
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     unit = coins.normal(size=8)
     unit *= (1.0 - 1e-9) / np.linalg.norm(unit)
     long = next(length * unit for length in 2.0 ** np.arange(40, 0, -1) if _is_accepted(length * unit))
@@ -236,7 +237,7 @@ def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows()
         refused = 0
         for attempt in range(4):
             owner = made.owner("a")  # as after a crash: it remembers what its ledger holds, and nothing else
-            story = np.random.default_rng(attempt)
+            story = public_coins(attempt)
             owner.receive(_said(made, 0, TargetRelease(release=np.ones(4))))
             for number in (1, 2):
                 told = story.normal(size=4) if number > 1 else np.empty(0)

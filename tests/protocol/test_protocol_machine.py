@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from protocol_world import CONSUMER, THRESHOLD, open_accounts, terms, world
 from test_faults import Network
 
+from chance import examples
 from likeset.errors import BadMessage, LikesetError, QuorumMissed
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
@@ -212,10 +213,8 @@ def test_machine(kind: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=12,
+            max_examples=examples(12),
             stateful_step_count=25,
-            deadline=None,
-            derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -23,6 +23,7 @@ from protocol_world import (
     world,
 )
 
+from chance import examples
 from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, QuorumMissed
 from likeset.ledger import Limit
 from likeset.privacy.noise import Integers
@@ -31,7 +32,7 @@ from likeset.protocol.messages import Asked, Message, Misfit, Offer, TargetRelea
 from likeset.protocol.plans import planned_views
 from likeset.protocol.terms import Budget
 
-SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(40))
 
 
 def _silent(_heard: Message, _replies: tuple[Message, ...]) -> list[Message]:
@@ -265,7 +266,7 @@ def _auction_bits(made: World, noise: int) -> NDArray[np.bool_]:
     return np.array([isinstance(ask.body, Asked) and ask.body.asked for ask in asks[: len(made.terms.owners)]])
 
 
-@settings(SETTINGS, max_examples=12)
+@settings(SETTINGS, max_examples=examples(12))
 @given(seed=st.integers(0, 2**32), changed=st.integers(0, 3), shift=st.floats(-6, 6))
 def test_whatever_one_owner_holds_moves_the_rank_of_every_other_by_at_most_one(
     seed: int, changed: int, shift: float

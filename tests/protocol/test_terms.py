@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol_world import KERNEL, PAPER, PAPER_KERNEL, PAPER_PARTS, THRESHOLD, ledger_on_disk, terms, world
 
+from chance import examples
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
 from likeset.protocol.hashing import commitment
@@ -100,7 +101,7 @@ def test_terms_come_back_from_their_text(name: str) -> None:
     assert back.to_json() == agreed.to_json()
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**256 - 1), gamma=st.floats(1e-6, 1e6), factor=st.floats(1e-3, 1e6))
 def test_numbers_come_back_to_the_last_bit(seed: int, gamma: float, factor: float) -> None:
     agreed = terms(kernel=Kernel(2, 4, gamma, seed), offer_factor=factor)

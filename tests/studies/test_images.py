@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from chance import public_coins
 from likeset.errors import BadTable, InvalidArgument
 from likeset.studies.data.image_markets import image_market
 from likeset.studies.data.images import Images, bundled, mnist
@@ -24,7 +25,7 @@ Arrays = dict[str, NDArray[np.uint8]]
 
 
 def small_mnist() -> Arrays:
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     return {
         "x_train": coins.integers(256, size=(30, 28, 28), dtype=np.uint8),
         "y_train": np.arange(30, dtype=np.uint8) % 10,

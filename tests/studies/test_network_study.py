@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from chance import public_coins
 from likeset.studies.network import Network
 
 
 def corners(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Two classes in opposite corners of a square: no line tells them apart."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     rows = coins.uniform(-1.0, 1.0, size=(count, 2))
     rows += 0.3 * np.sign(rows)
     return rows.astype(np.float32), (rows[:, 0] * rows[:, 1] > 0).astype(np.int64)

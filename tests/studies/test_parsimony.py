@@ -3,9 +3,9 @@
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import match_hashed
@@ -21,7 +21,7 @@ SIZE, GAMMA, DIMENSION = 12, 0.1, 64
 
 
 def market(owners: int) -> Crowd:
-    return crowd(owners=owners, rows=20, target=50, columns=4, coins=np.random.default_rng(5))
+    return crowd(owners=owners, rows=20, target=50, columns=4, coins=public_coins(5))
 
 
 def rounds(owners: int, plan: auction.Plan) -> Rounds:

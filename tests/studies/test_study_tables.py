@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chance import public_coins
 from likeset.errors import BadTable, InvalidArgument
 from likeset.studies.allstate import STUDY as ALLSTATE
 from likeset.studies.contract import Options
@@ -67,7 +68,7 @@ def allstate_rows(coins: np.random.Generator, *, florida: int = 400, connecticut
 
 def test_the_papers_split_of_the_states(tmp_path: Path) -> None:
     """Florida: 400, 100 for each owner; 70% of 200 of Connecticut, 140, to the first; of 60 left 15 are the target."""
-    rows = allstate_rows(np.random.default_rng(0))
+    rows = allstate_rows(public_coins(0))
     market = allstate_market(write(tmp_path / "train.csv", rows), "states", 0, None)
     assert [len(one) for one in market.owners.values()] == [240, 100, 100, 100]
     assert (len(market.target), len(market.test)) == (15, 45)
@@ -83,7 +84,7 @@ def test_the_papers_split_of_the_states(tmp_path: Path) -> None:
 
 def test_the_last_record_of_each_customer_counts(tmp_path: Path) -> None:
     """All records but the last get A = 2, the last A = 1: then only 1 (the second option) is left."""
-    rows = allstate_rows(np.random.default_rng(1))
+    rows = allstate_rows(public_coins(1))
     for row in rows:
         row["A"] = "1" if row["record_type"] == "1" else "2"
     market = allstate_market(write(tmp_path / "train.csv", rows), "states", 0, None)
@@ -92,7 +93,7 @@ def test_the_last_record_of_each_customer_counts(tmp_path: Path) -> None:
 
 
 def test_the_study_of_that_file_judges_all_seven_products(tmp_path: Path) -> None:
-    place = write(tmp_path / "train.csv", allstate_rows(np.random.default_rng(3)))
+    place = write(tmp_path / "train.csv", allstate_rows(public_coins(3)))
     options = Options(data=place, seeds=1, sizes=(20,), methods=("exact", "sealed", "uniform"))
     lines = run_study(ALLSTATE, options, out=tmp_path / "out", workers=0)
     assert [line.failure for line in lines if not line.done] == []
@@ -121,7 +122,7 @@ def test_the_study_of_that_file_judges_all_seven_products(tmp_path: Path) -> Non
 def test_a_file_of_another_layout_is_refused_with_place_and_without_values(
     tmp_path: Path, change: Callable[[Table], object], words: tuple[str, ...]
 ) -> None:
-    rows = allstate_rows(np.random.default_rng(2), florida=40, connecticut=40, ohio=40)
+    rows = allstate_rows(public_coins(2), florida=40, connecticut=40, ohio=40)
     change(rows)
     with pytest.raises(BadTable) as caught:
         allstate_market(write(tmp_path / "train.csv", rows), "states", 0, None)
@@ -153,7 +154,7 @@ def test_columns_become_numbers_by_what_was_declared(tmp_path: Path) -> None:
     half = np.sqrt(0.5)
     rows = encode(read_table(str(path), ("n", "c")), columns)
     np.testing.assert_allclose(rows, [[0.5, 0, half, 0], [1, 0, 0, half], [0.5, 1, 0, 0], [0.5, 1, half, 0]], rtol=1e-6)
-    drawn = random_rows(columns, 200, np.random.default_rng(0))
+    drawn = random_rows(columns, 200, public_coins(0))
     assert drawn.shape == (200, 4)
     np.testing.assert_allclose((drawn[:, 2:] ** 2).sum(axis=1), 0.5, rtol=1e-6)
 
@@ -185,14 +186,14 @@ def heart_rows(coins: np.random.Generator) -> Table:
 
 @pytest.mark.parametrize("hospital", HOSPITALS)
 def test_one_hospital_is_left_out(tmp_path: Path, hospital: str) -> None:
-    place = write(tmp_path / "heart.csv", heart_rows(np.random.default_rng(0)))
+    place = write(tmp_path / "heart.csv", heart_rows(public_coins(0)))
     market = heart_market(place, hospital, 0, None)
     assert set(market.owners) == set(HOSPITALS) - {hospital}
     assert (len(market.target), len(market.test), len(market.pool)) == (10, 10, 60)
 
 
 def test_bad_hospital_tables_are_named(tmp_path: Path) -> None:
-    rows = heart_rows(np.random.default_rng(0))
+    rows = heart_rows(public_coins(0))
     rows[3]["hospital"] = "s3cret"
     with pytest.raises(BadTable, match="line 5, column 'hospital'"):
         heart_digest(write(tmp_path / "heart.csv", rows))
@@ -200,7 +201,7 @@ def test_bad_hospital_tables_are_named(tmp_path: Path) -> None:
 
 def test_census_owners_are_classes_with_enough_rows(tmp_path: Path) -> None:
     """100 rows of each of four classes and 5 of a fifth, too small to be an owner; the target is half of 100."""
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     classes = ["Private", "Local-gov", "State-gov", "Federal-gov"] * 100 + ["Without-pay"] * 5
     rows = [
         {

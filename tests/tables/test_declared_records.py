@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schema_samples import SCHEMA, as_text, encoded, in_pieces, typed
 
+from chance import examples, public_coins
 from likeset.tables import records
 from likeset.tables.declared import DeclaredRecords
 from likeset.tables.schema import Schema
@@ -99,13 +100,13 @@ def table_of(rows: list[dict[str, Any]], kinds: dict[str, Any]) -> pa.Table:
     return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(TYPED, min_size=1, max_size=6))
 def test_typed_columns_keep_their_rows(rows: list[dict[str, Any]]) -> None:
     check(SCHEMA_OF_EVERY_KIND, table_of(rows, KINDS))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(WRITTEN, min_size=1, max_size=6))
 def test_columns_of_text_keep_their_rows(rows: list[dict[str, Any]]) -> None:
     check(SCHEMA_OF_EVERY_KIND, table_of(rows, dict.fromkeys(KINDS, pa.string())))
@@ -173,7 +174,7 @@ def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
         "  e: {kind: date, bounds: [2000-01-01, 2020-01-01]}\n"
     )
     declared = DeclaredRecords(schema)
-    coins = np.random.default_rng(0)
+    coins = public_coins(0)
     letters = coins.integers(97, 123, (rows, 8)).astype(np.uint8)
     table = pa.table(
         {

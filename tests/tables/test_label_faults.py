@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from chance import examples
 from likeset.errors import BadDocument, BadTable
 from likeset.tables.declared import DeclaredRecords
 from likeset.tables.labels import MOST_LETTERS
@@ -46,7 +47,7 @@ CELLS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), label=st.sampled_from([*DECLARED, *MATCHED]))
 def test_whatever_owners_read_by_the_schema_is_right(data: st.DataObject, label: str) -> None:
     kind = "kind: number" if "bounds" in label else label.removesuffix(", match: true")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scan_world import SCHEMA, assert_same, drawings, in_memory, table, write
 
+from chance import examples
 from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry.tilt import Drawing
 from likeset.tables import passes
@@ -35,7 +36,7 @@ def _scan(place: Path, **options: object) -> SourceScan:
     return SourceScan(open_source(place), SCHEMA, **options)  # type: ignore[arg-type]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     cuts=st.lists(st.integers(0, 9_000), max_size=6),
     block_rows=st.integers(200, 10_000),

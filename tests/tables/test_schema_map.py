@@ -16,6 +16,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
+from chance import public_coins
 from likeset.errors import BadTable
 from likeset.tables.pieces import count_pieces
 from likeset.tables.scalars import log2
@@ -83,7 +84,7 @@ def test_the_order_of_the_tables_columns_does_not_matter_and_others_are_ignored(
 
 
 def test_a_row_does_not_depend_on_the_others() -> None:
-    table, order = typed(), np.random.default_rng(3).permutation(200)
+    table, order = typed(), public_coins(3).permutation(200)
     assert mapped(table.take(order)).rows.tobytes() == mapped(table).rows[order].tobytes()
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chance import examples
 from likeset.errors import BadTable
 from likeset.tables.schema import Schema
 
@@ -76,7 +77,7 @@ def test_rows_that_the_map_refuses_are_not_sound(column: str, cells: Any) -> Non
     assert (caught.value.place, caught.value.column) == ("row 1", column)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     ages=st.lists(st.none() | st.integers(-3, 103) | st.just(99), min_size=1, max_size=4),
     wards=st.lists(st.sampled_from(["north", "south", "east", " north", "NA", None]), min_size=1, max_size=4),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chance import examples
 from likeset.errors import BadTable
 from likeset.tables import units
 from likeset.tables.sources import open_source
@@ -34,7 +35,7 @@ def test_ids_of_every_type(kind: str, few: int, monkeypatch: pytest.MonkeyPatch)
         assert units.most_rows_per_id(source, "id", missing=("", "NA")) == most
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=examples(30))
 @given(ids=st.lists(st.sampled_from(["a", "b ", "c", "", "d"]), min_size=1, max_size=40))
 def test_it_counts_as_a_naive_twin(ids: list[str]) -> None:
     with open_source(pa.table({"id": ids})) as source:
