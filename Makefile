@@ -8,10 +8,11 @@ DEVELOPED := $(VENV)/.developed
 
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
-SLOW := tests/engines/test_network.py tests/node/test_network_kills.py tests/app/test_network_demo.py tests/test_deploying.py tests/app/test_match_ray.py
 KILLS ?= 1000
 NETWORK_KILLS ?= $(shell expr $(KILLS) / 20)
+EXAMPLES ?= 20
 SEED := $(or $(LIKESET_SEED),$(shell date +%s))
+SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 
 .PHONY: help demo test slow soak check lint types format bench lock clean
 
@@ -33,18 +34,18 @@ $(DEVELOPED): $(INSTALLED) requirements-dev.lock
 demo: $(INSTALLED) ## match a target on bundled data, print a table, draw a picture
 	$(BIN)/likeset demo
 
-test: $(DEVELOPED) ## run the tests
+test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 # Two at a time: each of them starts a network of many processes, and waits for half of its time.
-slow: $(DEVELOPED) ## run the slow tests, over networks of processes with certificates
-	LIKESET_SLOW=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(SLOW)
+slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
 
-soak: $(DEVELOPED) ## kill parties at random moments and resume, KILLS times with other coins each time (long)
+soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times the examples, then KILLS kills of parties (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"
-	LIKESET_SEED=$(SEED) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -rP --numprocesses auto tests/node/test_kills.py
-	LIKESET_SEED=$(SEED) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) LIKESET_SLOW=1 \
-	  $(BIN)/python -m pytest -rP tests/node/test_network_kills.py
+	$(SOAK) $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(SOAK) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow -rP --numprocesses auto tests/node/test_kills.py
+	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/node/test_network_kills.py
 
 lint: $(DEVELOPED) ## style and layout
 	$(BIN)/ruff check .

@@ -1,7 +1,4 @@
-"""``docs/deploying.md``, pasted word by word on one machine: two owners and a curator talk.
-
-Slow, so only where it is asked for: ``LIKESET_SLOW=1``.
-"""
+"""``docs/deploying.md``, pasted word by word on one machine: two owners and a curator talk."""
 
 import importlib.util
 import os
@@ -60,7 +57,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
-@pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it")
+@pytest.mark.slow
 def test_two_owners_and_a_curator_talk_when_the_page_is_pasted(folder: Path) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

@@ -66,6 +66,7 @@ def test_the_first_example_has_at_most_fifteen_lines() -> None:
     assert sum(bool(line.strip()) for line in program.lines) <= 15
 
 
+@pytest.mark.slow
 def test_commands_in_the_readme_run_in_a_fresh_clone_and_print_what_it_shows(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(ENVIRONMENT)
     typed = [command for command in commands(README) if not command.typed.startswith("make ")]
@@ -75,6 +76,7 @@ def test_commands_in_the_readme_run_in_a_fresh_clone_and_print_what_it_shows(tmp
         follow(command, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="the heart disease data are not here; LIKESET_DATA names their folder")
 def test_the_tutorial_works_word_by_word(tmp_path: Path) -> None:
     folder = tmp_path / "heart"

@@ -1,11 +1,7 @@
-"""``likeset demo --network``: seven processes with certificates, and nothing of a row where it does not belong.
-
-Slow, so only where it is asked for: ``LIKESET_SLOW=1``.
-"""
+"""``likeset demo --network``: seven processes with certificates, and nothing of a row where it does not belong."""
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +18,7 @@ from likeset.studies.network_demo import CONSUMER, RUN
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
-    pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it"),
+    pytest.mark.slow,
 ]
 
 DENYING, KILLED = "digits-9-2", "digits-7-8"

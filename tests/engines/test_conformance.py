@@ -53,6 +53,7 @@ def test_what_the_consumer_wishes_is_heeded_in_runs_of_every_engine(tmp_path: Pa
     assert (body.weights.max() > body.weights.min()) == WISHES[name].weighted
 
 
+@pytest.mark.slow
 @needs_nvflare
 def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_path: Path) -> None:
     """First all scenarios; then, with other noise and in new processes, some of them again, and what takes time."""
@@ -80,7 +81,7 @@ def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_p
     give_orders(simulated, noise_seed=99)
     give_orders(simulated, "b", noise_seed=99, **{"decide-late": [LATE.run], "silent": [SILENT.run]})
     again = _simulate(
-        tmp_path, *RESUMED, more=(LATE, SILENT, EXPIRED), seconds_per_call=8.0, seconds_for_decisions=30.0
+        tmp_path, *RESUMED, more=(LATE, SILENT, EXPIRED), seconds_per_call=30.0, seconds_for_decisions=300.0
     )
     assert [name for name in RESUMED if traces(simulated, name) != traces(local, name)] == []
     assert {name: again[name].bytes_sent for name in RESUMED} == {name: reports[name].bytes_sent for name in RESUMED}

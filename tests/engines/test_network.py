@@ -1,7 +1,4 @@
-"""NVFlare as between organisations: every site a process with a certificate of its own, on loopback.
-
-Slow, so only where it is asked for: ``LIKESET_SLOW=1``.
-"""
+"""NVFlare as between organisations: every site a process with a certificate of its own, on loopback."""
 
 import importlib.util
 import json
@@ -18,7 +15,7 @@ from network_driver import DYING, GATED, OVERSIZED, VANISHING
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
-    pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it"),
+    pytest.mark.slow,
 ]
 
 

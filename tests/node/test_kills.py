@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from chance import SEED
+
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
 ]
 
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("LIKESET_KILLS", "100"))
-SEED = int(os.environ.get("LIKESET_SEED", "8"))
 DRAWING = ("threshold", "rounds-of-auctions", "rounds-of-releases")  # where the curator draws, too
 KINDS = ("sealed", "interactive", *DRAWING)
 ENDS = {

@@ -27,7 +27,10 @@ from likeset.privacy.view import View
 from likeset.protocol.messages import Bid, Delivery, Misfit, Offer, decode
 from likeset.protocol.terms import Terms
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with OwnerNode(folder / f"node-{name}") as node:  # the seed comes to them beside the network
             node.invite(agreed[1].to_json())
             assert node.approve("hashes", agreed[1].digest, by="Ada", hash_seed=home.known("hashes").hash_seed).accepted
-    paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in ("node", "jobs"))
+    paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in (".", "node", "jobs"))
     reports = simulate(
         *agreed,
         workspace=folder / "nvflare",

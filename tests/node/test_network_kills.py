@@ -1,7 +1,6 @@
 """Sites of a network of NVFlare are killed while runs are under way: an owner, its process, the server, the consumer.
 
-Slow, so only where it is asked for: ``LIKESET_SLOW=1``. Five kills by default; ``LIKESET_NETWORK_KILLS`` asks for more,
-``LIKESET_SEED`` for others.
+Five kills by default; ``LIKESET_NETWORK_KILLS`` asks for more, ``LIKESET_SEED`` for others.
 """
 
 import importlib.util
@@ -13,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from chance import SEED
+
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
-    pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it"),
+    pytest.mark.slow,
 ]
 
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("LIKESET_NETWORK_KILLS", "5"))
-SEED = int(os.environ.get("LIKESET_SEED", "8"))
 ENDS = {"done", "interrupted", "quorum missed", "the consumer gave no answer"}
 
 
