@@ -148,6 +148,6 @@ def test_bash_completes_commands_and_options(typed: str, offered: set[str]) -> N
         capture_output=True,
         encoding="utf-8",
         check=True,
-        timeout=120,
+        timeout=600,
     )
     assert set(done.stdout.split()) == offered, done.stderr

@@ -305,7 +305,7 @@ def test_a_process_that_was_killed_left_what_it_takes_to_go_on(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert found.returncode == code, found.stderr
     assert "Traceback" not in found.stderr

@@ -8,7 +8,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,11 +25,9 @@ from likeset.privacy.noise import SecretNoise, SimulatedNoise
 
 
 @pytest.mark.parametrize("build", BROKEN, ids=lambda build: build.__name__)
-def test_it_is_caught_within_seconds(build: Callable[[], Trial]) -> None:
-    started = time.process_time()
+def test_it_is_caught(build: Callable[[], Trial]) -> None:
     finding = run(build())
     assert finding.violated, finding
-    assert time.process_time() - started < 15
 
 
 def test_the_set_is_complete_and_names_its_channels() -> None:

@@ -81,12 +81,12 @@ def _gated(net: LoopbackNetwork, orders: Path) -> list[Any]:
     orders.write_text(json.dumps({"undecided": [GATED.run]}))
     engine = net.engine()
     job = engine.submit(GATED)
-    heard, end = None, time.monotonic() + 60.0
+    heard, end = None, time.monotonic() + 300.0
     while (heard is None or "c" not in heard.sites) and time.monotonic() < end:
         time.sleep(0.5)
         heard = engine.news(job)
     orders.write_text("{}")
-    end = time.monotonic() + 60.0
+    end = time.monotonic() + 300.0
     while not engine.state(job).startswith("FINISHED") and time.monotonic() < end:
         time.sleep(0.5)
     return [heard and heard.sites, *(asdict(report) for report in engine.report(job))]
@@ -111,7 +111,7 @@ def _foreign(net: LoopbackNetwork, folder: Path) -> str:
         except Exception as error:
             return type(error).__name__
         try:
-            engine._wait(session, name, time.monotonic() + 60.0)
+            engine._wait(session, name, time.monotonic() + 300.0)
         except LikesetError as error:
             return type(error).__name__
         return str(session.get_job_status(name))

@@ -82,7 +82,7 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
         return Seat(made.consumer(), keep=_keeper(folder / f"{terms.run}.summary"))
     owner = made.owner(name)
     if terms.run in orders.get("silent", []):
-        _disturb(owner, lambda: time.sleep(16))
+        _disturb(owner, lambda: time.sleep(45))
     if terms.run in orders.get("break", []):
         _disturb(owner, _break)
     if terms.run in orders.get("swell", []):

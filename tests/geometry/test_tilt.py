@@ -90,9 +90,7 @@ def test_the_noise_correction_is_right_on_average() -> None:
 @pytest.mark.parametrize("wanted", [2, 40, 400, 3000])
 def test_where_the_target_is_out_of_reach_the_tilt_stays_finite_and_keeps_enough_rows(wanted: int) -> None:
     """Rows around 0 with a target around 8: no weights reach it, and the bound of wanted/2 rows is what stops it."""
-    rows = FEATURES(
-        np.random.default_rng(8).normal(size=(4000, 3))
-    )  # pinned: else exponents may end first
+    rows = FEATURES(np.random.default_rng(8).normal(size=(4000, 3)))  # pinned: else exponents may end first
     released = FEATURES.mean(np.random.default_rng(9).normal(8.0, 0.1, size=(300, 3)))
     fitted = fit(rows, released, noise_energy=0.0, wanted=wanted)
     assert not fitted.reached

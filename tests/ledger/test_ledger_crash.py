@@ -27,7 +27,7 @@ def memory(tmp_path: Path) -> Iterator[Path]:
 def driven(scenario: str, directory: Path) -> dict[str, Any]:
     driver = Path(__file__).with_name("crash_driver.py")
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, str(driver), scenario, str(directory)], capture_output=True, text=True, timeout=300
+        [sys.executable, str(driver), scenario, str(directory)], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
@@ -47,7 +47,7 @@ def test_a_death_at_any_system_call_of_a_release_loses_budget_and_never_privacy(
 def test_a_death_at_any_moment_of_a_long_life_does_no_harm(memory: Path) -> None:
     report = driven("any_moment", memory)
     assert report["faults"] == []
-    assert report["sent"] > 4  # more than the first life, which was left alone, had sent
+    assert report["sent"] > 20  # every second life had sent something when it was killed
 
 
 def test_a_death_while_the_ledger_is_made_leaves_one_that_can_be_used(memory: Path) -> None:
@@ -67,7 +67,7 @@ def test_processes_together_never_spend_more_than_the_limit(memory: Path) -> Non
     report = driven("hammer", memory)
     assert report["codes"] == [0, 0, 0, 0]
     assert sum(report["means"]) == 24
-    assert sum(share > 0 for share in report["means"]) > 1
+    assert all(report["means"])
     assert sum(report["rows"]) == report["rows_charged"] == 147
     assert report["epsilon"] <= 1.0
     assert report["faults"] == []

@@ -30,7 +30,7 @@ from likeset.protocol.terms import Terms
 
 SITES = (CONSUMER, *OWNERS)
 PARTIES = (CURATOR, *SITES)
-_MOST_SECONDS = 120.0
+_MOST_SECONDS = 600.0
 _CHANGES = ("BEGIN IMMEDIATE", "INSERT", "COMMIT")
 
 

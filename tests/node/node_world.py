@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chance import public_coins
 from likeset.engines.pump import Pump
 from likeset.engines.seats import ABSTAINS, Abstains, SiteSettings, Table
 from likeset.errors import ProtocolError
@@ -92,13 +93,14 @@ def terms(**changes: Any) -> Terms:
 
 def rows_text(seed: int, count: int = 60, *, rare: int = 0) -> str:
     """A CSV file; ``rare`` rows have a category value of their own."""
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     lines = ["age,dose,sex,ill"]
     for place in range(count):
         sex = CANARY if place < rare else coins.choice(["f", "m"])
         ill = coins.choice(["no", "yes"])
-        # Doses are told apart from everything else by their digits: a canary in each row.
-        lines.append(f"{coins.integers(20, 90)},{300 + place}.4242,{sex},{ill}")
+        # Doses are told apart from everything else by their digits, and those of two owners by their value: a canary
+        # in each row, which nobody else has by chance.
+        lines.append(f"{coins.integers(20, 90)},{300 + 10 * place + seed % 10}.4242,{sex},{ill}")
     return "\n".join(lines) + "\n"
 
 
@@ -231,7 +233,7 @@ def held(
         for name in run.owners:
             ledger.set_limit(View.owners(name), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
-        target = np.random.default_rng(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
+        target = public_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
         consumer = Consumer(run, target=target, ledger=ledger, noise=noise, selection=Selection(gamma=1.0))
         made = InteractiveCurator if run.protocol == "interactive" else SealedCurator
         curator = made(

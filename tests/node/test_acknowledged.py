@@ -262,7 +262,7 @@ def test_of_two_receipts_that_come_at_once_the_stronger_stays(house: House, monk
         put(path, receipt)
 
     def late() -> None:
-        assert writing.wait(20.0)
+        assert writing.wait(600.0)
         with OwnerNode(house.folder) as node:
             acknowledged.take(node, RUN, more.to_bytes())
         written.set()

@@ -21,7 +21,7 @@ def test_a_killed_node_sends_the_same_bytes_and_pays_once(tmp_path: Path, kind: 
         text=True,
         check=False,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-        timeout=300,
+        timeout=600,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     found = json.loads(result.stdout)

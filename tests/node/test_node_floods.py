@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -329,11 +328,9 @@ def test_no_feature_map_is_built_before_a_run_begins(node: OwnerNode, monkeypatc
     """2^26 numbers took two minutes and more than a gigabyte, at every look into the inbox."""
     wide = terms(kernel=Kernel(columns=1 << 10, dimension=1 << 16, gamma=0.4, seed=7))
     monkeypatch.delattr("likeset.geometry.features.FourierFeatures._draw")
-    start = time.monotonic()
     assert node.invite(wide.to_json()) == "abstains", "no data set has so many columns"
     approve(node, terms(run="small"))
     assert node.standing("small") == "ready"
-    assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize(("dimension", "seed", "name"), [(15, 7, "dimension"), (16, 1 << 256, "seed")])
@@ -343,8 +340,19 @@ def test_what_a_feature_map_would_refuse_is_refused_with_the_terms(dimension: in
 
 
 def test_an_owner_that_is_named_twice_is_found_among_many() -> None:
-    many = tuple(f"o{place}" for place in range(30_000))
-    start = time.monotonic()
+    """By a few comparisons of each name; with each other one it would be nine hundred million."""
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [f"o{place}" for place in range(30_000)]
     with pytest.raises(InvalidArgument, match="o77"):
-        terms(owners=(*many, "o77"))
-    assert time.monotonic() - start < 5
+        terms(owners=tuple(map(Counted, [*names, "o77"])))
+    assert compared < 10 * len(names)

@@ -218,7 +218,7 @@ def test_every_answer_that_left_stands_in_the_log_before_the_withdrawal(
 
     asking = threading.Thread(target=curator)
     asking.start()
-    assert begun.wait(60)
+    assert begun.wait(600)
     steward.withdraw("run-1", by="Ada")
     asking.join()
     got = [one for answer in heard if isinstance(answer, list) for one in answer]
@@ -230,7 +230,7 @@ def test_every_answer_that_left_stands_in_the_log_before_the_withdrawal(
 def begin_at_once(folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Four runs in four processes, none of which begins before all of them were told that they may; which did."""
     runs, gate = [terms(run=f"run-{place}") for place in range(4)], threading.Barrier(4)
-    before_it_begins(monkeypatch, lambda: gate.wait(60))
+    before_it_begins(monkeypatch, lambda: gate.wait(600))
     with ExitStack() as stack:
         nodes = [stack.enter_context(OwnerNode(folder, clock=clock)) for _ in runs]
         for run in runs:

@@ -41,7 +41,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         [sys.executable, str(program), str(place), str(broken), str(work)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
         env={**os.environ, "RAY_TMPDIR": "/tmp", "OPENBLAS_NUM_THREADS": "1"},  # noqa: S108 - sockets have short names
     )

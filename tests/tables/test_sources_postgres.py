@@ -53,7 +53,7 @@ def server() -> Iterator[str]:
             cwd=directory,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=120,
+            timeout=600,
         )
 
     data, started = str(directory / "data"), False
