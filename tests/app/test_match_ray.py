@@ -1,7 +1,4 @@
-"""Several owners whose passes share one Ray cluster: the rows of ``--scan local``, and nothing is left behind.
-
-Slow, so only where it is asked for: ``LIKESET_SLOW=1``.
-"""
+"""Several owners whose passes share one Ray cluster: the rows of ``--scan local``, and nothing is left behind."""
 
 import importlib.util
 import os
@@ -27,7 +24,6 @@ from job_world import World
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("LIKESET_SLOW"), reason="slow; set LIKESET_SLOW=1 to run it"),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed on Linux only"),
 ]

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, QuickLedger, World, carry, terms
 from test_neighbouring_worlds import RELEASED, ScriptedCurator, ScriptedNoise
 
+from chance import examples, public_coins
 from likeset.errors import BadTable, IllegalMessage, InvalidArgument, LikesetError
 from likeset.protocol.admission import Admission
 from likeset.protocol.curator import Curator
@@ -146,7 +147,7 @@ def test_owner_and_curator_admit_the_same_rows_of_every_kind(column: str) -> Non
     assert admitted >= 3
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_owner_and_curator_agree_on_any_row(data: st.DataObject) -> None:
     words = st.text(max_size=20).filter(lambda text: not any(0xD800 <= ord(letter) < 0xE000 for letter in text))
@@ -185,7 +186,7 @@ class DeclaringWorld(World):
 
 
 def _table(seed: int, shift: float, count: int = 20) -> pa.Table:
-    coins = np.random.default_rng(seed)
+    coins = public_coins(seed)
     return pa.table(
         {"a": coins.random(count) * 0.2 + shift, "b": coins.random(count) * 0.2 + shift, "c": ["z"] * count}
     )
@@ -212,7 +213,7 @@ def _picked(word: str) -> tuple[set[bytes], World, list[str]]:
 def test_no_text_moves_more_rows_of_a_summary_than_the_noise_is_made_for(letters: int) -> None:
     """One replaced row moves two rows; a row of more than 64 letters is none, and nobody is flagged for having it."""
     ordinary, _, _ = _picked("z")
-    word = "".join(np.random.default_rng(1).choice(list("abcdefgh"), size=letters))
+    word = "".join(public_coins(1).choice(list("abcdefgh"), size=letters))
     other, _, flagged = _picked(word)
     assert flagged == []
     assert len(ordinary - other) <= 2
@@ -238,7 +239,7 @@ def test_a_kernel_that_is_too_narrow_for_declared_rows_is_refused_in_foreign_ter
 def test_every_row_that_is_admitted_has_features(gamma: float, columns: int, kind: Any) -> None:
     """Also the longest ones, at the kernel's own bound; warnings are errors here."""
     kernel = Kernel(columns=columns, dimension=16, gamma=gamma, seed=7, kind=kind)
-    coins = np.random.default_rng(3)
+    coins = public_coins(3)
     rows = np.float32(kernel.largest) * coins.choice([-1.0, 1.0, 0.5], size=(40, columns)).astype(np.float32)
     rows = np.clip(rows, -kernel.largest, kernel.largest)
     features = kernel.features()
