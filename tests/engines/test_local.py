@@ -175,16 +175,16 @@ def test_noise_is_drawn_once_however_often_a_run_is_repeated() -> None:
         assert made.noise.calls == 0
 
 
-@pytest.mark.parametrize(("now", "over"), [("2029-12-31T23:59:59", False), ("2030-01-01T00:00:01", True)])
+@pytest.mark.parametrize(("now", "over"), [("2098-12-31T23:59:59", False), ("2099-01-01T00:00:01", True)])
 def test_terms_that_have_ended_release_nothing(now: str, over: bool) -> None:
-    """The terms of these tests end with the year 2029, UTC."""
+    """The terms of these tests end with the year 2098, UTC."""
     place = world(terms())
     engine = LocalEngine(clock=lambda: datetime.fromisoformat(now).replace(tzinfo=UTC))
     parties = place.curator(), place.owners(), place.consumer()
     if not over:
         assert len(engine.run(*parties).summary.rows)
         return
-    with pytest.raises(TermsExpired, match="2030-01-01"):
+    with pytest.raises(TermsExpired, match="2099-01-01"):
         engine.run(*parties)
     assert place.noise.calls == 0
 

@@ -215,7 +215,7 @@ PAIRS_OF_ROWS = 24
 
 def kernel_errors(make: Callable[[int], Map], *, seeds: int, gamma: float = 0.5) -> NDArray[np.float64]:
     """Errors ``h(x).h(y) - k(x, y)``: one line per seed, one column per pair of rows; pairs share no row."""
-    x, y = public_coins(9).normal(size=(2, PAIRS_OF_ROWS, 4))
+    x, y = np.random.default_rng(9).normal(size=(2, PAIRS_OF_ROWS, 4))  # pinned: errors depend on how alike they are
     truth = np.diag(kernel_matrix(x, y, gamma=gamma))
     errors = []
     for seed in range(seeds):

@@ -98,9 +98,10 @@ def rows_text(seed: int, count: int = 60, *, rare: int = 0) -> str:
     for place in range(count):
         sex = CANARY if place < rare else coins.choice(["f", "m"])
         ill = coins.choice(["no", "yes"])
-        # Doses are told apart from everything else by their digits, and those of two owners by their value: a canary
-        # in each row, which nobody else has by chance.
-        lines.append(f"{coins.integers(20, 90)},{300 + 10 * place + seed % 10}.4242,{sex},{ill}")
+        # Doses are told apart from everything else by their digits: a canary in each row. Ages tell apart the rows of
+        # two owners, who would otherwise have the same one by chance.
+        age = 5 * coins.integers(4, 18) + seed % 5
+        lines.append(f"{age},{300 + place}.4242,{sex},{ill}")
     return "\n".join(lines) + "\n"
 
 

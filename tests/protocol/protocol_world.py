@@ -42,7 +42,7 @@ _BASE: dict[str, Any] = {
     "run": "run-1",
     "consumer": CONSUMER,
     "purpose": "test",
-    "expires": "2030-01-01",
+    "expires": "2099-01-01",
     "owners": ("a", "b", "c"),
     "quorum": 1,
     "schema_digest": "",
