@@ -231,7 +231,7 @@ def any_moment(directory: Path, deaths: int = 40) -> dict[str, Any]:
         before = len(world.sent())
         child = live(10**4)
         while death % 2 and len(world.sent()) == before:  # however busy the machine is, some come to something
-            time.sleep(0.001)
+            time.sleep(0.01)
         time.sleep(coins.uniform(0.1, 2.0) * pace)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
