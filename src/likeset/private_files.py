@@ -14,11 +14,20 @@ from pathlib import Path
 
 from likeset.errors import InvalidArgument, LedgerUnavailable
 
-__all__ = ["PRIVATE_FOLDER", "keep_private", "make_home_folder", "make_private_folder", "read_secret", "write_secret"]
+__all__ = [
+    "PRIVATE_FOLDER",
+    "keep_private",
+    "make_home_folder",
+    "make_private_folder",
+    "read_secret",
+    "remove_unfinished",
+    "write_secret",
+]
 
 PRIVATE_FOLDER = 0o700
 _PRIVATE = 0o600
 _OTHERS = 0o077
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 def make_home_folder(folder: Path) -> None:
@@ -64,6 +73,16 @@ def keep_private(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what ``keep_private`` had begun in a directory when its process was killed.
+
+    For a directory in which nobody else works.
+    """
+    for path in folder.glob(".*"):
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def write_secret(path: Path, number: int) -> None:

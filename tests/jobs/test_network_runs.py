@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from carried_world import OWNERS, HereEngine, make_world, write_job
@@ -21,6 +22,9 @@ from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import Message, Summary
+from likeset.tables import records
+from likeset.tables.declared import DeclaredRecords
+from likeset.tables.schema import Schema
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
@@ -121,10 +125,12 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
     path.write_text(text)
     made = consumer(run.terms, "new-clinic", home.folder).party
     assert isinstance(made, Consumer)
-    rows = np.zeros((1, run.terms.kernel.columns), dtype=np.float32)
+    declared = DeclaredRecords(Schema.load(path))
+    table = declared.of(pa_csv.read_csv(run.job.target).slice(0, 1))
+    rows, packed = declared.mapped(table)[0], np.frombuffer(records.pack(table), dtype=np.uint8)
     place, one, none = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(0, dtype=np.int64)
     labels, handles, reasons = np.array(["undeclared"]), place.astype(np.uint64), np.empty(0, dtype=np.str_)
-    body = Summary(rows, labels, place, handles, one, one, one, 1, none, none, reasons)
+    body = Summary(rows, labels, place, handles, one, one, one, 1, none, none, reasons, packed)
     with pytest.raises(IllegalMessage, match="none of the declared values"):
         made.receive(Message(run.terms.run, run.terms.digest, "curator", "new-clinic", 0, body))
 

@@ -65,7 +65,6 @@ def _planned(relation: Relation) -> st.SearchStrategy[ev.Event]:
 events: st.SearchStrategy[ev.Event] = st.sampled_from(Relation).flatmap(_planned)
 
 
-@settings(deadline=None)
 @given(relation=st.sampled_from(Relation), data=st.data())
 def test_an_event_is_planned_under_the_relation_of_its_parts_or_under_none(
     relation: Relation, data: st.DataObject

@@ -17,7 +17,7 @@ from likeset.tables.record_headers import BatchHeader
 from likeset.tables.records import RecordForm
 
 KIND = pa.schema([("age", pa.float64()), ("note", pa.string())])
-NOTES = RecordForm(KIND, {}, {})
+NOTES = RecordForm(KIND, {}, {"note": 1 << 16})
 NUMBERS = pa.schema([("age", pa.float64()), ("ill", pa.bool_())])
 PLAIN = RecordForm(NUMBERS, {}, {})
 EVERY_KIND = RecordForm(
@@ -121,7 +121,7 @@ def test_what_is_honest_comes_through_whatever_its_kind() -> None:
             "image": [[0.5] * 4096] * count,
         }
     )
-    form = RecordForm(table.schema, {"image": 4096}, {})
+    form = RecordForm(table.schema, {"image": 4096}, {"note": 30_000})
     assert records.unpack(records.pack(table), form=form, rows=count).equals(table)
     for slack in (table.slice(0, 0), table.slice(3, 9), table.take([5, 1, 1])):
         assert records.unpack(records.pack(slack), form=form, rows=slack.num_rows).equals(slack)

@@ -179,4 +179,4 @@ def test_the_heart_schema_fits_all_four_hospitals() -> None:
     assert (missing["chol"], missing["ca"], missing["age"]) == (202, 611, 0)
 
 
-DIGEST = "ad0ff63d145faa596c7cc7bfbd86b08096e292879dd74cbddefd336c90cf70d8"
+DIGEST = "80a7834b4deee671d1a74f6205de613f1312c68664f917e2fd1ce749dda9268e"

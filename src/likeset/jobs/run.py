@@ -41,7 +41,7 @@ from likeset.ledger import Ledger
 from likeset.ledger.chain import Entry
 from likeset.market.order import Stalls
 from likeset.market.run import Market, Outcome
-from likeset.private_files import keep_private
+from likeset.private_files import keep_private, remove_unfinished
 from likeset.protocol.run_secrets import SECRETS
 from likeset.protocol.terms import Terms
 from likeset.shown_text import without_secrets
@@ -179,6 +179,7 @@ def _working_in(partial: Path, job: Job, *, out: Path, resume: bool) -> Iterator
     spent = 0.0
     if resume:
         _check_same_job(partial / JOB, job)
+        remove_unfinished(partial)
     else:
         spent = _charges(ledger_path, str(job.run))
         _make(partial)
