@@ -173,7 +173,7 @@ def test_a_label_is_looked_at_too() -> None:
     schema = Schema.from_text(SCHEMA.replace("surname, kind: text", "outcome, kind: text"))
     look = TableLook(["outcome"])
     look.add(pa.table({"outcome": [f"words about row {row}" for row in range(60)]}))
-    suspected = {one.column: one.reason for one in suspicions_in(schema, {"outcome": [look.seen()["outcome"]]})}
+    suspected = {one.column: one.reason for one in suspicions_in(schema, look.seen())}
     assert suspected["outcome"] is Reason.OWN_TEXT
 
 

@@ -16,7 +16,7 @@ from likeset.privacy.guarantee import Guarantee
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
-from likeset.tables.identifiers import Suspicion, suspicion_of
+from likeset.tables.identifiers import Suspicion, suspicion_documents, suspicion_of
 
 __all__ = ["Review", "budget_document", "budget_lines", "readable", "review", "status_of"]
 
@@ -53,7 +53,7 @@ class Review:
             "budgets": budget_document(self.accounts),
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
-            "suspected_identifiers": [one.document() for one in self.suspicions],
+            "suspected_identifiers": suspicion_documents(self.suspicions),
         }
 
 

@@ -118,7 +118,7 @@ class Inspection:
 
     def suspicions(self) -> tuple[Suspicion, ...]:
         """Columns that may identify people, by their names and by what was seen of the first rows."""
-        return suspicions_in(self._schema, {name: [seen] for name, seen in self._looks.seen().items()})
+        return suspicions_in(self._schema, self._looks.seen())
 
     def id_count(self) -> IdCount | None:
         """How rows share ids; None if the schema declares none."""

@@ -25,7 +25,7 @@ from likeset.tables.columns import (
 from likeset.tables.identifier_names import NameHint, Strength, name_hint
 from likeset.tables.schema import Schema
 
-__all__ = ["Reason", "Suspicion", "suspicion_of", "suspicions_in"]
+__all__ = ["Reason", "Suspicion", "suspicion_documents", "suspicion_of", "suspicions_in"]
 
 _FEW = {Strength.PERSON: (5, 10), Strength.PLACE: (10, 10), Strength.CODE: (30, 3)}
 """Values at most, and rows for each of them at least, that make codes of what a name calls an identifier."""
@@ -87,6 +87,11 @@ class Suspicion:
         return {**told, "why": self.why, "warning": self.warning}
 
 
+def suspicion_documents(suspicions: Iterable[Suspicion]) -> list[dict[str, str]]:
+    """As they stand behind ``--json``."""
+    return [suspicion.document() for suspicion in suspicions]
+
+
 def suspicion_of(name: str, *, declared: Any = None, seen: Iterable[Seen | None] = ()) -> Suspicion | None:
     """Whether a column may identify people; None if nothing speaks for it.
 
@@ -109,19 +114,19 @@ def suspicion_of(name: str, *, declared: Any = None, seen: Iterable[Seen | None]
     return None if reason is None else Suspicion(name, reason)
 
 
-def suspicions_in(schema: Schema, looks: Mapping[str, Sequence[Seen | None]] | None = None) -> tuple[Suspicion, ...]:
+def suspicions_in(schema: Schema, seen: Mapping[str, Seen | None] | None = None) -> tuple[Suspicion, ...]:
     """All columns that may identify people among those that leave with a record, the label among them.
 
     Args:
-        schema: what is declared; without looks, names and declarations alone decide.
-        looks: what was seen of columns, in one table or several.
+        schema: what is declared.
+        seen: of the columns of one table (``TableLook.seen``); without it, names and declarations alone decide.
     """
     label = schema.declaration.label
     declared = dict(schema.declared)
     if label is not None and label.column not in declared and label.values is not None:
         declared[label.column] = CategoryColumn(kind="category", values=label.values)
     answers = (
-        suspicion_of(name, declared=declared.get(name), seen=(looks or {}).get(name, ()))
+        suspicion_of(name, declared=declared.get(name), seen=[(seen or {}).get(name)])
         for name in schema.record_columns
     )
     return tuple(answer for answer in answers if answer is not None)

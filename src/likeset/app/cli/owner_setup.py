@@ -73,13 +73,15 @@ def add(
 
     Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
     """
+    from likeset.tables.identifiers import suspicion_documents
+
     with opened_node(node) as opened:
         found = opened.registry.add(name, source, schema=schema, mapping=mapping)
         shown, digest = without_secrets(found.source), found.schema.digest
         opened.note("data", name, source=shown, schema=digest, mapped=found.mapping is not None)
     if as_json:
         told = {"data": name, "source": shown, "schema": digest, "columns": list(found.schema.record_columns)}
-        show_json({**told, "suspected_identifiers": [one.document() for one in found.suspicions]})
+        show_json({**told, "suspected_identifiers": suspicion_documents(found.suspicions)})
     else:
         stdout.print(f"[bold green]added[/]  {literal(name)}: {literal(shown)}", soft_wrap=True)
         show_suspicions(found.suspicions)
@@ -120,13 +122,14 @@ def check(
     Example: [bold]likeset owner check --node st-mary[/]
     """
     from likeset.node.checkup import checkup
+    from likeset.tables.identifiers import suspicion_documents
 
     certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
     with opened_node(node) as opened:
         found = checkup(opened, certificates=certificates)
     ok = all(one.ok for one in found)
     if as_json:
-        suspected = [one.suspicion.document() for one in found if one.suspicion is not None]
+        suspected = suspicion_documents(one.suspicion for one in found if one.suspicion is not None)
         findings = [{"what": one.what, "ok": one.ok, "words": one.words} for one in found]
         show_json({"ok": ok, "findings": findings, "suspected_identifiers": suspected})
     else:

@@ -51,6 +51,7 @@ def draft(
     from likeset import documents
     from likeset.errors import BadDocument
     from likeset.tables.draft import draft as propose
+    from likeset.tables.identifiers import suspicion_documents
     from likeset.tables.schema import Schema
     from likeset.tables.sources import open_source
 
@@ -63,8 +64,8 @@ def draft(
     if as_json:
         where = None if out is None else str(out)
         told = {"out": where, "schema": made.text, "from_data": list(loaded.from_data), "columns": list(loaded.columns)}
-        left_out = [one.document() for one in made.left_out]
-        show_json({**told, "left_out": left_out, "suspected_identifiers": [one.document() for one in made.included]})
+        left_out, included = suspicion_documents(made.left_out), suspicion_documents(made.included)
+        show_json({**told, "left_out": left_out, "suspected_identifiers": included})
     elif out is None:
         typer.echo(made.text, nl=False)
     else:
@@ -204,13 +205,15 @@ def _places(column: "ColumnCount") -> str:
 
 
 def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
+    from likeset.tables.identifiers import suspicion_documents
+
     ids = inspection.id_count()
     return {
         "file": name,
         "ok": inspection.ok,
         "rows": inspection.rows,
         "ids": None if ids is None else vars(ids),
-        "suspected_identifiers": [one.document() for one in inspection.suspicions()],
+        "suspected_identifiers": suspicion_documents(inspection.suspicions()),
         "columns": [
             {
                 "name": column.name,
@@ -226,7 +229,7 @@ def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
 
 
 def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
-    from likeset.tables.identifiers import suspicions_in
+    from likeset.tables.identifiers import suspicion_documents, suspicions_in
 
     return {
         "path": str(path),
@@ -238,7 +241,7 @@ def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
         "id": loaded.id_column,
         "rows_per_unit": loaded.rows_per_unit,
         "from_data": list(loaded.from_data),
-        "suspected_identifiers": [one.document() for one in suspicions_in(loaded)],
+        "suspected_identifiers": suspicion_documents(suspicions_in(loaded)),
     }
 
 
