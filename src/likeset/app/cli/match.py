@@ -6,7 +6,7 @@ import typer
 
 from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
-from likeset.app.cli.screen import JsonFlag, Waiting, literal, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, Waiting, literal, show_json, show_notes, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.jobs.job import Job
@@ -106,5 +106,4 @@ def _tell(planned: "Plan") -> None:
     stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
-    for warning in planned.warnings:
-        stdout.print(f"[yellow]note:[/] {literal(warning.text)}", soft_wrap=True)
+    show_notes(warning.text for warning in planned.warnings)

@@ -7,7 +7,16 @@ import typer
 
 from likeset.app.cli import owner_setup
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
-from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_suspicions, show_table, stdout
+from likeset.app.cli.screen import (
+    JsonFlag,
+    complain,
+    literal,
+    show_json,
+    show_notes,
+    show_suspicions,
+    show_table,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from likeset.engines.seats import Standing
@@ -372,8 +381,7 @@ def verify(
     else:
         stdout.print(f"[bold green]holds[/]  {last.number} entries", soft_wrap=True)
         stdout.print(f"head {last}", soft_wrap=True)
-        for note in notes:
-            stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
+        show_notes(notes)
     if problems:
         raise typer.Exit(1)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from likeset.app.cli.screen import literal, show_table, stdout
+from likeset.app.cli.screen import literal, show_notes, show_table, stdout
 
 __all__ = ["show_guarantees", "show_not_private", "show_result"]
 
@@ -26,8 +26,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     _show_owners(result)
     show_guarantees(result["guarantees"], owners=[one["name"] for one in result["owners"]], title="Who learned what")
     stdout.print(literal(result["budget"]["in_words"]), soft_wrap=True)
-    for warning in result["warnings"]:
-        stdout.print(f"[yellow]note:[/] {literal(warning['text'])}", soft_wrap=True)
+    show_notes(warning["text"] for warning in result["warnings"])
 
 
 def show_not_private(noise: str) -> None:

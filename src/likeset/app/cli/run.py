@@ -1,19 +1,17 @@
 """``likeset run``: the consumer's side of runs between organisations."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from likeset.app.cli.follow import follow
-from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
     from likeset.jobs.consumer_home import ConsumerHome, Engine, NetworkRun
-    from likeset.protocol.notices import Notice
 
 __all__ = ["run"]
 
@@ -89,7 +87,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)
-    _show_notes([*planned.warnings, *notes])
+    show_notes(notice.text for notice in (*planned.warnings, *notes))
 
 
 @run.command()
@@ -150,7 +148,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     stdout.print(f"[bold]{literal(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
     stdout.print("Owners look at it with: likeset owner inbox --add terms.json", soft_wrap=True)
     _show_seed(made)
-    _show_notes(notes)
+    show_notes(notice.text for notice in notes)
 
 
 @run.command()
@@ -310,11 +308,6 @@ def _show_seed(made: "NetworkRun") -> None:
             soft_wrap=True,
         )
         stdout.print(f"They approve with: likeset owner approve {literal(made.name)} --hash-seed FILE", soft_wrap=True)
-
-
-def _show_notes(notes: "Sequence[Notice]") -> None:
-    for note in notes:
-        stdout.print(f"[yellow]note:[/] {literal(note.text)}", soft_wrap=True)
 
 
 def _home(folder: Path) -> "ConsumerHome":

@@ -31,6 +31,7 @@ __all__ = [
     "literal",
     "make_directory",
     "show_json",
+    "show_notes",
     "show_suspicions",
     "show_table",
     "stderr",
@@ -94,10 +95,15 @@ def show_table(
     stdout.print(table)
 
 
+def show_notes(notes: Iterable[str]) -> None:
+    """A line for each thing that a user should know, and that keeps nothing from going on."""
+    for note in notes:
+        stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
+
+
 def show_suspicions(suspicions: "Iterable[Suspicion]") -> None:
     """A line for each column that may identify people."""
-    for suspicion in suspicions:
-        stdout.print(f"[yellow]note:[/] {literal(suspicion.warning)}", soft_wrap=True)
+    show_notes(suspicion.warning for suspicion in suspicions)
 
 
 def make_directory(path: Path) -> None:

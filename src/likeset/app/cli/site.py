@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
+from likeset.app.cli.screen import JsonFlag, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument
 
 __all__ = ["site"]
@@ -115,4 +115,4 @@ def _settled(kit: Path, factory: str, folder: Path, *, as_json: bool, limits: di
         return
     stdout.print(f"[bold green]settled[/]  {literal(str(kit))} for {literal(str(folder))}", soft_wrap=True)
     stdout.print(f"Start it with: {literal(str(kit))}/startup/start.sh", soft_wrap=True)
-    stdout.print(f"[yellow]note:[/] {literal(TRIALS_ONLY)}", soft_wrap=True)
+    show_notes([TRIALS_ONLY])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_table, stdout
+from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ def _show_verdict(receipt: "Receipt | None", problems: Sequence[str], notes: Seq
         stdout.print(f"[bold green]agree[/]  {count} messages, {rows:,} rows received", soft_wrap=True)
         stdout.print(f"terms {literal(receipt.transcript.terms)}", soft_wrap=True)
         stdout.print(f"signed {literal(receipt.at)} with the key {literal(receipt.key)}", soft_wrap=True)
-    for note in notes:
-        stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
+    show_notes(notes)
 
 
 @transcript.command()
