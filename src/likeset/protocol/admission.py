@@ -13,15 +13,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.errors import InvalidArgument
+from likeset.errors import BadMessage, InvalidArgument
 from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.messages import Labels
 from likeset.protocol.terms import Terms
+from likeset.tables.records import unpack
 from likeset.tables.scan import FetchedRows
 
 __all__ = ["Admission"]
 
 Mask = NDArray[np.bool_]
+
+_NOT_AS_DECLARED = "records that are not as the schema declares"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,25 +63,36 @@ class Admission:
             admitted &= ~bad
         return admitted
 
-    def fault(self, rows: Rows, labels: Labels, records: pa.Table | None) -> str | None:
-        """What is wrong with the first kind of rows that is not admitted, in words that say nothing about them."""
-        return next((reason for reason, bad in self._faults(rows, labels, records) if bad.any()), None)
+    def fault(self, rows: Rows, labels: Labels, packed: NDArray[np.uint8]) -> str | None:
+        """What is wrong with rows that came from another party, in words that say nothing about them; None if nothing.
+
+        Args:
+            rows: or their hashes, of which only labels can be looked at.
+            labels: of the rows.
+            packed: their records, as they travel; empty where none do.
+        """
+        hashed, records = self.terms.hashing is not None, None
+        if self.declared is None or hashed:
+            if len(packed):
+                return "records, which nobody declared"
+        else:
+            try:
+                records = unpack(packed.tobytes(), form=self.declared.form, rows=len(rows))
+            except BadMessage:
+                return _NOT_AS_DECLARED
+        faults = self._label_faults(labels, len(rows)) if hashed else self._faults(rows, labels, records)
+        return next((reason for reason, bad in faults if bad.any()), None)
 
     def _faults(self, rows: Rows, labels: Labels, records: pa.Table | None) -> Iterator[tuple[str, Mask]]:
         """Each thing that can be wrong with a row, and with which rows it is."""
         with np.errstate(invalid="ignore"):  # what is no number is not below any
             within: Mask = np.abs(rows) <= self.terms.kernel.largest
         yield "rows with numbers beyond what the terms declare", np.logical_not(within.all(axis=1))
-        if self.declared is None:
-            return
         yield from self._label_faults(labels, len(rows))
-        if records is None:
-            return
-        if not records.schema.equals(self.declared.form.schema):
-            yield "records that are not as the schema declares", np.ones(len(rows), dtype=np.bool_)
+        if self.declared is None or records is None:
             return
         made, good = self.declared.mapped(records)
-        yield "records that are not as the schema declares", ~good
+        yield _NOT_AS_DECLARED, ~good
         yield "records that are longer than the schema declares", self.declared.too_long(records)
         yield "rows that are not what the schema makes of its records", np.asarray((made != rows).any(axis=1))
         inside = self.declared.labels_in(records) if len(labels) else None
@@ -87,7 +101,8 @@ class Admission:
 
     def _label_faults(self, labels: Labels, rows: int) -> Iterator[tuple[str, Mask]]:
         """Labels are right or wrong one by one; what is wrong with their kind is wrong with all."""
-        assert self.declared is not None  # noqa: S101 - without a schema nothing is declared of labels
+        if self.declared is None:
+            return  # any labels will do
         fault = fault_of_labels(self.terms, self.declared, labels) if rows else None
         if fault is None:
             return

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likeset import arguments
-from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
+from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import gaussian_mean, mwem_mean
@@ -15,13 +15,12 @@ from likeset.privacy.noise import Noise, random_order
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
-from likeset.protocol.declarations import Declared, fault_of_labels
+from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Message, Summary, Target, Vector
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
-from likeset.tables import records
 
 __all__ = ["Consumer"]
 
@@ -65,7 +64,6 @@ class Consumer(Party):
         self._ledger = ledger
         self._noise = noise
         self._hashes = hashes
-        self._declared = declared
         self._admission = Admission(terms, declared)
         wished = selection or Selection()
         self._weighted = wished.weighted
@@ -112,15 +110,9 @@ class Consumer(Party):
 
     def _fault(self, body: Summary) -> str | None:
         """What is wrong with the rows of a summary, in words that say nothing about them; None if nothing is."""
-        if self._declared is None or not len(body.rows):
+        if self._admission.declared is None or not len(body.rows):
             return None
-        if self.terms.hashing is not None:
-            return fault_of_labels(self.terms, self._declared, body.labels)
-        try:
-            table = records.unpack(body.records.tobytes(), form=self._declared.form, rows=len(body.rows))
-        except BadMessage:
-            return "records that are not as the schema declares"
-        return self._admission.fault(body.rows, body.labels, table)
+        return self._admission.fault(body.rows, body.labels, body.records)
 
     def _fits(self, body: Summary) -> bool:
         """Whether a summary has the form of one: what is computed from it later will not fail."""

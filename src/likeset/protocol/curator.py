@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger import Request
 from likeset.privacy.events import Event, Release
 from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
-from likeset.protocol.declarations import Declared, fault_of_labels
+from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
@@ -84,8 +84,7 @@ class Curator(Party):
 
     def __init__(self, terms: Terms, *, ledger: Charges, noise: Noise, declared: Declared | None = None) -> None:
         super().__init__(terms, CURATOR)
-        self._declared = declared if terms.hashing is None else None
-        self._declared_labels = declared
+        self._declared = declared
         self._admission = Admission(terms, declared)
         self._selection = Selection()  # as the consumer wishes, once its target is there
         self._ledger = ledger
@@ -191,31 +190,11 @@ class Curator(Party):
             return "sent handles that do not name its rows one by one"
         if len(offer.labels) not in (0, len(offer.rows)):
             return f"sent {len(offer.labels)} labels for {len(offer.rows)} rows"
-        return self._fault_of_hashes(offer) if self.terms.hashing else self._fault_of_rows(offer)
-
-    def _fault_of_hashes(self, offer: Offer) -> str | None:
-        if len(offer.records):
-            return "sent records, which nobody declared"
-        if not len(offer.rows):
-            return None
-        lengths = np.linalg.norm(offer.rows.astype(np.float64), axis=1)
-        if not float(np.abs(lengths - 1.0).max()) <= _HASH_NORM_TOLERANCE:
-            return "sent hashes that are not of length 1"
-        fault = (
-            None if self._declared_labels is None else fault_of_labels(self.terms, self._declared_labels, offer.labels)
-        )
-        return None if fault is None else f"sent {fault}"
-
-    def _fault_of_rows(self, offer: Offer) -> str | None:
-        table: pa.Table | None = None
-        if self._declared is not None:
-            try:
-                table = records.unpack(offer.records.tobytes(), form=self._declared.form, rows=len(offer.rows))
-            except BadMessage:
-                return "sent records that are not as the schema declares"
-        elif len(offer.records):
-            return "sent records, which nobody declared"
-        fault = self._admission.fault(offer.rows, offer.labels, table)
+        if self.terms.hashing and len(offer.rows):
+            lengths = np.linalg.norm(offer.rows.astype(np.float64), axis=1)
+            if not float(np.abs(lengths - 1.0).max()) <= _HASH_NORM_TOLERANCE:
+                return "sent hashes that are not of length 1"
+        fault = self._admission.fault(offer.rows, offer.labels, offer.records)
         return None if fault is None else f"sent {fault}"
 
     def _drop_odd_labels(self, held: list[Held]) -> list[Held]:
@@ -241,7 +220,7 @@ class Curator(Party):
 
     @property
     def _most_letters(self) -> int:
-        declared = None if self._declared_labels is None else self._declared_labels.label_letters
+        declared = None if self._declared is None else self._declared.label_letters
         return max(1, _LARGEST_LABELS // (_BYTES_PER_LETTER * self.terms.size)) if declared is None else declared
 
     def _check_quorum(self, taking_part: int) -> None:
@@ -274,7 +253,7 @@ class Curator(Party):
         return self._message(self.terms.consumer, 0, summary)
 
     def _chosen_records(self, held: list[Held], chosen: NDArray[np.int64]) -> NDArray[np.uint8]:
-        if self._declared is None:
+        if self._declared is None or self.terms.hashing is not None:
             return np.empty(0, dtype=np.uint8)
         form = self._declared.form
         offers = [one.offer for one in held]

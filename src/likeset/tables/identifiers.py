@@ -126,8 +126,7 @@ def suspicions_in(schema: Schema, seen: Mapping[str, Seen | None] | None = None)
     if label is not None and label.column not in declared and label.values is not None:
         declared[label.column] = CategoryColumn(kind="category", values=label.values)
     answers = (
-        suspicion_of(name, declared=declared.get(name), seen=[(seen or {}).get(name)])
-        for name in schema.record_columns
+        suspicion_of(name, declared=declared.get(name), seen=[(seen or {}).get(name)]) for name in schema.record_columns
     )
     return tuple(answer for answer in answers if answer is not None)
 
