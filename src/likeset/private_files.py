@@ -17,6 +17,7 @@ from likeset.errors import InvalidArgument, LedgerUnavailable
 __all__ = [
     "PRIVATE_FOLDER",
     "keep_private",
+    "keep_private_bytes",
     "make_home_folder",
     "make_private_folder",
     "read_secret",
@@ -73,6 +74,11 @@ def keep_private(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def keep_private_bytes(path: Path, data: bytes) -> None:
+    """As ``keep_private``, for a file whose content is there."""
+    keep_private(path, lambda partial: partial.write_bytes(data))
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -27,7 +27,14 @@ from likeset.jobs.steady import SteadyLedger
 from likeset.jobs.whereabouts import Stage, Whereabouts
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.private_files import keep_private, make_home_folder, make_private_folder, read_secret, write_secret
+from likeset.private_files import (
+    keep_private,
+    keep_private_bytes,
+    make_home_folder,
+    make_private_folder,
+    read_secret,
+    write_secret,
+)
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Summary, decode
@@ -302,7 +309,7 @@ class ConsumerHome:
         documents.write(found.folder / "job.yaml", job.document())
         keep_private(found.folder / "target.npy", lambda path: _save(path, drafted.target.rows))
         selection = json.dumps({"gamma": drafted.selection.gamma, "weighted": drafted.selection.weighted})
-        keep_private(found.folder / "selection.json", lambda path: path.write_text(selection + "\n"))
+        documents.write_text(found.folder / "selection.json", selection + "\n")
         if drafted.hash_seed is not None:
             found.hash_seed_path.unlink(missing_ok=True)
             write_secret(found.hash_seed_path, drafted.hash_seed)
@@ -364,11 +371,11 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
     )
 
     def keep(data: bytes) -> None:
-        keep_private(run.folder / "summary.bin", lambda path: path.write_bytes(data))
+        keep_private_bytes(run.folder / "summary.bin", data)
 
     return Seat(party, keep=keep)
 
 
 def _save(path: Path, rows: Rows) -> None:
-    with path.open("wb") as file:  # by its name, numpy would write to another one
+    with path.open("wb") as file:  # given a path, numpy would write to another one, which ends in .npy
         np.save(file, rows)

@@ -7,9 +7,7 @@ whole is as good as none.
 
 import hashlib
 import json
-import os
 import struct
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from likeset.geometry.tilt import Drawing
-from likeset.private_files import make_private_folder
+from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.tables.passes import Unit, Work
 from likeset.tables.scan import Kept
 
 __all__ = ["Checkpoint", "forget"]
 
 _MAGIC = b"LKSC\x01"
-_SUFFIX, _UNFINISHED = ".pass", ".new"
+_SUFFIX = ".pass"
 _LENGTH = struct.Struct("<Q")
 _NUMBER, _SCORE = "likeset row number", "likeset score"
 
@@ -55,11 +53,7 @@ class Checkpoint:
         make_private_folder(self._file.parent)
         blobs = [_packed(one) for one in kept]
         content = b"".join([json.dumps(sorted(done)).encode(), b"\n", *(_LENGTH.pack(len(one)) + one for one in blobs)])
-        # A name of its own, and only for this user: the same pass may run twice at once.
-        handle, new = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.stem, suffix=_UNFINISHED)
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(content).digest() + content)
-        Path(new).replace(self._file)
+        keep_private_bytes(self._file, _MAGIC + hashlib.sha256(content).digest() + content)
 
     def load(self, work: Work) -> tuple[set[int], list[Kept]]:
         """The units that are done and what is kept of them; nothing if there is no whole file."""
@@ -82,8 +76,9 @@ class Checkpoint:
 
 def forget(directory: Path) -> None:
     """Remove what interrupted and finished passes left: when their rows were sent, or will never be."""
-    for file in [*directory.glob(f"*{_SUFFIX}"), *directory.glob(f"*{_UNFINISHED}")]:
+    for file in directory.glob(f"*{_SUFFIX}"):
         file.unlink(missing_ok=True)
+    remove_unfinished(directory)
     if directory.is_dir() and not any(directory.iterdir()):
         directory.rmdir()
 

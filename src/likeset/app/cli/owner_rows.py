@@ -4,7 +4,6 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from likeset.app.cli.screen import MOST_IN_A_CELL, literal, make_directory, stdout
 from likeset.errors import InvalidArgument
-from likeset.private_files import keep_private
+from likeset.private_files import keep_private, keep_private_bytes
 
 if TYPE_CHECKING:
     from likeset.node.budgets import Spent
@@ -103,13 +102,9 @@ def save_messages(found: "list[Left]", folder: Path) -> None:
         run = re.sub(r"[^A-Za-z0-9.-]", "_", one.run)
         path = folder / f"{run}-{one.entry:06d}-{one.kind}{'' if one.sent else '-held-back'}.bin"
         try:
-            keep_private(path, partial(_write_bytes, one.data))
+            keep_private_bytes(path, one.data)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
-
-
-def _write_bytes(data: bytes, path: Path) -> None:
-    path.write_bytes(data)
 
 
 def run_document(one: "RunRecord", status: str) -> dict[str, Any]:
