@@ -5,9 +5,8 @@ directory. Every message is in the transcript before it is answered or leaves; w
 lies in ``receipts``, and the engine sends it to the owner.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,22 +15,20 @@ from typing import Any
 from likeset import documents
 from likeset.engines.seats import Seat
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
-from likeset.ledger import Ledger, Request
+from likeset.ledger import Ledger
 from likeset.node import receipts
 from likeset.node.curator_transcripts import CuratorTranscripts
 from likeset.node.public_rows import PublicRows
 from likeset.node.transcripts import Transcript
-from likeset.privacy.events import Event, Release
 from likeset.privacy.noise import SecretNoise
-from likeset.privacy.view import View
-from likeset.private_files import PRIVATE_FOLDER, keep_private, make_home_folder, make_private_folder
+from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
 from likeset.protocol.budgets import open_accounts, owner_limits
 from likeset.protocol.curator import Charges, Curator
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Message
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedCurator
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Terms, is_digest
 from likeset.tables.declared import DeclaredRecords
 from likeset.tables.schema import Schema
 
@@ -76,7 +73,7 @@ class CuratorHome:
 
     def charges(self, terms: Terms) -> Charges:
         """A run's ledger, opened for its first charge: terms that nobody agreed to leave nothing here."""
-        return _LedgerInTime(lambda: self.ledger(terms))
+        return _ChargesOpenedLate(lambda: self.ledger(terms))
 
     def transcripts(self) -> CuratorTranscripts:
         """What passed between the curator and owners; close it."""
@@ -94,13 +91,12 @@ class CuratorHome:
     def add_schema(self, path: Path) -> Schema:
         """Know a schema; runs of which it is not known end before anything is asked."""
         schema = Schema.load(path)
-        content = path.read_bytes()
-        keep_private(self.schemas / f"{schema.digest}.yaml", lambda place: place.write_bytes(content))
+        keep_private_bytes(self.schemas / f"{schema.digest}.yaml", path.read_bytes())
         return schema
 
     def schema(self, digest: str) -> Schema:
         """The schema of this digest; nothing else is ever part of a file's name."""
-        if re.fullmatch(r"[0-9a-f]{64}", digest) is None:
+        if not is_digest(digest):
             raise NotCurated("the terms name no schema by its digest, and a curator needs one")
         path = self.schemas / f"{digest}.yaml"
         if not path.exists():
@@ -154,25 +150,18 @@ class CuratorHome:
 
 
 @dataclass
-class _LedgerInTime:
+class _ChargesOpenedLate:
     """A ledger that is opened when something is first charged to it."""
 
     open: Callable[[], Ledger]
 
     @cached_property
-    def ledger(self) -> Ledger:
+    def _ledger(self) -> Ledger:
         return self.open()
 
-    def answer(
-        self,
-        view: View,
-        event: Event,
-        run: Callable[[], tuple[bytes, Release[Any] | None]],
-        *,
-        request: Request,
-        also: Iterable[tuple[View, Event]] = (),
-    ) -> bytes:
-        return self.ledger.answer(view, event, run, request=request, also=also)
+    def answer(self, *arguments: Any, **options: Any) -> bytes:
+        """As ``Ledger.answer``; what it takes is declared by ``Charges``."""
+        return self._ledger.answer(*arguments, **options)
 
 
 def make_curator_home(folder: Path) -> CuratorHome:

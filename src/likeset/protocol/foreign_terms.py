@@ -9,6 +9,7 @@ import json
 import math
 from typing import Any
 
+from likeset.arguments import shown
 from likeset.errors import BadMessage, InvalidArgument
 from likeset.privacy.schedules import CHANGING
 from likeset.protocol.terms import Terms
@@ -119,10 +120,6 @@ def _check_numbers(document: dict[str, Any], limits: dict[str, _Range], *, of: s
         if not isinstance(value, int | float) or value == 0:
             continue
         if value < least:
-            raise InvalidArgument(of + name, _shown(value), f"is less than anybody can mean; at least {least:g}")
-        if not value <= most:  # nor is it anything else than a number
-            raise InvalidArgument(of + name, _shown(value), f"is more than anybody can mean; at most {most:,g}")
-
-
-def _shown(value: float) -> object:
-    return f"a number of {value.bit_length()} bits" if isinstance(value, int) and value.bit_length() > 64 else value
+            raise InvalidArgument(of + name, shown(value), f"is less than anybody can mean; at least {least:g}")
+        if not value <= most:  # which NaN is not, either
+            raise InvalidArgument(of + name, shown(value), f"is more than anybody can mean; at most {most:,g}")

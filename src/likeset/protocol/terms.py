@@ -30,7 +30,7 @@ from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
 from likeset.protocol.selection import LARGEST_EXPONENT
 
-__all__ = ["RELEASE_SCALE", "SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms", "digest_of_rows"]
+__all__ = ["RELEASE_SCALE", "SUMMARY_RELEASE", "Budget", "Hashing", "Kernel", "Terms", "digest_of_rows", "is_digest"]
 
 RELEASE_SCALE = 1.0 / 3.0
 """Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
@@ -43,7 +43,6 @@ _MOST_RECORD_BYTES = 1 << 28
 _MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
 _LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
 _MOST_ROWS = 1 << 53  # beyond it a count and its float64 are no longer the same number
-_LONGEST_TIME = 40  # letters of a time, when it is shown
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -131,7 +130,7 @@ class Hashing:
         )
         if self.dimension % 2:
             raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
-        if not isinstance(self.commitment, str) or _DIGEST.fullmatch(self.commitment) is None:
+        if not isinstance(self.commitment, str) or not is_digest(self.commitment):
             raise InvalidArgument("hashing.commitment", "other text", "must be what commitment() gave")
 
 
@@ -228,7 +227,7 @@ class Terms:
             raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
         for argument in ("purpose", "expires", "schema_digest", "seed_digest", "version"):
             _text(argument, getattr(self, argument))
-        if re.fullmatch(r"([0-9a-f]{64})?", self.schema_digest) is None:
+        if self.schema_digest and not is_digest(self.schema_digest):
             # A curator looks for a file of that name.
             raise InvalidArgument("schema_digest", "other text", "must be 64 hexadecimal digits, or empty")
         _ = self.end
@@ -270,7 +269,7 @@ class Terms:
             )
         if self.protocol == "interactive" and self.offers == "uniform":
             raise InvalidArgument("offers", "uniform", "is of the sealed protocol; interactive needs a target release")
-        if re.fullmatch(_DIGEST if self.seed_rows else "", self.seed_digest) is None:
+        if not is_digest(self.seed_digest) if self.seed_rows else self.seed_digest:
             raise InvalidArgument(
                 "seed_digest", "other text", "must be what digest_of_rows() gave, or empty if there are none"
             )
@@ -328,7 +327,7 @@ class Terms:
             moment = datetime.fromisoformat(self.expires)
         except ValueError as error:
             raise InvalidArgument(
-                "expires", self.expires[:_LONGEST_TIME], "must be a date or time, such as 2031-01-31"
+                "expires", arguments.shown(self.expires), "must be a date or time, such as 2031-01-31"
             ) from error
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -398,6 +397,11 @@ def _largest_entry(gamma: float, columns: int) -> float:
     by_angles = _LARGEST_ANGLE / (_LARGEST_NORMAL * math.pow(columns, 1.5) * math.sqrt(2.0 * gamma))
     by_exponents = math.sqrt(LARGEST_EXPONENT / columns / (4.0 * gamma / RELEASE_SCALE))
     return min(arguments.LARGEST_SINGLE, by_angles, by_exponents)
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is written as digests are, and so may be part of a file's name."""
+    return _DIGEST.fullmatch(text) is not None
 
 
 def digest_of_rows(rows: Rows) -> str:
