@@ -44,7 +44,7 @@ def check(schema: Schema, table: pa.Table) -> pa.Table:
     declared = DeclaredRecords(schema)
     made = declared.of(table)
     expected = rows_of(schema, table)
-    assert made.schema.equals(declared.record_schema)
+    assert made.schema.equals(declared.form.schema)
     back = records.unpack(records.pack(made), form=declared.form, rows=table.num_rows)
     for form in (made, back):
         found, good = declared.mapped(form)
@@ -184,7 +184,7 @@ def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
             "d": pa.array(list(coins.random((rows, 5))), pa.list_(pa.float64())),
             "e": pa.array(coins.integers(0, 7000, rows), pa.int32()).cast(pa.date32()),
         },
-        schema=declared.record_schema,
+        schema=declared.form.schema,
     )
     packed, bound = len(records.pack(table)), records.most_bytes(declared.longest, rows)
     assert packed <= bound

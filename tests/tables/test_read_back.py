@@ -27,7 +27,7 @@ def test_records_come_back_cell_by_cell() -> None:
     table = DECLARED.of(typed(300))
     found, sound = records_behind(SCHEMA, _rows(typed(300)))
     assert sound.all()
-    assert found.schema == DECLARED.record_schema
+    assert found.schema == DECLARED.form.schema
     said, back = table.to_pydict(), found.to_pydict()
     for name in ("code", "stage", "seen"):
         assert back[name] == said[name]

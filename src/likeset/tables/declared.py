@@ -43,13 +43,12 @@ class DeclaredRecords:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._missing = MissingWords.of(schema.declaration.missing_words)
-        self.record_schema = pa.schema([pa.field(name, _type_of(one)) for name, one in schema.declared.items()])
-        self.form = RecordForm(self.record_schema, self._widths(), self._text_bytes())
+        self.form = self._form()
 
     def of(self, table: pa.Table) -> pa.Table:
         """Rows that the schema maps, as records."""
-        arrays = [self._array(field, cells.plain_array(table.column(field.name))) for field in self.record_schema]
-        return pa.Table.from_arrays(arrays, schema=self.record_schema)
+        arrays = [self._array(field, cells.plain_array(table.column(field.name))) for field in self.form.schema]
+        return pa.Table.from_arrays(arrays, schema=self.form.schema)
 
     @cached_property
     def open_columns(self) -> tuple[str, ...]:
@@ -61,19 +60,19 @@ class DeclaredRecords:
         """One record with the longest cells that are declared."""
         longest: dict[str, Any] = {}
         for name in self._schema.declared:
-            kind = self.record_schema.field(name).type
+            kind = self.form.schema.field(name).type
             if cells.is_text(kind):
                 longest[name] = pa.array(["x" * self.form.text_bytes[name]], kind)
             elif pa.types.is_list(kind):
                 longest[name] = pa.array([np.zeros(self.form.widths[name])], kind)
             else:
                 longest[name] = pa.array([0], pa.int32()).cast(kind)
-        return pa.table(longest, schema=self.record_schema)
+        return pa.table(longest, schema=self.form.schema)
 
     @cached_property
     def record_bytes(self) -> int:
         """How long a record may be: eight bytes for a number, four for a text's length, and those of its letters."""
-        form, columns = self.form, len(self.record_schema)
+        form, columns = self.form, len(self.form.schema)
         single = columns - len(form.widths) - len(form.text_bytes)
         return 8 * (single + sum(form.widths.values())) + 4 * len(form.text_bytes) + sum(form.text_bytes.values())
 
@@ -100,22 +99,20 @@ class DeclaredRecords:
                     good &= ~mask
         return rows, good
 
-    def _widths(self) -> dict[str, int]:
-        columns = self._schema.declared.items()
-        return {name: one.width for name, one in columns if isinstance(one, VectorColumn | ImageColumn)}
+    def _form(self) -> RecordForm:
+        columns = self._schema.declared
+        kinds = pa.schema([pa.field(name, _type_of(declared)) for name, declared in columns.items()])
+        widths = {name: one.width for name, one in columns.items() if isinstance(one, VectorColumn | ImageColumn)}
+        texts = [name for name in columns if cells.is_text(kinds.field(name).type)]
+        return RecordForm(kinds, widths, {name: self._longest_text(columns[name]) for name in texts})
 
-    def _text_bytes(self) -> dict[str, int]:
-        """Of the longest cell of each column of text."""
-        longest = {}
-        for name, declared in self._schema.declared.items():
-            if cells.is_text(self.record_schema.field(name).type):
-                # A cell that means missing stays as it was written.
-                words = [*self._schema.declaration.missing_words]
-                if not isinstance(declared, TextColumn):
-                    words += [*declared.values, *declared.missing_values]
-                most = self._schema.declaration.text_bytes if _is_open(declared) else 0
-                longest[name] = max(most, *(len(word.encode()) for word in words), 0)
-        return longest
+    def _longest_text(self, declared: Any) -> int:
+        """How many bytes a cell of a column of text can have."""
+        words = [*self._schema.declaration.missing_words]  # a cell that means missing stays as it was written
+        if not isinstance(declared, TextColumn):
+            words += [*declared.values, *declared.missing_values]
+        most = self._schema.declaration.text_bytes if _is_open(declared) else 0
+        return max(most, *(len(word.encode()) for word in words), 0)
 
     @property
     def label_column(self) -> str | None:

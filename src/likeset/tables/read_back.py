@@ -53,9 +53,9 @@ def records_behind(schema: Schema, rows: Numbers) -> tuple[pa.Table, NDArray[np.
         first += described.features
         values, absent, good = _cells(one, part)
         sound &= good
-        kind = declared.record_schema.field(name).type
+        kind = declared.form.schema.field(name).type
         arrays.append(pa.array([None if gone else value for value, gone in zip(values, absent, strict=True)], kind))
-    return pa.Table.from_arrays(arrays, schema=declared.record_schema), sound
+    return pa.Table.from_arrays(arrays, schema=declared.form.schema), sound
 
 
 def _cells(one: Any, part: Numbers) -> tuple[list[Any], NDArray[np.bool_], NDArray[np.bool_]]:
