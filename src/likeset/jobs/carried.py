@@ -32,7 +32,7 @@ from likeset.ledger import Ledger
 from likeset.market.run import Market, Outcome
 from likeset.private_files import keep_private
 from likeset.protocol.messages import Summary
-from likeset.protocol.notices import DidNotTakePart, FewRows, NotBelieved, Notice
+from likeset.protocol.notices import FewRows, Notice, notices_on_owners
 from likeset.protocol.owner import Scan
 from likeset.protocol.party import Traffic
 from likeset.protocol.selection import Selection
@@ -247,12 +247,7 @@ def _disclosed(terms: Terms, summary: Summary) -> dict[str, int]:
 
 
 def _warnings(terms: Terms, summary: Summary, ended: Ended, *, unread: int) -> tuple[Notice, ...]:
-    found: list[Notice] = [
-        NotBelieved(terms.owners[place], str(why)) for place, why in zip(summary.flagged, summary.reasons, strict=True)
-    ]
-    for place in summary.absent:
-        name = terms.owners[place]
-        found.append(DidNotTakePart(name, ended.unanswered.get(name, "")))
+    found = notices_on_owners(terms.owners, summary, answers=ended.unanswered)
     if unread:
         found.append(UnreadRows(unread))
     if len(summary.rows) + unread < terms.size:

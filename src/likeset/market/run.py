@@ -29,7 +29,7 @@ from likeset.protocol.drafting import Draft, Facts
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Summary
-from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, Notice
+from likeset.protocol.notices import CouldNotAnswer, FewRows, Notice, notices_on_owners
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import Traffic
 from likeset.protocol.plans import PlannedView, planned_views, size_event
@@ -329,12 +329,7 @@ class Market:
     def _warnings(self, terms: Terms, result: RunResult) -> tuple[Notice, ...]:
         found = result.summary
         shown = {name: self.shown_names.get(name, name) for name in terms.owners}
-        warnings = list(self._draft.notes)
-        warnings += [
-            NotBelieved(shown[terms.owners[place]], str(why))
-            for place, why in zip(found.flagged, found.reasons, strict=True)
-        ]
-        warnings += [DidNotTakePart(shown[terms.owners[place]]) for place in found.absent]
+        warnings = [*self._draft.notes, *notices_on_owners(list(shown.values()), found, answers={})]
         warnings += [CouldNotAnswer(shown[name], why) for name, why in result.failures.items()]
         if len(found.rows) < terms.size:
             warnings.append(FewRows(len(found.rows), terms.size))

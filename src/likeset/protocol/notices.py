@@ -5,8 +5,11 @@ that stands in them, or another text, finds nothing.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from likeset.protocol.messages import Summary
 
 __all__ = [
     "CouldNotAnswer",
@@ -16,6 +19,7 @@ __all__ = [
     "Notice",
     "OwnerNotice",
     "UniformOffers",
+    "notices_on_owners",
 ]
 
 
@@ -109,6 +113,22 @@ class CouldNotAnswer(OwnerNotice):
     def text(self) -> str:
         """The words."""
         return f"{self.owner}: {self.reason}"
+
+
+def notices_on_owners(owners: Sequence[str], summary: Summary, *, answers: Mapping[str, str]) -> list[Notice]:
+    """Which owners the curator did not believe, and which did not take part.
+
+    Args:
+        owners: their names as the user knows them, in the order of the terms.
+        summary: what the curator said.
+        answers: what sites of owners said in place of an answer, as far as that is known.
+    """
+    flagged = zip(summary.flagged, summary.reasons, strict=True)
+    absent = [owners[place] for place in summary.absent]
+    return [
+        *(NotBelieved(owners[place], str(why)) for place, why in flagged),
+        *(DidNotTakePart(name, answers.get(name, "")) for name in absent),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
