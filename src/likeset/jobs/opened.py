@@ -108,16 +108,14 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
                 raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
             twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
             if twin != f"owner {name}":
-                raise BadTable(
-                    source.name, f"owner {name} has the same content as {twin}; each must bring its own rows"
-                )
-            too_long = _too_long(source, schema)
-            owners[name] = scan(source, schema)
+                reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
+                raise BadTable(source.name, reason)
+            too_long, every = _too_long(source, schema), scan(source, schema)
+            # An owner of interactive leaves them out by itself, and its other rows keep their numbers.
+            withheld = len(too_long) > 0 and job.protocol == "sealed"
+            owners[name] = WithholdingScan(every, schema, too_long) if withheld else every
             if len(too_long):
                 warnings.append(TooLongRows(name, len(too_long), schema.declaration.text_bytes))
-                # An owner of interactive leaves them out by itself, and its other rows keep their numbers.
-                if job.protocol == "sealed":
-                    owners[name] = WithholdingScan(scan(source, schema), schema, too_long)
             shown[name] = source.name
             total += source.row_count - len(too_long)
             check_ids(source, schema, whose=f"owner {name}")
@@ -126,21 +124,27 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
             for _ in one.blocks():
                 pass  # a row that cannot be used shows now; later its owner would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
-        extra: dict[str, Rows | None] = {"public": None, "seed": None}
-        for kind, given in (("public", job.public_rows), ("seed", job.seed_rows)):
-            if given is not None:
-                extra[kind], _, digest, _ = _mapped(given, schema)
-                content.append(f"{kind}: {digest}")
+        extra, digests = _extra_rows(job, schema)
+        content += [f"{kind}: {digest}" for kind, digest in digests.items()]
         yield OpenedJob(
             job=job,
             schema=schema,
             target=target,
             owners=owners,
             names=shown,
-            stalls=_stalls(job, schema, target, owners, extra["public"], content),
-            seed_rows=extra["seed"],
+            stalls=_stalls(job, schema, target, owners, extra.get("public"), content),
+            seed_rows=extra.get("seed"),
             warnings=warnings,
         )
+
+
+def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, str]]:
+    """Public rows and seed rows, where the job names any; and the fingerprint of each file."""
+    rows, digests = {}, {}
+    for kind, given in (("public", job.public_rows), ("seed", job.seed_rows)):
+        if given is not None:
+            rows[kind], _, digests[kind], _ = _mapped(given, schema)
+    return rows, digests
 
 
 def _too_long(source: Source, schema: Schema) -> NDArray[np.int64]:
@@ -163,9 +167,9 @@ def open_target(job: Job, schema: Schema) -> Target:
 def stalls_without_owners(job: Job, schema: Schema, target: Target) -> tuple[Stalls, Rows | None]:
     """The market as far as it can be seen without a look at any owner's rows; and the public seed rows."""
     _check_names(job)
-    public = None if job.public_rows is None else _mapped(job.public_rows, schema)[0]
-    seeds = None if job.seed_rows is None else _mapped(job.seed_rows, schema)[0]
-    return _stalls(job, schema, target, {name: _Unread() for name in job.owners}, public, []), seeds
+    extra, _ = _extra_rows(job, schema)
+    unread = {name: _Unread() for name in job.owners}
+    return _stalls(job, schema, target, unread, extra.get("public"), []), extra.get("seed")
 
 
 def _stalls(
