@@ -164,11 +164,11 @@ def summary_event(terms: Terms) -> Event:
     if terms.summary_release == "none" or terms.size < 2:
         return NoRelease()
     # Only the schedules of the paper's theory have rounds that differ; all others are the second over and over.
-    numbers = range(2, terms.size + 1) if terms.schedule in schedules.CHANGING else (2,)
-    plans = (summary_plan(terms, number) for number in numbers)
+    changing = terms.schedule in schedules.CHANGING
+    alike = 1 if changing else terms.size - 1
+    plans = (summary_plan(terms, number) for number in (range(2, terms.size + 1) if changing else (2,)))
     events = Counter(plan.event for plan in plans if plan is not None)
-    again = 1 if len(numbers) > 1 else terms.size - 1
-    return Composition(tuple(Repeated(event, times * again) for event, times in events.items()))
+    return Composition(tuple(Repeated(event, times * alike) for event, times in events.items()))
 
 
 @lru_cache(maxsize=64)
