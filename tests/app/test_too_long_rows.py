@@ -56,3 +56,12 @@ def test_an_owner_with_no_other_rows_is_told_so_before_anything_is_spent(
     )
     assert not world.out.exists()
     assert not world.partial.exists()
+
+
+def test_a_check_counts_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = _world(tmp_path)
+    schema = ("check", "--schema", tmp_path / "schema.yaml")
+    assert job_world.call("schema", {}, *schema, world.place("south")) == 0
+    assert "25 rows have a text that is longer than text_bytes" in " ".join(capsys.readouterr().out.split())
+    assert job_world.call("schema", {}, *schema, world.place("north"), "--json") == 0
+    assert [file["too_long"] for file in json.loads(capsys.readouterr().out)["files"]] == [0]

@@ -19,7 +19,6 @@ from likeset.node.owner_node import OwnerNode
 from likeset.tables.checks import Inspection
 from likeset.tables.identifiers import Suspicion
 from likeset.tables.sources import Source
-from likeset.tables.withheld_rows import too_long_rows
 
 __all__ = ["Finding", "checkup"]
 
@@ -120,13 +119,10 @@ def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
         if policy.smallest_group == 1:
             words = "every row may be offered: owner.yaml sets no smallest group"
         yield Finding(what, ok=withheld < inspection.rows, words=words)
-        too_long = len(too_long_rows(source, data.schema))
-        if too_long:
-            most = data.schema.declaration.text_bytes
-            words = (
-                f"{too_long:,} rows have a text of more than {most:,} bytes (text_bytes of the schema): never offered"
-            )
-            yield Finding(what, ok=too_long < inspection.rows, words=words)
+        if inspection.too_long:
+            most = f"{data.schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
+            words = f"{inspection.too_long:,} rows have a text of more than {most}: never offered"
+            yield Finding(what, ok=inspection.too_long < inspection.rows, words=words)
     forbidden = [name for name in data.schema.record_columns if name not in policy.columns]
     if forbidden:
         listed = ", ".join(map(repr, forbidden))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from likeset.errors import BadTable
 from likeset.tables import cells
 from likeset.tables.column_looks import TableLook
+from likeset.tables.declared import DeclaredRecords
 from likeset.tables.identifiers import Suspicion, suspicions_in
 from likeset.tables.troubles import Trouble
 
@@ -77,11 +78,18 @@ class Inspection:
 
     Args:
         schema: what the table should fit.
+
+    Attributes:
+        rows: how many there are.
+        too_long: how many have a text that is longer than declared: as an owner's they are no rows of any run.
+        columns: what is missing or wrong, column by column.
     """
 
     def __init__(self, schema: "Schema") -> None:
         self._schema = schema
         self.rows = 0
+        self.too_long = 0
+        self._records = DeclaredRecords(schema)
         self.columns = [ColumnCount(one.name, one.kind) for one in schema.describe()]
         label = schema.declaration.label
         if label is not None and not label.match:
@@ -114,6 +122,7 @@ class Inspection:
         if schema.id_column is not None:
             self._count_ids(schema.column_of(block, schema.id_column, table=table), table)
         self._looks.add(block)
+        self.too_long += int(np.count_nonzero(self._records.too_long(block)))
         self.rows += block.num_rows
 
     def suspicions(self) -> tuple[Suspicion, ...]:

@@ -188,6 +188,9 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     if ids is not None:
         line = f"{ids.ids} ids, at most {ids.most_rows} rows each; {ids.over} with more than declared"
         stdout.print(f"{line}; {ids.missing} rows without an id" if ids.missing else line, soft_wrap=True)
+    if inspection.too_long:
+        words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
+        stdout.print(f"[yellow]note:[/] {inspection.too_long:,} {words}", soft_wrap=True)
     show_suspicions(inspection.suspicions())
 
 
@@ -212,6 +215,7 @@ def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
         "file": name,
         "ok": inspection.ok,
         "rows": inspection.rows,
+        "too_long": inspection.too_long,
         "ids": None if ids is None else vars(ids),
         "suspected_identifiers": suspicion_documents(inspection.suspicions()),
         "columns": [
