@@ -23,10 +23,10 @@ class Stage(StrEnum):
     """The job is over, and the run did not come to an end in it."""
 
 
-_WHAT_TO_DO: dict[Stage | Ending, str] = {
+_BEFORE_RESUMING: dict[Stage | Ending, str] = {
     Stage.INTERRUPTED: "",
-    Ending.QUORUM_MISSED: "Too few owners answered; ask those who did not. ",
-    Ending.NO_CONSUMER: "Your own site was not reached, or abstentions.jsonl in its directory says more. ",
+    Ending.QUORUM_MISSED: "Too few owners answered; ask those who did not.",
+    Ending.NO_CONSUMER: "Your own site was not reached, or abstentions.jsonl in its directory says more.",
 }
 
 
@@ -65,6 +65,11 @@ class Whereabouts:
         return f"{self.stage}: {self.detail}" if self.detail else str(self.stage)
 
     @property
-    def what_to_do(self) -> str | None:
-        """What helps before it is resumed, perhaps nothing; None where it is not worth resuming as it is."""
-        return _WHAT_TO_DO.get(self.stage)
+    def is_resumable(self) -> bool:
+        """Whether it is worth resuming as it is."""
+        return self.stage in _BEFORE_RESUMING
+
+    @property
+    def before_resuming(self) -> str:
+        """What to do first, in words; empty where there is nothing to do."""
+        return _BEFORE_RESUMING.get(self.stage, "")

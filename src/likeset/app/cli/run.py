@@ -211,8 +211,9 @@ def watch(
         stdout.print(f"See it with: likeset run report {literal(name)}", soft_wrap=True)
     elif failed:
         complain(f"run {name}: {found.text}" if why is None else why.text)
-        if why is None and found.what_to_do is not None:
-            stdout.print(f"{found.what_to_do}It goes on with: likeset run resume {literal(name)}", soft_wrap=True)
+        if why is None and found.is_resumable:
+            words = f"{literal(found.before_resuming)} It goes on with: likeset run resume {literal(name)}"
+            stdout.print(words.lstrip(), soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 
