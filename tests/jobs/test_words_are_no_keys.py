@@ -11,10 +11,12 @@ import job_world
 from job_world import World
 from likeset import Summarizer
 from likeset.geometry.tilt import Drawing
+from likeset.jobs import notices as job_notices
 from likeset.jobs.job import Job
 from likeset.jobs.run import run_job
+from likeset.protocol import notices as run_notices
 from likeset.protocol.admission import Admission
-from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, UniformOffers
+from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, Notice, UniformOffers
 from likeset.tables.scan import DrawnRows
 from likeset.tables.scan_source import SourceScan
 from likeset.tables.schema import Schema
@@ -102,5 +104,12 @@ def test_a_notice_says_whom_it_concerns_by_a_field_and_not_by_its_words() -> Non
     other = UniformOffers(60, 0.05)
     notice = NotBelieved("offers", FewRows(1, 2).text)
     assert (notice.concerns, other.concerns, FewRows(1, 2).concerns) == ("offers", None, None)
-    kinds = [one.kind for one in (other, notice, FewRows(1, 2), DidNotTakePart("a"), CouldNotAnswer("a", "b"))]
-    assert len(set(kinds)) == len(kinds)
+
+
+def test_no_two_notices_share_a_kind() -> None:
+    every = [*vars(run_notices).values(), *vars(job_notices).values()]
+    kinds = {
+        one: one.kind for one in every if isinstance(one, type) and issubclass(one, Notice) and "kind" in vars(one)
+    }
+    assert {NotBelieved, UniformOffers, job_notices.TooLongRows} <= set(kinds)
+    assert len(set(kinds.values())) == len(kinds)
