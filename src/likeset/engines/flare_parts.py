@@ -249,6 +249,7 @@ class _Calls:
         absent = {owner: standings[owner] for owner in self.owners if standings[owner] is not SiteState.READY}
         ready = len(self.owners) - len(absent)
         if ready < self._terms.quorum and not aborted():
+            # Who has not decided by now abstains.
             self.unanswered |= {
                 owner: SiteState.ABSTAINS if said is SiteState.WAITING else said for owner, said in absent.items()
             }

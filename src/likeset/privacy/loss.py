@@ -213,7 +213,7 @@ def rounding_distance(coordinates: int, sigma: float) -> float:
 
 def _from_renyi(curve: NDArray[np.float64], delta: float) -> float:
     """As ``dp_accounting.rdp.compute_epsilon`` (a test compares them), for all orders at once."""
-    # Where delta <= sqrt(1 - e^-divergence) holds already, epsilon is 0: it bounds the statistical distance.
+    # Where delta is above sqrt(1 - e^-divergence), epsilon is 0: that root bounds the statistical distance.
     within_delta = delta**2 + np.expm1(-curve) > 0.0
     return max(0.0, float(np.where(within_delta, 0.0, curve + _surcharge(_ORDERS, delta)).min()))
 
@@ -268,7 +268,7 @@ def _gaussian_epsilon(shift: float, delta: float) -> float:
         return 0.0  # the statistical distance of two normal laws, which the library takes for 0 where it is tiny
     with np.errstate(divide="ignore"):
         epsilon = float(get_epsilon_gaussian(1.0 / shift, allowed))
-    return epsilon if epsilon > 0.0 else math.inf
+    return epsilon if epsilon > 0.0 else math.inf  # 0 cannot be true here: then another bound has to do
 
 
 @lru_cache(maxsize=256)

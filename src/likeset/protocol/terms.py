@@ -99,7 +99,9 @@ class Kernel:
         _keep(self, largest=arguments.positive("largest", self.largest, zero=True) or most)
         if self.largest > most:
             raise InvalidArgument(
-                "gamma", self.gamma, f"is too large for rows with numbers of up to {self.largest:g}: at most {most:g}"
+                "gamma",
+                self.gamma,
+                f"is too large: rows may then have numbers of up to {most:g}, and these have up to {self.largest:g}",
             )
 
     def features(self) -> FourierFeatures:

@@ -46,7 +46,7 @@ class Seen:
         distinct: different values among them; not counted for numbers with decimals.
         low: the least number.
         high: the largest.
-        middle: between the quarters of the different numbers.
+        middle: the distance from the first to the third quartile of the different numbers.
         rising: whether every number is larger than the one before.
         one_length: the share of numbers with as many digits as most have.
         digits: how many those are.

@@ -33,7 +33,8 @@ _SHARED_CODE = 20  # rows for each value, on average: so many share a code, howe
 _NARROW = {Strength.PERSON: 5.0, Strength.PLACE: 0.0, Strength.CODE: 1000.0}  # between declared bounds
 _NEARLY_ALL = 0.9
 _LEAST_TEXTS, _LEAST_NUMBERS, _LEAST_ROW_NUMBERS, _LEAST_RISING = 30, 50, 20, 100
-_EXPECTED_REPEATS, _REPEATS_LEFT = 10.0, 0.05
+_EXPECTED_REPEATS, _REPEATS_LEFT = 10.0, 0.05  # so many chance would have made; this share of them is left
+_FEW_REPEATS = 0.01  # of all rows
 _CODE_DIGITS, _OF_ONE_LENGTH = 7, 0.95
 
 
@@ -168,4 +169,4 @@ def _given_out(look: Seen) -> Reason | None:
     avoided = crowded and repeats <= _REPEATS_LEFT * look.expected_repeats
     climbs = look.rising and look.rows >= _LEAST_RISING
     long = look.digits >= _CODE_DIGITS and look.one_length >= _OF_ONE_LENGTH and look.rows >= _LEAST_RISING
-    return Reason.NUMBERED if avoided or climbs or (long and repeats <= 0.01 * look.rows) else None
+    return Reason.NUMBERED if avoided or climbs or (long and repeats <= _FEW_REPEATS * look.rows) else None
