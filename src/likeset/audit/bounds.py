@@ -9,24 +9,23 @@ What the bound shows and what it does not: docs/proofs/auditor.md.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from likeset.arguments import matrix, positive, same_columns
-from likeset.audit.partitions import Observations, Partition, Score, atoms, quantile_cells
+from likeset.audit.partitions import Observations, Partition, Score
+from likeset.audit.scores import Candidate, candidates
 from likeset.errors import InvalidArgument
 
-__all__ = ["ERROR", "LowerBound", "clopper_pearson", "lower_bound"]
+__all__ = ["ERROR", "LowerBound", "clopper_pearson", "epsilons", "lower_bound", "lower_bounds"]
 
 ERROR = 1e-9
 """Probability that one bound exceeds the truth. A thousand bounds together stay below 1e-6."""
-
-_COORDINATES = 16  # coordinates beyond this are not looked at one by one; the discriminant sees them all
-_RIDGE = 1e-9  # relative; so small that a direction without noise (a sign of reused noise) still stands out
 
 
 @dataclass(frozen=True)
@@ -72,25 +71,38 @@ def clopper_pearson(hits: ArrayLike, trials: int, *, error: float) -> tuple[Obse
 def lower_bound(
     first: ArrayLike, second: ArrayLike, *, delta: float, error: float = ERROR, score: Score | None = None
 ) -> LowerBound:
-    """The best lower bound on epsilon at ``delta`` that was found, in either direction of the pair.
+    """The best lower bound on epsilon at ``delta`` that was found; see ``lower_bounds``."""
+    return lower_bounds(first, second, deltas=[delta], error=error, score=score)[0]
+
+
+def lower_bounds(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    deltas: Sequence[float],
+    error: float = ERROR,
+    score: Score | None = None,
+) -> tuple[LowerBound, ...]:
+    """The best lower bound on epsilon that was found at each delta, in either direction of the pair.
 
     Args:
         first: observations under one input, one per row, independent of one another. They need not be
             independent of ``second``: both may come from the same coins.
         second: observations under the neighbouring input.
-        delta: the delta of the claim.
-        error: probability that the result exceeds the truth, over both directions and all four proportions.
-        score: where the likelihood ratio is known, a function of the observation that sorts by it. Single
-            coordinates, a linear discriminant and, if the observation takes few values, the values themselves
-            are always tried.
+        deltas: the deltas of the claims.
+        error: probability that a bound exceeds the truth, over both directions and all four proportions; for each
+            bound by itself.
+        score: where more is known about the likelihood ratio, numbers that sort observations by it. What
+            ``scores.candidates`` lists is always tried.
 
     Raises:
         InvalidArgument: unusable samples, delta or error.
     """
     inputs = _observations("first", first), _observations("second", second)
     same_columns("first", inputs[0], "second", inputs[1])
-    if not 0 <= delta < 1:
-        raise InvalidArgument("delta", delta, "must be at least 0 and below 1")
+    for delta in deltas:
+        if not 0 <= delta < 1:
+            raise InvalidArgument("delta", delta, "must be at least 0 and below 1")
     if positive("error", error) >= 1:
         raise InvalidArgument("error", error, "must be below 1")
 
@@ -98,17 +110,20 @@ def lower_bound(
     samples = min(len(rows) for rows in inputs)
     choosing = [rows[: samples // 2] for rows in inputs]
     judging = [rows[samples // 2 : samples] for rows in inputs]
-    partitions = list(_partitions(choosing[0], choosing[1], score))
     share = error / 4  # two directions, two proportions each
-    best = LowerBound(epsilon=0.0, delta=delta, event="none", samples=samples, error=error)
+    tried = list(candidates(choosing[0], choosing[1], score))
+    best = [LowerBound(epsilon=0.0, delta=delta, event="none", samples=samples, error=error) for delta in deltas]
     for likelier, rarer, words in ((0, 1, "likelier under the first"), (1, 0, "likelier under the second")):
-        event = _chosen(partitions, choosing[likelier], choosing[rarer], delta=delta, error=share)
-        hits, misses = event.count(judging[likelier]), event.count(judging[rarer])
-        epsilon = float(_epsilons(hits, misses, trials=len(judging[0]), delta=delta, error=share)[0])
-        if epsilon > best.epsilon:
-            words = f"{event.partition.words}, {words}"
-            best = LowerBound(epsilon=epsilon, delta=delta, event=words, samples=samples, error=error)
-    return best
+        events = _chosen(tried, likelier, deltas=deltas, error=share)
+        for place, (event, delta) in enumerate(zip(events, deltas, strict=True)):
+            if event is None:
+                continue
+            hits, misses = event.count(judging[likelier]), event.count(judging[rarer])
+            epsilon = float(epsilons(hits, misses, trials=len(judging[0]), delta=delta, error=share)[0])
+            if epsilon > best[place].epsilon:
+                told = f"{event.partition.words}, {words}"
+                best[place] = LowerBound(epsilon=epsilon, delta=delta, event=told, samples=samples, error=error)
+    return tuple(best)
 
 
 def _observations(argument: str, value: ArrayLike) -> Observations:
@@ -119,62 +134,61 @@ def _observations(argument: str, value: ArrayLike) -> Observations:
     return rows
 
 
-def _partitions(p: Observations, q: Observations, score: Score | None) -> Iterator[Partition]:
-    pooled = np.concatenate([p, q])
-    if (values := atoms(pooled)) is not None:
-        yield values
-    if score is not None:
-        for column in range(score(pooled[:2]).reshape(2, -1).shape[1]):
-            yield quantile_cells(pooled, _column(score, column), f"given score {column}")
-    if pooled.shape[1] > 1:
-        direction = _discriminant(p, q)
-        yield quantile_cells(pooled, lambda rows: rows @ direction, "linear discriminant")
-    for column in range(min(pooled.shape[1], _COORDINATES)):
-        yield quantile_cells(pooled, _column(lambda rows: rows, column), f"coordinate {column}")
+def _chosen(tried: Sequence[Candidate], likelier: int, *, deltas: Sequence[float], error: float) -> list[_Event | None]:
+    """For each delta the event with the best bound on the choosing half, among unions of cells of any partition.
 
-
-def _column(score: Score, column: int) -> Score:
-    return lambda rows: score(rows).reshape(len(rows), -1)[:, column]
-
-
-def _discriminant(p: Observations, q: Observations) -> Observations:
-    """Fisher's direction: along it lies the likelihood ratio of two normal laws with a common covariance."""
-    spread = np.cov(np.concatenate([p - p.mean(axis=0), q - q.mean(axis=0)]), rowvar=False)
-    ridge = _RIDGE * max(float(np.trace(spread)) / len(spread), 1e-300)
-    apart = p.mean(axis=0) - q.mean(axis=0)
-    direction: Observations = np.linalg.solve(spread + ridge * np.eye(len(spread)), apart)
-    return direction
-
-
-def _chosen(
-    partitions: list[Partition], likelier: Observations, rarer: Observations, *, delta: float, error: float
-) -> _Event:
-    """The event with the best bound on the choosing half, among unions of cells of any partition."""
-    # The sure event shows nothing; it is judged where no other event has a bound at all.
-    best, winner = -math.inf, _Event(partitions[0], np.ones(partitions[0].size, dtype=np.bool_))
-    for partition in partitions:
-        hits = np.bincount(partition.cells(likelier), minlength=partition.size)
-        misses = np.bincount(partition.cells(rarer), minlength=partition.size)
+    None where no event shows anything.
+    """
+    best = [0.0] * len(deltas)
+    winners: list[_Event | None] = [None] * len(deltas)
+    for candidate in tried:
+        size = candidate.partition.size
+        hits, misses = candidate.counts[likelier], candidate.counts[1 - likelier]
         # By Neyman and Pearson the best events collect cells by falling likelihood ratio; half-lines are
         # tried as well because the estimated ratio is noisy where the observations are few.
         by_ratio = np.argsort(-(hits + 0.5) / (misses + 0.5), kind="stable")
-        ascending = np.arange(partition.size)
-        for order in (by_ratio, ascending, ascending[::-1]):
-            collected = np.cumsum(hits[order]), np.cumsum(misses[order])
-            bounds = _epsilons(*collected, trials=len(likelier), delta=delta, error=error)
-            length = int(np.argmax(bounds))
-            if bounds[length] > best:
-                inside = np.zeros(partition.size, dtype=np.bool_)
-                inside[order[: length + 1]] = True
-                best, winner = float(bounds[length]), _Event(partition, inside)
-    return winner
+        ascending = np.arange(size)
+        orders = np.stack([by_ratio, ascending, ascending[::-1]])
+        collected = np.cumsum(hits[orders], axis=1).ravel(), np.cumsum(misses[orders], axis=1).ravel()
+        proportions = _proportions(*collected, trials=int(hits.sum()), error=error)
+        for place, delta in enumerate(deltas):
+            bounds = _logarithms(*proportions, delta=delta)
+            if bounds.max() > best[place]:
+                order, length = divmod(int(np.argmax(bounds)), size)
+                inside = np.zeros(size, dtype=np.bool_)
+                inside[orders[order, : length + 1]] = True
+                best[place], winners[place] = float(bounds.max()), _Event(candidate.partition, inside)
+    return winners
 
 
-def _epsilons(
+def epsilons(
     hits: NDArray[np.int_], misses: NDArray[np.int_], *, trials: int, delta: float, error: float
 ) -> Observations:
-    """log((P(E) - delta) / Q(E)), P(E) bounded from below, Q(E) from above; -inf if P(E) may be delta."""
-    below, _ = clopper_pearson(hits, trials, error=error)
-    _, above = clopper_pearson(misses, trials, error=error)
+    """log((P(E) - delta) / Q(E)), P(E) bounded from below, Q(E) from above; -inf if P(E) may be delta.
+
+    Args:
+        hits: how many of the trials under P fell into E.
+        misses: how many of those under Q did.
+        trials: how many there were under either.
+        delta: the delta of the claim.
+        error: of each of the two bounds.
+    """
+    return _logarithms(*_proportions(hits, misses, trials=trials, error=error), delta=delta)
+
+
+def _proportions(
+    hits: NDArray[np.int_], misses: NDArray[np.int_], *, trials: int, error: float
+) -> tuple[Observations, Observations]:
+    below, above = _every_count(trials, error)
+    return below[hits], above[misses]
+
+
+@lru_cache(maxsize=32)
+def _every_count(trials: int, error: float) -> tuple[Observations, Observations]:
+    """The bounds for 0 to ``trials`` hits: thousands of events are weighed, and many trials have the same size."""
+    return clopper_pearson(np.arange(trials + 1), trials, error=error)
+
+
+def _logarithms(below: Observations, above: Observations, *, delta: float) -> Observations:
     surplus = np.maximum(below - delta, 0.0)
     return np.log(surplus / above, out=np.full(len(surplus), -math.inf), where=surplus > 0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Observations", "Partition", "Score", "atoms", "quantile_cells"]
+__all__ = ["Observations", "Partition", "Score", "atoms", "atoms_apart", "quantile_cells", "quantile_edges"]
 
 Observations = NDArray[np.float64]
 """One observation per row."""
@@ -19,6 +19,7 @@ Score = Callable[[Observations], Observations]
 """From observations to one or more numbers each."""
 
 _MOST_ATOMS = 512
+_REPEATED = 3  # so often must a value come again to be a cell where not every value can be one
 _EVEN_LEVELS = 64
 _TAIL = 8  # a tail cell holds at least about this many of the observations it was cut from
 
@@ -38,44 +39,60 @@ class Partition:
     cells: Callable[[Observations], NDArray[np.intp]]
 
 
-def atoms(observations: Observations) -> Partition | None:
-    """One cell per distinct observation and one for everything else; None if there are too many for that."""
-    steps: list[tuple[Observations, NDArray[np.int64]]] = []
-    code = np.zeros(len(observations), dtype=np.int64)
-    # Column by column: number the values, join with the number so far, renumber. Numbers stay small that way.
-    for column in observations.T:
-        values, place = np.unique(column, return_inverse=True)
-        if len(values) > _MOST_ATOMS:
-            return None
-        joint, code = np.unique(code * len(values) + place, return_inverse=True)
-        if len(joint) > _MOST_ATOMS:
-            return None
-        steps.append((values, joint))
-    other = len(steps[-1][1])
+def atoms(observations: Observations, words: str = "the value observed") -> Partition | None:
+    """One cell per distinct observation, or per repeated one if there are too many; the last cell is the rest.
+
+    None if there are too many and none is repeated: no value has a probability of its own that would show.
+    """
+    values, counts = np.unique(_fingerprints(observations), return_counts=True)
+    if len(values) > _MOST_ATOMS:
+        repeated = counts >= _REPEATED
+        values, counts = values[repeated], counts[repeated]
+        values = np.sort(values[np.argsort(-counts, kind="stable")[:_MOST_ATOMS]])
+    if len(values) == 0:
+        return None
 
     def cells(rows: Observations) -> NDArray[np.intp]:
-        number = np.zeros(len(rows), dtype=np.int64)
-        known = np.ones(len(rows), dtype=np.bool_)
-        for column, (values, joint) in zip(rows.T, steps, strict=True):
-            place = _find(values, column)
-            known &= place >= 0
-            number = _find(joint, number * len(values) + place)
-            known &= number >= 0
-        return np.where(known, number, other).astype(np.intp)
+        wanted = _fingerprints(rows)
+        place = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+        return np.where(values[place] == wanted, place, len(values)).astype(np.intp)
 
-    return Partition("the value observed", other + 1, cells)
+    return Partition(words, len(values) + 1, cells)
 
 
 def quantile_cells(observations: Observations, score: Score, words: str) -> Partition:
     """Intervals of a score: even quantiles, and tails cut ever finer, where small deltas are decided."""
-    scored = score(observations)
-    tails = 0.5 ** np.arange(1, max(2, int(np.log2(max(len(scored) / _TAIL, 2))) + 1))
-    levels = np.concatenate([np.arange(1, _EVEN_LEVELS) / _EVEN_LEVELS, tails, 1 - tails])
-    edges = np.unique(np.quantile(scored, levels, method="inverted_cdf"))
+    edges = quantile_edges(score(observations))
     return Partition(words, len(edges) + 1, lambda rows: np.searchsorted(edges, score(rows), side="right"))
 
 
-def _find(table: NDArray[np.generic], wanted: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Positions in a sorted table, -1 for what is not in it."""
-    place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
-    return np.where(table[place] == wanted, place, -1).astype(np.int64)
+def quantile_edges(scored: Observations) -> Observations:
+    """Where the intervals begin; a value that is an edge belongs to the interval above it."""
+    tails = 0.5 ** np.arange(1, max(2, int(np.log2(max(len(scored) / _TAIL, 2))) + 1))
+    levels = np.concatenate([np.arange(1, _EVEN_LEVELS) / _EVEN_LEVELS, tails, 1 - tails])
+    ordered = np.sort(scored, kind="stable")  # fast where the parts are in order already
+    return np.unique(ordered[np.ceil(levels * len(ordered)).astype(np.intp) - 1])
+
+
+def atoms_apart(values: Partition, rest: Partition) -> Partition:
+    """The cells of ``values``, and those of ``rest`` for what is in the last cell of ``values``.
+
+    A raw value that is sometimes sent and noise that is too small are seen together that way.
+    """
+    other = values.size - 1
+
+    def cells(rows: Observations) -> NDArray[np.intp]:
+        place = values.cells(rows)
+        return np.where(place < other, place, other + rest.cells(rows))
+
+    return Partition(f"{rest.words}, repeated values apart", other + rest.size, cells)
+
+
+def _fingerprints(rows: Observations) -> NDArray[np.uint64]:
+    """One number per observation. Should two observations share one, their cell holds both: still an event."""
+    bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # adding zero makes -0.0 and 0.0 the same
+    code = np.zeros(len(rows), dtype=np.uint64)
+    for column in bits.T:
+        code = (code ^ column) * np.uint64(0x9E3779B97F4A7C15)  # wraps around, and is one-to-one in each column
+        code ^= code >> np.uint64(29)
+    return code

@@ -1,0 +1,132 @@
+"""Each kind of event is found where it is the only one that shows anything; nothing is found in equal laws.
+
+The secret bit is hidden so that every single coordinate has the same law under both inputs, unless told otherwise.
+Seeds are public: a failure repeats itself.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from chance import public_coins
+from likeset.audit.bounds import lower_bound
+from likeset.audit.partitions import Score
+from likeset.audit.scores import distances, lattice_bits, together
+
+SAMPLES = 6_000
+MOST = math.log(SAMPLES / 2 / 22)  # what 3000 observations can show: an event never seen may have probability 22/3000
+Rows = NDArray[np.float64]
+
+
+def normal(columns: int, seed: int) -> Rows:
+    return public_coins(seed).normal(size=(SAMPLES, columns))
+
+
+def with_even_points(rows: Rows, spacing: float, bit: int) -> Rows:
+    points: Rows = 2 * np.rint(rows / (2 * spacing)) + bit
+    return points * spacing
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 1), (3, 18)])
+def test_the_sign_of_a_product_of_any_two_coordinates(left: int, right: int) -> None:
+    first, second = normal(20, 1), normal(20, 2)
+    first[:, left] = np.abs(first[:, left]) * np.sign(first[:, right])
+    second[:, left] = -np.abs(second[:, left]) * np.sign(second[:, right])
+    bound = lower_bound(first, second, delta=1e-5)
+    assert bound.epsilon > MOST - 0.3
+    assert bound.event.startswith("product of two coordinates")
+
+
+@pytest.mark.parametrize("column", [0, 17, 39])
+def test_the_spread_of_any_coordinate(column: int) -> None:
+    first, second = normal(40, 3), normal(40, 4)
+    second[:, column] *= 20
+    assert lower_bound(first, second, delta=0.05).epsilon > 2
+
+
+def test_correlations_that_no_pair_shows_by_itself() -> None:
+    """Noise with slightly correlated coordinates, all of them: each of 190 products says little, their sum much."""
+    first, second = normal(20, 5), normal(20, 6)
+    shared = public_coins(7).normal(size=(SAMPLES, 1))
+    bound = lower_bound(first, math.sqrt(0.8) * second + math.sqrt(0.2) * shared, delta=0.01)
+    assert bound.epsilon > 0.7
+    assert bound.event.startswith("quadratic discriminant")
+
+
+def test_the_parity_of_a_point_on_a_lattice_of_a_power_of_two() -> None:
+    first, second = normal(3, 8), normal(3, 9)
+    first[:, 1], second[:, 1] = with_even_points(first[:, 1], 2.0**-32, 0), with_even_points(second[:, 1], 2.0**-32, 1)
+    bound = lower_bound(first, second, delta=0.05)
+    assert bound.epsilon > MOST - 0.3
+    assert bound.event.startswith("lowest bits of the lattice point in coordinate 1")
+
+
+def test_the_parity_of_a_point_on_another_lattice_needs_to_know_it() -> None:
+    spacing = 2.0**-30 / 3
+    first, second = with_even_points(normal(2, 10), spacing, 0), with_even_points(normal(2, 11), spacing, 1)
+    assert lower_bound(first, second, delta=0.05, score=lattice_bits(spacing)).epsilon > MOST - 0.3
+
+
+def test_a_bit_that_only_the_parities_of_all_coordinates_together_show() -> None:
+    points = [np.rint(normal(4, seed) * 2.0**30) for seed in (12, 13)]
+    for bit, rows in enumerate(points):
+        rows[:, 0] += np.mod(rows.sum(axis=1) + bit, 2)
+    bound = lower_bound(points[0], points[1], delta=0.05)
+    assert bound.epsilon > MOST - 0.3
+    assert bound.event.startswith("lowest bits of the lattice point in coordinate 4")  # the column after the last
+
+
+def test_the_lowest_bit_of_a_double() -> None:
+    bits = [normal(1, seed).view(np.uint64) for seed in (14, 15)]
+    first, second = ((rows & ~np.uint64(1) | np.uint64(bit)).view(np.float64) for bit, rows in enumerate(bits))
+    assert lower_bound(first, second, delta=0.05).epsilon > MOST - 0.3
+
+
+def leaked(seed: int, bit: int, share: float, *, blur: float = 0.0) -> Rows:
+    """Noise around zero whatever the bit is, but a share of the answers are the raw value, a little blurred."""
+    coins = public_coins(seed)
+    rows = coins.normal(size=(SAMPLES, 2))
+    raw = coins.random(SAMPLES) < share
+    rows[raw] = (0.1, 0.2 * bit) + blur * rows[raw]
+    return rows
+
+
+def test_a_raw_value_that_is_sent_now_and_then() -> None:
+    """6 of 100: about 180 of 3000 judging observations, none under the other input."""
+    bound = lower_bound(leaked(16, 0, 0.06), leaked(17, 1, 0.06), delta=1e-5)
+    assert bound.epsilon > 1
+    assert bound.event.startswith("the value observed")
+
+
+def test_a_value_that_is_nearly_raw_is_seen_by_its_distance() -> None:
+    """It never comes twice."""
+    pair = leaked(18, 0, 0.06, blur=1e-6), leaked(19, 1, 0.06, blur=1e-6)
+    bound = lower_bound(*pair, delta=1e-5, score=distances((0.1, 0.0), (0.1, 0.2)))
+    assert bound.epsilon > 1
+    assert bound.event.startswith("given score")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.05])
+@pytest.mark.parametrize("score", [None, together(distances(0.0, 1.0), lattice_bits(2.0**-30))], ids=["own", "given"])
+def test_so_many_scores_find_nothing_in_equal_laws(delta: float, score: Score | None) -> None:
+    """The judging half sees one event, however many the choosing half looked at."""
+    coins = public_coins(20)
+    for _ in range(4):
+        first, second = np.rint(coins.normal(size=(2, 2000, 20)) * 2.0**30) * 2.0**-30
+        assert lower_bound(first, second, delta=delta, score=score).epsilon == 0
+
+
+def test_a_true_epsilon_is_not_exceeded_by_choosing_among_many_scores() -> None:
+    """At error 0.2 at most 20 of 100 bounds may exceed the truth, log 3, whatever was chosen; 44 is 6 deviations.
+
+    Randomised response in one coordinate, noise in five others: there is much to choose wrongly.
+    """
+    coins = public_coins(21)
+    exceeded = 0
+    for _ in range(100):
+        first, second = coins.normal(size=(2, 400, 6))
+        first[:, 0], second[:, 0] = coins.random(400) < 0.75, coins.random(400) < 0.25
+        exceeded += lower_bound(first, second, delta=0.0, error=0.2).epsilon > math.log(3)
+    assert exceeded <= 44
