@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -9,8 +10,9 @@ from typer.testing import CliRunner
 from chance import public_coins
 from likeset.app.cli import app
 from likeset.audit import broken, suite
-from likeset.audit.trials import Channel, Trial
+from likeset.audit.trials import Channel, Claim, Trial
 from likeset.errors import InvalidArgument
+from likeset.privacy.relation import Relation
 
 
 def trial(name: str, *, claimed: float, shift: float) -> Trial:
@@ -19,12 +21,13 @@ def trial(name: str, *, claimed: float, shift: float) -> Trial:
     return Trial(
         mechanism=name,
         pair="a number moves",
+        relation=Relation.REPLACE_ONE,
         channel=Channel.OUTPUT,
         noise="simulated",
-        epsilon=claimed,
-        delta=0.05,
+        claims=(Claim(claimed, 0.05),),
         observe=lambda side, size: side * shift + coins.normal(size=size),
         samples=4_000,
+        unseen="other numbers",
     )
 
 
@@ -78,6 +81,39 @@ def test_json_is_one_document_with_every_figure(monkeypatch: pytest.MonkeyPatch)
     assert lying["verdict"] == "VIOLATED"
     assert lying["lower_bound"] > 1 > honest["lower_bound"]
     assert lying["error"] == 1e-9
+    assert honest["relation"] == "replace-one"
+    assert honest["unseen"] == "other numbers"
+    assert 1 < honest["found_from_epsilon"] < 3
+    assert 0.05 < honest["found_from_leak"] < 0.5
+
+
+def test_every_claim_of_a_trial_has_a_row_and_what_nothing_could_refute_says_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    several = replace(HONEST, claims=(Claim(1.0, 0.05), Claim(30.0, 0.0)))
+    code, out, _ = invoke(monkeypatch, [], [several])
+    assert code == 0
+    assert "2 of 2 claims not refuted" in out
+    assert out.count("never") == 2
+    _, out, _ = invoke(monkeypatch, ["--json"], [several])
+    sharp, blunt = json.loads(out)
+    assert (sharp["delta"], blunt["delta"]) == (0.05, 0.0)
+    assert blunt["found_from_epsilon"] is blunt["found_from_leak"] is None
+
+
+def test_one_claim_of_several_that_is_not_refuted_counts_as_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    half_caught = replace(LYING, claims=(Claim(1.0, 0.05), Claim(30.0, 0.0)))
+    code, out, _ = invoke(monkeypatch, ["--broken"], [half_caught])
+    assert code == 1
+    assert "1 of 2 caught" in out
+
+
+def test_verbose_says_what_was_looked_at_and_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, out, _ = invoke(monkeypatch, ["--verbose"], [LYING])
+    assert "not looked at: other numbers" in out
+    assert "seen best in: " in out
+    _, out, _ = invoke(monkeypatch, [], [LYING])
+    assert "not looked at" not in out
 
 
 def test_too_few_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,29 @@ def test_one_row_differs_and_moves_the_sum_as_far_as_it_can(
     assert np.linalg.norm(pair.first.sum(axis=0) - pair.second.sum(axis=0)) == pytest.approx(moved)
 
 
+@pytest.mark.parametrize(
+    ("pair", "moved"),
+    [
+        (neighbours.opposite_signs(8, 3), 6.0),
+        (neighbours.removed_signs(8), 1.0),
+        (neighbours.removed_signs(8, 3), 3.0),
+        (neighbours.opposite_rows(4, 6, 3), 6.0),
+        (neighbours.opposite_axis_rows(4, 6, 5), 2.0),
+        (neighbours.removed_rows(4, 6), 1.0),
+        (neighbours.removed_rows(4, 6, 3), 3.0),
+        (neighbours.opposite_corners(4, 0.5, 3), 3.0 * 2),  # every one of 4 coordinates by 3
+        (neighbours.removed_corners(4, 0.5, 3), 1.5 * 2),
+    ],
+    ids=lambda value: getattr(value, "words", ""),
+)
+def test_a_unit_of_several_rows_moves_the_sum_as_far_as_that_many_can(
+    pair: Neighbours[NDArray[np.float64]] | Neighbours[Integers], moved: float
+) -> None:
+    assert np.linalg.norm(pair.first.sum(axis=0) - pair.second.sum(axis=0)) == pytest.approx(moved)
+    if len(pair.first) != len(pair.second):
+        assert pair.first[len(pair.first) - len(pair.second) :].tolist() == pair.second.tolist()
+
+
 @pytest.mark.parametrize("candidates", [2, 8, 32])
 def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
     rate, sensitivity = 0.25, 2
@@ -127,13 +150,14 @@ def test_shares_that_change_hands_lose_the_whole_claim(observers: int) -> None:
     assert observers / plan.scale == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("rising", [1, 3, 13])
-def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int) -> None:
-    pair = neighbours.distance_collapses(rising)
-    assert (pair.first != pair.second).any(axis=1).sum() == 1
-    plan = width_choice.Plan(size=8, rows=1, rate=0.5, relation=Relation.REPLACE_ONE)
+def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int, rows: int) -> None:
+    pair = neighbours.distance_collapses(rising, rows)
+    assert (pair.first != pair.second).any(axis=1).sum() == rows
+    plan = width_choice.Plan(size=8 * rows, rows=rows, rate=0.5 / rows, relation=Relation.REPLACE_ONE)
     scores = [_scores_of(plan, pair[side]) for side in (0, 1)]
-    assert (scores[1] - scores[0]).tolist() == [2] * rising + [-2] * (len(scores[0]) - rising)
+    assert (scores[1] - scores[0]).tolist() == [2 * rows] * rising + [-2 * rows] * (len(scores[0]) - rising)
     laws = [np.exp(plan.rate * one) / np.exp(plan.rate * one).sum() for one in scores]
     lost = float(np.log(laws[1][0] / laws[0][0]))
     assert lost < pure(plan.event, Relation.REPLACE_ONE)

@@ -21,11 +21,15 @@ __all__ = [
     "all_value_changes_hands",
     "coalition_is_split",
     "distance_collapses",
+    "opposite_axis_rows",
     "opposite_corners",
     "opposite_rows",
     "opposite_scores",
     "opposite_signs",
     "overtaken",
+    "removed_corners",
+    "removed_rows",
+    "removed_signs",
     "tie_is_lost",
 ]
 
@@ -37,7 +41,7 @@ _TOP, _BOTTOM = 1e6, -1e6
 
 @dataclass(frozen=True)
 class Neighbours(Generic[Data]):
-    """Two inputs that differ in one row, or in one owner's bid.
+    """Two inputs that differ in one unit's rows, or in one owner's bid.
 
     Attributes:
         words: how they differ.
@@ -54,38 +58,66 @@ class Neighbours(Generic[Data]):
         return (self.first, self.second)[side]
 
 
-def opposite_signs(rows: int) -> Neighbours[Integers]:
-    """Numbers in {-1, +1}: the sum moves by 2, and additive noise knows nothing but the distance."""
+def opposite_signs(rows: int, changed: int = 1) -> Neighbours[Integers]:
+    """Numbers in {-1, +1}: the sum moves by 2 for each changed row, and additive noise knows only the distance."""
     first = np.ones(rows, dtype=np.int64)
     second = first.copy()
-    second[0] = -1
-    return Neighbours("a row is negated", first, second)
+    second[:changed] = -1
+    return Neighbours(f"{_rows(changed)} negated", first, second)
 
 
-def opposite_rows(rows: int, dimension: int) -> Neighbours[Rows]:
-    """Unit rows: one points the other way, so the sum moves by a diameter, 2.
+def removed_signs(rows: int, changed: int = 1) -> Neighbours[Integers]:
+    """Numbers in {-1, +1}, all alike: the sum moves by 1 for each removed row."""
+    return Neighbours(
+        f"{_rows(changed)} removed", np.ones(rows, dtype=np.int64), np.ones(rows - changed, dtype=np.int64)
+    )
+
+
+def opposite_rows(rows: int, dimension: int, changed: int = 1) -> Neighbours[Rows]:
+    """Unit rows: some point the other way, so the sum moves by a diameter, 2, for each of them.
 
     Gaussian noise is alike in all directions, so the direction does not matter.
     """
     first = np.tile(np.full(dimension, 1 / math.sqrt(dimension)), (rows, 1))
     second = first.copy()
+    second[:changed] *= -1
+    return Neighbours(f"{_rows(changed)} of length 1 negated", first, second)
+
+
+def opposite_axis_rows(rows: int, dimension: int, axis: int) -> Neighbours[Rows]:
+    """Unit rows along one axis, one of them negated: all that moves is one coordinate, by 2."""
+    first = np.zeros((rows, dimension))
+    first[:, axis] = 1.0
+    second = first.copy()
     second[0] *= -1
-    return Neighbours("a unit row is negated", first, second)
+    return Neighbours(f"a row along axis {axis} is negated", first, second)
 
 
-def opposite_corners(dimension: int, bound: float) -> Neighbours[Rows]:
+def removed_rows(rows: int, dimension: int, changed: int = 1) -> Neighbours[Rows]:
+    """Unit rows that all point the same way: the sum moves by 1 for each removed row."""
+    first = opposite_rows(rows, dimension).first
+    return Neighbours(f"{_rows(changed)} of length 1 removed", first, first[changed:])
+
+
+def opposite_corners(dimension: int, bound: float, changed: int = 1) -> Neighbours[Rows]:
     """Rows with coordinates in [-bound, bound]: one coordinate of the sum rises while all others fall.
 
     A choice by the size of a coordinate folds signs, so a row that is merely negated does not move it. On
-    top of a second row in a corner, the replaced row moves every coordinate's sum from 0 to 2 * bound or
-    back: the scores of the choice move as far as they can, one against all others, and so does the sum that
-    is measured.
+    top of as many other rows in a corner, the replaced rows move every coordinate's sum from 0 to 2 * bound (for each
+    of them) or back: the scores of the choice move as far as they can, one against all others, and so does the sum
+    that is measured.
     """
-    first = np.full((2, dimension), bound)
+    first = np.full((2 * changed, dimension), bound)
     second = first.copy()
-    first[0, 0] = -bound
-    second[0, 1:] = -bound
-    return Neighbours("a row moves to the opposite corner", first, second)
+    first[:changed, 0] = -bound
+    second[:changed, 1:] = -bound
+    return Neighbours(f"{_rows(changed)} moved to the opposite corner", first, second)
+
+
+def removed_corners(dimension: int, bound: float, changed: int = 1) -> Neighbours[Rows]:
+    """The first of ``opposite_corners``, and the same without its changed rows: every sum moves by bound for each."""
+    first = opposite_corners(dimension, bound, changed).first
+    return Neighbours(f"{_rows(changed)} in a corner removed", first, first[changed:])
 
 
 def opposite_scores(candidates: int, sensitivity: int) -> Neighbours[Integers]:
@@ -151,22 +183,26 @@ def all_value_changes_hands(owners: int) -> Neighbours[Rows]:
     return Neighbours("the whole value passes from one owner to another", first, second)
 
 
-def distance_collapses(candidates: int) -> Neighbours[Rows]:
-    """Four pairs of rows in one column; one row moves onto its partner, and one distance falls from large to zero.
+def distance_collapses(candidates: int, changed: int = 1) -> Neighbours[Rows]:
+    """Pairs of rows in one column; a row moves onto its partner, and one distance falls from large to zero.
 
-    The other distances are zero, just above the first ``candidates`` of the grid, and large. So the count of distances
-    rises by 1 at every candidate: from 1 to 2 of 4 at the first ones, whose score rises by 2, from 2 to 3 at all
-    others, whose score falls by 2. That a rising one is chosen tells the more, the fewer they are: up to all of
-    ``2 * rate * 2``.
+    With one changed row there are four pairs. The other distances are zero, just above the first ``candidates`` of the
+    grid, and large. So the count of distances rises by 1 at every candidate: from 1 to 2 of 4 at the first ones, whose
+    score rises by 2, from 2 to 3 at all others, whose score falls by 2. That a rising one is chosen tells the more, the
+    fewer they are: up to all of ``2 * rate * 2``. With more changed rows there are as many times more of everything.
     """
     grid = width_choice.grid(1)
     between = math.sqrt((grid[candidates - 1] + grid[candidates]) / 2)
     far = 10 * math.sqrt(grid[-1])
-    first = np.zeros((8, 1))
-    first[1::2, 0] = far, 0.0, between, far
+    first = np.zeros((8 * changed, 1))
+    first[1::2, 0] = np.repeat([far, 0.0, between, far], changed)
     second = first.copy()
-    second[1, 0] = 0.0
-    return Neighbours("a row moves onto its partner", first, second)
+    second[1 : 2 * changed : 2, 0] = 0.0
+    return Neighbours(f"{_rows(changed)} moved onto a partner", first, second)
+
+
+def _rows(changed: int) -> str:
+    return "a row is" if changed == 1 else f"{changed} rows are"
 
 
 def _bids(words: str, first: tuple[float | None, ...], second: tuple[float | None, ...]) -> Neighbours[Bids]:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.audit.neighbours import Neighbours, opposite_signs
-from likeset.privacy.accounting import guarantee
-from likeset.privacy.events import Event, Laplace
+from likeset.privacy.events import Laplace
 from likeset.privacy.noise import Integers, Noise
 from likeset.privacy.relation import Norm, Relation, RowSum
 
@@ -22,7 +21,6 @@ __all__ = [
     "NoisySum",
     "ResentSum",
     "TracedSum",
-    "claim",
     "fresh_seed",
 ]
 
@@ -30,11 +28,6 @@ SCALE = 2.0
 PAIR: Neighbours[Integers] = opposite_signs(8)
 EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE))
 """Epsilon 1 under replace-one: the sum of signs moves by 2, the scale is 2."""
-
-
-def claim(event: Event, *, delta: float) -> float:
-    """What the accountant says about it under replace-one."""
-    return guarantee(event, relation=Relation.REPLACE_ONE, delta=delta).epsilon
 
 
 def fresh_seed() -> int:

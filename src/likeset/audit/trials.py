@@ -9,26 +9,40 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from likeset.arguments import count
-from likeset.audit.bounds import LowerBound, lower_bound
+from likeset.audit.bounds import LowerBound, lower_bounds
+from likeset.audit.neighbours import Neighbours
 from likeset.audit.partitions import Score
+from likeset.audit.power import Power, power
+from likeset.privacy.accounting import guarantee
+from likeset.privacy.events import Event
+from likeset.privacy.noise import Noise
+from likeset.privacy.relation import Relation
 
 __all__ = [
+    "SMALL_DELTA",
     "Channel",
+    "Claim",
     "Finding",
     "Observe",
     "Process",
     "Trial",
+    "claim_at",
+    "claims",
     "draws",
     "repeated_answers",
     "restarted_answers",
     "run",
+    "trial_of",
 ]
+
+SMALL_DELTA = 1e-5
+"""Every claim is also audited at this delta: what is sent rarely, or depends on rows in a bit, shows there."""
 
 
 class Channel(StrEnum):
@@ -45,59 +59,120 @@ Observe = Callable[[int, int], ArrayLike]
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What is claimed: (epsilon, delta)-differential privacy."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
 class Trial:
-    """A claim and how to observe it.
+    """Claims about one mechanism and how to observe it.
 
     Attributes:
         mechanism: what is audited.
         pair: the two neighbouring inputs, in words.
+        relation: by which relation they are neighbours.
         channel: what the observer sees.
         noise: which noise was drawn, "secret" or "simulated".
-        epsilon: the claim.
-        delta: the delta of the claim.
+        claims: what is claimed; all are put to the same observations.
         observe: draws observations.
         samples: how many observations under each input, unless told otherwise.
-        score: where the likelihood ratio is known, a function that sorts observations by it.
+        unseen: what this trial does not look at, in words; how small a violation it cannot see, ``Finding.power`` says.
+        score: where more is known about the likelihood ratio, a function that sorts observations by it.
     """
 
     mechanism: str
     pair: str
+    relation: Relation
     channel: Channel
     noise: str
-    epsilon: float
-    delta: float
+    claims: tuple[Claim, ...]
     observe: Observe
     samples: int
+    unseen: str
     score: Score | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a trial showed.
+    """What a trial showed about one of its claims.
 
     Attributes:
-        trial: the claim.
+        trial: what was observed.
+        claim: the claim.
         bound: the lower bound on epsilon.
-        seconds: how long it took to observe and to bound.
+        power: what would have been found.
+        seconds: how long it took to observe and to bound, for all claims of the trial together.
     """
 
     trial: Trial
+    claim: Claim
     bound: LowerBound
+    power: Power
     seconds: float
 
     @property
     def violated(self) -> bool:
         """Whether the claim is refuted (wrongly so with probability at most ``bound.error``)."""
-        return self.bound.epsilon > self.trial.epsilon
+        return self.bound.epsilon > self.claim.epsilon
 
 
-def run(trial: Trial, *, samples: int | None = None) -> Finding:
-    """Observe both inputs and bound epsilon from below; ``samples`` replaces the trial's own number."""
+def run(trial: Trial, *, samples: int | None = None) -> tuple[Finding, ...]:
+    """Observe both inputs and bound epsilon from below: one finding for each claim, from the same observations.
+
+    Args:
+        trial: what to observe.
+        samples: replaces the trial's own number.
+    """
     size = trial.samples if samples is None else count("samples", samples, least=4)
     started = time.perf_counter()
     first, second = trial.observe(0, size), trial.observe(1, size)
-    bound = lower_bound(first, second, delta=trial.delta, score=trial.score)
-    return Finding(trial, bound, time.perf_counter() - started)
+    bounds = lower_bounds(first, second, deltas=[claim.delta for claim in trial.claims], score=trial.score)
+    seconds = time.perf_counter() - started
+    return tuple(
+        Finding(trial, claim, bound, power(claim.epsilon, delta=claim.delta, samples=size), seconds)
+        for claim, bound in zip(trial.claims, bounds, strict=True)
+    )
+
+
+def trial_of(
+    mechanism: str,
+    pair: Neighbours[Any],
+    observe: Observe,
+    *,
+    claims: tuple[Claim, ...],
+    noise: Noise,
+    samples: int,
+    unseen: str,
+    relation: Relation,
+    channel: Channel = Channel.OUTPUT,
+    score: Score | None = None,
+) -> Trial:
+    """A trial of a pair, with the words that the pair and the noise have for themselves."""
+    return Trial(
+        mechanism=mechanism,
+        pair=pair.words,
+        relation=relation,
+        channel=channel,
+        noise="secret" if noise.private else "simulated",
+        claims=claims,
+        observe=observe,
+        samples=samples,
+        unseen=unseen,
+        score=score,
+    )
+
+
+def claim_at(delta: float, event: Event, relation: Relation) -> Claim:
+    """What the accountant says about an event."""
+    return Claim(guarantee(event, relation=relation, delta=delta).epsilon, delta)
+
+
+def claims(event: Event, *, delta: float, relation: Relation) -> tuple[Claim, ...]:
+    """What the accountant says about an event at ``delta`` and at ``SMALL_DELTA``."""
+    return tuple(claim_at(each, event, relation) for each in dict.fromkeys((delta, SMALL_DELTA)))
 
 
 class Process(Protocol):

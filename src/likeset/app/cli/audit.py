@@ -1,5 +1,6 @@
 """``likeset audit``: does any mechanism give away more than it claims?"""
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,12 +29,16 @@ def audit(
         int | None,
         typer.Option(help=f"Observations under each input, at least {_FEWEST}. Default: each mechanism's own."),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also say which event showed most and what was not looked at.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Bound every mechanism's epsilon from below by observation, and compare it with the claim.
 
     Each mechanism runs many times on two neighbouring inputs that are hard on it.
     A bound above the claim refutes the claim; a bound below it proves nothing.
+    What would have been found stands beside it: a true epsilon, or a raw value sent now and then.
 
     Exit code 1 if a claim is refuted or, with --broken, if a broken mechanism is not caught.
 
@@ -45,13 +50,13 @@ def audit(
     from likeset.audit.broken import broken
     from likeset.audit.suite import sound
 
-    findings = list(_run_all(broken() if use_broken else sound(), samples))
+    findings = _run_all(broken() if use_broken else sound(), samples)
     rows = [_row(finding, use_broken) for finding in findings]
     failed = sum(row["verdict"] in ("VIOLATED", "MISSED") for row in rows)
     if as_json:
         show_json(rows)
     else:
-        _show(rows, use_broken, failed)
+        _show(rows, use_broken, failed, verbose)
     if failed:
         raise typer.Exit(1)
 
@@ -63,56 +68,79 @@ def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[Findin
     if not stderr.is_terminal:
         for number, trial in enumerate(trials, start=1):
             sys.stderr.write(f"[{number}/{len(trials)}] {trial.mechanism}: {trial.pair}\n")
-            yield run(trial, samples=samples)
+            yield from run(trial, samples=samples)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=stderr, transient=True) as progress:
         task = progress.add_task("audit", total=len(trials))
         for trial in trials:
             progress.update(task, description=trial.mechanism)
-            yield run(trial, samples=samples)
+            yield from run(trial, samples=samples)
             progress.advance(task)
 
 
 def _row(finding: "Finding", use_broken: bool) -> dict[str, Any]:
-    trial, bound = finding.trial, finding.bound
+    trial, claim, bound, power = finding.trial, finding.claim, finding.bound, finding.power
     unrefuted, refuted = ("MISSED", "caught") if use_broken else ("holds", "VIOLATED")
     return {
         "mechanism": trial.mechanism,
         "pair": trial.pair,
+        "relation": str(trial.relation),
         "channel": str(trial.channel),
         "noise": trial.noise,
-        "claimed": trial.epsilon,
-        "delta": trial.delta,
+        "claimed": claim.epsilon,
+        "delta": claim.delta,
         "lower_bound": bound.epsilon,
         "event": bound.event,
         "samples": bound.samples,
         "error": bound.error,
+        "found_from_epsilon": _finite(power.epsilon),
+        "found_from_leak": _finite(power.leak),
+        "unseen": trial.unseen,
         "seconds": round(finding.seconds, 3),
         "verdict": refuted if finding.violated else unrefuted,
     }
 
 
-def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int) -> None:
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: what nothing could show is null there."""
+    return value if math.isfinite(value) else None
+
+
+def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int, verbose: bool) -> None:
     passed = f"{len(rows) - failed} of {len(rows)}"
     if use_broken:
         title, closing = "Deliberately broken mechanisms", f"{passed} caught."
     else:
         title = "Mechanisms and their claims"
         closing = f"{passed} claims not refuted. That is no proof; docs/proofs has the proofs."
+    found = "Found from: the true epsilon, and the share of raw answers, from which on a refutation is sure, at best."
     show_table(
         title,
-        ["mechanism", "claimed ε", "δ", "lower bound", "samples", "verdict"],
+        ["mechanism", "claimed ε", "δ", "lower bound", "found from ε", "or raw share", "samples", "verdict"],
         [
             [
-                Text(f"{row['mechanism']}\n  {row['pair']}\n  {row['channel']}, {row['noise']} noise"),
+                _words(row, verbose),
                 f"{row['claimed']:.3f}",
                 f"{row['delta']:g}",
                 f"{row['lower_bound']:.3f}",
+                _figure(row["found_from_epsilon"], ".2f"),
+                _figure(row["found_from_leak"], ".3f"),
                 str(row["samples"]),
                 row["verdict"],
             ]
             for row in rows
         ],
-        caption=f"{closing} Each bound is too high with probability at most {rows[0]['error']:g}.",
+        caption=f"{closing} Each bound is too high with probability at most {rows[0]['error']:g}. {found}",
     )
+
+
+def _words(row: dict[str, Any], verbose: bool) -> Text:
+    lines = [row["mechanism"], row["pair"], f"{row['relation']}, {row['channel']}, {row['noise']} noise"]
+    if verbose:
+        lines += [f"seen best in: {row['event']}", f"not looked at: {row['unseen']}"]
+    return Text("\n  ".join(lines))
+
+
+def _figure(value: float | None, shape: str) -> str:
+    return "never" if value is None else format(value, shape)
