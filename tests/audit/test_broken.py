@@ -42,7 +42,7 @@ def test_the_set_is_complete_and_names_its_channels() -> None:
 
 
 def test_a_raw_value_of_one_answer_in_500_is_missed_as_the_page_says() -> None:
-    """100000 observations are too few: at this claim the page says that about 350 times 1/p are needed."""
+    """100000 observations are too few: at this claim the page says that about 330/p are needed."""
     (finding,) = run(broken_leaks.rare_raw_mean(SEED))
     assert 1 / 500 < finding.power.leak < 1 / 200
     assert not finding.violated

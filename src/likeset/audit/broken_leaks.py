@@ -23,7 +23,7 @@ _BOTH = (MEAN_DELTA, SMALL_DELTA)
 def sign_of_product(seed: int) -> Trial:
     """Which input it was decides the sign of the product of two noises; each of them is Gaussian all the same."""
     plan, noise = mean_plan(_PAIR), SimulatedNoise(seed)
-    centre = _PAIR.first.mean(axis=0)
+    centre: Rows = _PAIR.first.mean(axis=0)
 
     def observe(side: int, size: int) -> Rows:
         away = _release(plan, _PAIR.first, noise, size) - centre

@@ -138,13 +138,20 @@ def _linear(p: Observations, q: Observations) -> Score:
 def _quadratic(p: Observations, q: Observations) -> Score:
     """The log likelihood ratio of two normal laws that differ in mean and covariance, up to a constant."""
     scale = _scale(p, q)
-    fits = [(rows.mean(axis=0), np.linalg.inv(_covariance((rows - rows.mean(axis=0)) / scale))) for rows in (p, q)]
+    near_p, near_q = (_length(rows, scale) for rows in (p, q))
+    return lambda rows: np.subtract(near_q(rows), near_p(rows))
 
-    def length(rows: Observations, centre: Observations, inverse: Observations) -> Observations:
-        away: Observations = (rows - centre) / scale
+
+def _length(fitted: Observations, scale: Observations) -> Score:
+    """The squared distance from the centre of these observations, in units of their own spread (Mahalanobis)."""
+    centre = fitted.mean(axis=0)
+    inverse = np.linalg.inv(_covariance((fitted - centre) / scale))
+
+    def length(rows: Observations) -> Observations:
+        away = (rows - centre) / scale
         return np.asarray(((away @ inverse) * away).sum(axis=1), dtype=np.float64)
 
-    return lambda rows: length(rows, *fits[1]) - length(rows, *fits[0])
+    return length
 
 
 def _scale(p: Observations, q: Observations) -> Observations:
