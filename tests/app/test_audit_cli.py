@@ -44,11 +44,11 @@ def invoke(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], trials: Se
 
 
 def test_claims_that_hold_exit_with_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, progress = invoke(monkeypatch, [], [HONEST, HONEST])
+    code, out, progress = invoke(monkeypatch, [], [HONEST, replace(HONEST, pair="another moves")])
     assert code == 0
     assert out.count("holds") == 2
     assert "2 of 2 claims not refuted" in out
-    assert progress.splitlines() == ["[1/2] honest: a number moves", "[2/2] honest: a number moves"]
+    assert progress.splitlines() == ["[1/2] honest: a number moves", "[2/2] honest: another moves"]
 
 
 def test_a_refuted_claim_exits_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,8 @@ def test_every_claim_of_a_trial_has_a_row_and_what_nothing_could_refute_says_nev
     code, out, _ = invoke(monkeypatch, [], [several])
     assert code == 0
     assert "2 of 2 claims not refuted" in out
-    assert out.count("never") == 2
+    assert out.count("never") == 1
+    assert out.count("honest") == 1  # its two claims stand below one another
     _, out, _ = invoke(monkeypatch, ["--json"], [several])
     sharp, blunt = json.loads(out)
     assert (sharp["delta"], blunt["delta"]) == (0.05, 0.0)

@@ -81,7 +81,7 @@ def opposite_rows(rows: int, dimension: int, changed: int = 1) -> Neighbours[Row
     first = np.tile(np.full(dimension, 1 / math.sqrt(dimension)), (rows, 1))
     second = first.copy()
     second[:changed] *= -1
-    return Neighbours(f"{_rows(changed)} of length 1 negated", first, second)
+    return Neighbours(f"{_rows(changed, 'unit row')} negated", first, second)
 
 
 def opposite_axis_rows(rows: int, dimension: int, axis: int) -> Neighbours[Rows]:
@@ -96,7 +96,7 @@ def opposite_axis_rows(rows: int, dimension: int, axis: int) -> Neighbours[Rows]
 def removed_rows(rows: int, dimension: int, changed: int = 1) -> Neighbours[Rows]:
     """Unit rows that all point the same way: the sum moves by 1 for each removed row."""
     first = opposite_rows(rows, dimension).first
-    return Neighbours(f"{_rows(changed)} of length 1 removed", first, first[changed:])
+    return Neighbours(f"{_rows(changed, 'unit row')} removed", first, first[changed:])
 
 
 def opposite_corners(dimension: int, bound: float, changed: int = 1) -> Neighbours[Rows]:
@@ -201,8 +201,8 @@ def distance_collapses(candidates: int, changed: int = 1) -> Neighbours[Rows]:
     return Neighbours(f"{_rows(changed)} moved onto a partner", first, second)
 
 
-def _rows(changed: int) -> str:
-    return "a row is" if changed == 1 else f"{changed} rows are"
+def _rows(changed: int, row: str = "row") -> str:
+    return f"a {row} is" if changed == 1 else f"{changed} {row}s are"
 
 
 def _bids(words: str, first: tuple[float | None, ...], second: tuple[float | None, ...]) -> Neighbours[Bids]:

@@ -2,7 +2,8 @@
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -114,33 +115,39 @@ def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int, verbose
     else:
         title = "Mechanisms and their claims"
         closing = f"{passed} claims not refuted. That is no proof; docs/proofs has the proofs."
-    found = "Found from: the true epsilon, and the share of raw answers, from which on a refutation is sure, at best."
+    found = "Found from: the true ε, or else the share of raw answers, from which on a refutation is sure, at best."
+    trials = [list(claims) for _, claims in groupby(rows, key=lambda row: _words(row, verbose=False).plain)]
     show_table(
         title,
-        ["mechanism", "claimed ε", "δ", "lower bound", "found from ε", "or raw share", "samples", "verdict"],
+        ["mechanism", "claimed ε", "δ", "bound", "found from", "verdict"],
         [
             [
-                _words(row, verbose),
-                f"{row['claimed']:.3f}",
-                f"{row['delta']:g}",
-                f"{row['lower_bound']:.3f}",
-                _figure(row["found_from_epsilon"], ".2f"),
-                _figure(row["found_from_leak"], ".3f"),
-                str(row["samples"]),
-                row["verdict"],
+                _words(claims[0], verbose),
+                _below_one_another(f"{row['claimed']:.3f}" for row in claims),
+                _below_one_another(f"{row['delta']:g}" for row in claims),
+                _below_one_another(f"{row['lower_bound']:.3f}" for row in claims),
+                _below_one_another(_found_from(row) for row in claims),
+                _below_one_another(row["verdict"] for row in claims),
             ]
-            for row in rows
+            for claims in trials
         ],
         caption=f"{closing} Each bound is too high with probability at most {rows[0]['error']:g}. {found}",
     )
 
 
+def _below_one_another(lines: Iterable[str]) -> Text:
+    return Text("\n".join(lines))
+
+
 def _words(row: dict[str, Any], verbose: bool) -> Text:
-    lines = [row["mechanism"], row["pair"], f"{row['relation']}, {row['channel']}, {row['noise']} noise"]
+    seen = f"{row['relation']}, {row['channel']}, {row['samples']} times, {row['noise']} noise"
+    lines = [row["mechanism"], row["pair"], seen]
     if verbose:
         lines += [f"seen best in: {row['event']}", f"not looked at: {row['unseen']}"]
     return Text("\n  ".join(lines))
 
 
-def _figure(value: float | None, shape: str) -> str:
-    return "never" if value is None else format(value, shape)
+def _found_from(row: dict[str, Any]) -> str:
+    if row["found_from_epsilon"] is None or row["found_from_leak"] is None:
+        return "never"
+    return f"{row['found_from_epsilon']:.2f}, {row['found_from_leak']:.3f}"
