@@ -1,7 +1,7 @@
 """Every member of the broken set is caught, in its channel; its sound twin in the same channel is not flagged.
 
-Seeds are public, so a miss repeats itself. In ``likeset audit --broken`` they are fresh: docs/proofs/auditor.md has the
-spread of the bounds.
+The seed is that of all tests, so a miss repeats itself. In ``likeset audit --broken`` it is fresh:
+docs/proofs/auditor.md has the spread of the bounds.
 """
 
 import math
@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from chance import SEED
 from likeset.audit import broken_leaks, broken_noise
 from likeset.audit.broken import BROKEN, broken
 from likeset.audit.broken_auctions import paper_auction_laws, paper_auction_rate
@@ -24,8 +25,6 @@ from likeset.audit.trials import Channel, Trial, claims, draws, repeated_answers
 from likeset.mechanisms import auction
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
 from likeset.privacy.relation import Relation
-
-SEED = 2019
 
 
 @pytest.mark.parametrize("build", BROKEN, ids=lambda build: build.__name__)

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
+from chance import SEED
 from likeset.audit.suite import sound
 from likeset.audit.trials import Trial, run
 from likeset.privacy.relation import PairSplit, Relation, RowSum, SelectionSum
-
-SEED = 11
 
 Summed = RowSum | SelectionSum
 _RIGHT: Callable[[Summed], float] = vars(RowSum)["sensitivity"].fget  # asked of a RowSum it would be the mutant

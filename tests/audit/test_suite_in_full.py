@@ -2,13 +2,12 @@
 
 import pytest
 
+from chance import SEED
 from likeset.audit.suite import sound
 from likeset.audit.trials import run
 from likeset.privacy.relation import Relation, RowSum, SelectionSum
 
 pytestmark = pytest.mark.slow
-
-SEED = 13
 
 
 def test_no_lower_bound_exceeds_a_claim_with_all_observations() -> None:

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, QuickLedger, World, carry, rows, terms
 
+from chance import public_coins
 from likeset.audit.bounds import lower_bound
-from likeset.audit.sums import fresh_seed
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, TargetRelease, encode
@@ -47,11 +47,12 @@ def _heard(
     *,
     listeners: list[str],
     noise: Callable[[int], SimulatedNoise],
+    coins: np.random.Generator,
 ) -> list[list[float]]:
     """For each run all that the listeners are sent, as numbers; a run ends when owners will hear no more."""
     seen = []
     for _ in range(RUNS if agreed.auction == "everyone" else AUCTIONS):
-        drawn: Any = noise(fresh_seed())
+        drawn: Any = noise(int(coins.integers(2**63)))
         made = World(agreed, data, target, QuickLedger(), drawn, selection=Selection(gamma=1.0))
         curator = made.curator()
         sent = list(curator.receive(made.consumer().start()[0]))
@@ -90,7 +91,10 @@ def test_an_owner_learns_no_more_about_the_target_than_is_claimed(noise: type[Si
         owners=("a", "b"), kernel=KERNEL, target_size=4, size=1, offer_factor=2.0, target_budget=Budget(1.0, DELTA)
     )
     data = {name: rows(place, 4, columns=1) for place, name in enumerate(agreed.owners)}
-    both = [_heard(agreed, data, target, listeners=["a"], noise=noise) for target in _opposite_targets(agreed)]
+    coins = public_coins("what an owner hears")
+    both = [
+        _heard(agreed, data, target, listeners=["a"], noise=noise, coins=coins) for target in _opposite_targets(agreed)
+    ]
     found = lower_bound(*both, delta=DELTA)
     claim = _claim(agreed, CONSUMER)
     assert claim == pytest.approx(1.0, rel=1e-3)
@@ -116,6 +120,7 @@ def test_owners_who_compare_notes_learn_no_more_about_a_rival_than_the_auction_i
     data = {
         name: np.full((4, 1), share * far, dtype=np.float32) for name, share in {"a": 0.0, "b": 0.4, "c": 0.8}.items()
     }
+    coins = public_coins("what a coalition hears")
     both = [
         _heard(
             agreed,
@@ -123,6 +128,7 @@ def test_owners_who_compare_notes_learn_no_more_about_a_rival_than_the_auction_i
             target,
             listeners=["a", "b", "c"],
             noise=SimulatedNoise,
+            coins=coins,
         )
         for place in (1.0, 0.2)
     ]
