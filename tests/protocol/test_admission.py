@@ -1,5 +1,6 @@
 """What is a row: owner, curator and consumer must agree on every one, or one row decides about others."""
 
+import contextlib
 import datetime
 import decimal
 from dataclasses import replace
@@ -33,6 +34,7 @@ version: 1
 text_bytes: 12
 columns:
   number: {kind: numeric, bounds: [-1, 5], outside: clip, missing: indicator, missing_values: [-9], weight: 0.1}
+  share: {kind: numeric, bounds: [0.7, 0.9], outside: clip, missing: indicator}
   dose: {kind: numeric, bounds: [0.1, 1000], scale: log, outside: clip, missing: indicator, weight: 3}
   truth: {kind: boolean, missing: indicator}
   word: {kind: category, values: [a, b], unknown: other, missing: indicator, missing_values: [gone]}
@@ -52,7 +54,8 @@ _MOMENT = datetime.datetime(2010, 2, 3, 23, 59, 59, 999999)
 _ZONE = datetime.timezone(datetime.timedelta(hours=-11))
 NUMBERS: list[tuple[Any, Any]] = [
     *((value, pa.float64()) for value in (0.1, -0.0, 1e308, -1e308, 5e-324, float("nan"), -9.0, 2.5, None)),
-    (0.1, pa.float32()), (3.4e38, pa.float32()), (2**63 - 1, pa.int64()), (2**64 - 1, pa.uint64()), (-9, pa.int8()),
+    *((value, pa.float32()) for value in (0.1, 0.7, 0.8, 0.9, 3.4e38, None)), (0.7, pa.float16()),
+    (2**63 - 1, pa.int64()), (2**64 - 1, pa.uint64()), (-9, pa.int8()),
     (decimal.Decimal("0.3"), pa.decimal128(5, 1)), (True, pa.bool_()), (None, pa.null()),
     *((text, pa.string()) for text in ("0.1", " 1e5 ", "-0", "1e400", "NA", "", "nan", "+3", "1" * 400, "0x10")),
 ]  # fmt: skip
@@ -83,7 +86,7 @@ LISTS: list[tuple[Any, Any]] = [
     ("(1;2)", pa.string()), ("", pa.string()), (["0.1", "NA"], pa.list_(pa.string())),
 ]  # fmt: skip
 CELLS: dict[str, list[tuple[Any, Any]]] = {
-    **dict.fromkeys(("number", "dose", "truth", "code"), NUMBERS + WORDS),
+    **dict.fromkeys(("number", "share", "dose", "truth", "code"), NUMBERS + WORDS),
     **dict.fromkeys(("word", "lost", "step", "note"), WORDS + NUMBERS),
     **dict.fromkeys(("day", "swiss"), DAYS),
     **dict.fromkeys(("vector", "box", "image"), LISTS),
@@ -106,7 +109,16 @@ def agreed_on(schema: Schema, **changes: Any) -> Terms:
 
 def ordinary_row() -> dict[str, Any]:
     """One row that every declaration allows."""
-    cells = {"number": 1.0, "dose": 2.0, "truth": True, "word": "a", "lost": "a", "code": 1.0, "step": "low"}
+    cells = {
+        "number": 1.0,
+        "share": 0.8,
+        "dose": 2.0,
+        "truth": True,
+        "word": "a",
+        "lost": "a",
+        "code": 1.0,
+        "step": "low",
+    }
     days = {"day": datetime.date(2001, 1, 1), "swiss": "01.02.2003"}
     lists = {name: [0.5, 0.25] for name in ("vector", "box", "image")}
     return {name: pa.array([value]) for name, value in {**cells, **days, "note": "pain", **lists, "y": "u"}.items()}
@@ -141,6 +153,30 @@ def test_owner_and_curator_admit_the_same_rows_of_every_kind(column: str) -> Non
         assert found == (not too_long, not too_long), (column, kind, len(str(value)))
         admitted += found == (True, True)
     assert admitted >= 3
+
+
+@pytest.mark.parametrize("column", [name for name in CELLS if name in EVERY_KIND.declaration.columns])
+def test_what_a_cell_is_does_not_depend_on_the_cells_beside_it(column: str) -> None:
+    """Every cell alone and with every other one of its type before it: the same numbers, and the same verdict."""
+    everything = EVERY_KIND.declaration
+    declared = DeclaredRecords(Schema(everything.model_copy(
+        update={"columns": {column: everything.columns[column]}, "label": None}
+    )))  # fmt: skip
+    by_type: dict[Any, list[Any]] = {}
+    for value, kind in CELLS[column]:
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError):
+            pa.array([value], kind)
+            by_type.setdefault(kind, []).append(value)
+    compared = 0
+    for kind, values in by_type.items():
+        for value in values:
+            alone, good_alone = declared.mapped(pa.table({column: pa.array([value], kind)}))
+            for other in values:
+                rows, good = declared.mapped(pa.table({column: pa.array([other, value], kind)}))
+                assert good[1] == good_alone[0], (column, kind)
+                assert not good[1] or rows[1].tobytes() == alone[0].tobytes(), (column, kind)
+                compared += bool(good[1])
+    assert compared >= 5
 
 
 @settings(max_examples=examples(60))
@@ -257,6 +293,21 @@ def test_rows_that_are_no_numbers_are_not_admitted() -> None:
     admission = Admission(terms(), None)
     rows = np.array([[0, 0, 0], [np.nan, 0, 0], [0, np.inf, 0], [0, 0, 3e38], [1, 2, 3]], dtype=np.float32)
     assert admission.admits(FetchedRows(rows, np.empty(0))).tolist() == [True, False, False, False, True]
+
+
+def test_labels_that_no_message_takes_are_not_admitted_and_make_no_room_for_themselves() -> None:
+    """Of bare arrays, of which no schema declares anything: 1001 letters, and half of a pair of code units."""
+    agreed = terms(protocol="interactive")
+    labels = np.array(["u", "x" * 1001, "\ud800", "x" * 1000, ""])
+    rows = np.zeros((5, 3), dtype=np.float32)
+    assert Admission(agreed, None).admits(FetchedRows(rows, labels)).tolist() == [True, False, False, True, True]
+    data = {name: public_coins(name).random((6, 3)).astype(np.float32) for name in agreed.owners}
+    odd = np.array(["u", "x" * 1001, "\ud800", "v", "v", "v"])
+    target = public_coins("target").random((agreed.target_size, 3)).astype(np.float32)
+    ended = carry(World(agreed, data, target, QuickLedger(), labels=dict.fromkeys(agreed.owners, odd)))
+    assert ended.curator.flags == []
+    assert set(ended.summary.labels.tolist()) <= {"u", "v"}
+    assert len(ended.summary.rows) == agreed.size
 
 
 # Terms and summaries that are not as the schema says.

@@ -17,6 +17,7 @@ from likeset.errors import BadMessage, InvalidArgument
 from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.messages import Labels
 from likeset.protocol.terms import Terms
+from likeset.tables.labels import unusable_texts
 from likeset.tables.records import unpack
 from likeset.tables.scan import FetchedRows
 
@@ -101,8 +102,10 @@ class Admission:
 
     def _label_faults(self, labels: Labels, rows: int) -> Iterator[tuple[str, Mask]]:
         """Labels are right or wrong one by one; what is wrong with their kind is wrong with all."""
+        if len(labels) == rows:
+            yield "labels that no message takes", unusable_texts(labels)
         if self.declared is None:
-            return  # any labels will do
+            return  # any others will do
         fault = fault_of_labels(self.terms, self.declared, labels) if rows else None
         if fault is None:
             return

@@ -17,6 +17,7 @@ from likeset.protocol.messages import Message, Offer, TargetRelease
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.terms import Terms
 from likeset.tables import records
+from likeset.tables.labels import narrowed
 from likeset.tables.scan import DrawnRows, FetchedRows
 
 __all__ = ["Owner", "Scan"]
@@ -134,13 +135,13 @@ class Owner(Party):
         handles = self._handles(drawn.row_numbers)
         order = np.argsort(handles, kind="stable")
         leaving = drawn.records.take(order)
-        rows = np.asarray(leaving.rows, dtype=np.float32)
+        rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrowed(leaving.labels)
         if self._hashes is not None:
-            return Offer(rows=self._hashes(rows), labels=leaving.labels, handles=handles[order])
+            return Offer(rows=self._hashes(rows), labels=labels, handles=handles[order])
         packed = b"" if leaving.table is None else records.pack(leaving.table)
         return Offer(
             rows=rows,
-            labels=leaving.labels,
+            labels=labels,
             handles=handles[order],
             records=np.frombuffer(packed, dtype=np.uint8),
         )

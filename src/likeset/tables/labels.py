@@ -15,10 +15,12 @@ from likeset.tables.columns import CategoryColumn
 from likeset.tables.places import Places
 from likeset.tables.troubles import Trouble
 
-__all__ = ["MOST_LETTERS", "fault_of", "read_labels"]
+__all__ = ["MOST_LETTERS", "fault_of", "narrowed", "read_labels", "unusable_texts"]
 
 MOST_LETTERS = 1000
 """Of a label that is text. Arrays of texts take as much room for each as for the longest."""
+
+_HALVES = (0xD800, 0xDFFF)  # code units that are no letters
 
 Bad = list[tuple[Trouble, str, Mask]]
 
@@ -73,6 +75,22 @@ def fault_of(labels: NDArray[Any], *, kind: str, values: Sequence[Any] | None) -
     if values is None:
         return None
     return None if np.isin(labels, _known(values)).all() else "labels that are none of the declared values"
+
+
+def unusable_texts(labels: NDArray[Any]) -> Mask:
+    """Which labels are texts that no message takes: too long, or with half of a pair of code units."""
+    if labels.dtype.kind != "U" or not len(labels):
+        return np.zeros(len(labels), dtype=np.bool_)
+    codes = np.frombuffer(np.ascontiguousarray(labels).tobytes(), dtype=np.uint32).reshape(len(labels), -1)
+    halves = ((codes >= _HALVES[0]) & (codes <= _HALVES[1])).any(axis=1)
+    return np.asarray(halves | (np.strings.str_len(labels) > MOST_LETTERS))
+
+
+def narrowed(labels: NDArray[Any]) -> NDArray[Any]:
+    """The same labels; texts in an array that has room for the longest of them, and not of others."""
+    if labels.dtype.kind != "U":
+        return labels
+    return labels.astype(f"<U{max(1, int(np.strings.str_len(labels).max(initial=0)))}")
 
 
 def _known(values: Sequence[Any]) -> NDArray[Any]:

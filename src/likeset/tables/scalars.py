@@ -129,7 +129,9 @@ class NumericMap(_Scalar):
         """Whether all numbers lie between the bounds and none means missing."""
         if not len(values):
             return False
-        least, most = values.min(), values.max()  # not a number if any is none
+        # As doubles: numpy compares a float32 with a bound in float32, where cells just outside are inside, and whether
+        # this way is taken must not depend on other cells.
+        least, most = float(values.min()), float(values.max())  # not a number if any is none
         gone = (*self._declared.missing_values, *self._words.numbers)
         return bool(self._low <= least and most <= self._high) and not any(least <= number <= most for number in gone)
 
