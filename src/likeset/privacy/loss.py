@@ -168,8 +168,9 @@ class Parts:
             ((epsilon, times),) = self.pure
             if times <= _MOST_RESPONSES:
                 return [(_responses_epsilon(epsilon, times, delta), "randomised responses, exact")]
-        widest = self.shift * (1.0 + self.shift) + sum(epsilon * math.sqrt(times) for epsilon, times in self.pure)
-        if widest > _WIDEST_CONVOLVED:
+        # Each loss is rounded up to a step at least, so that many tiny ones take as much room as many steps.
+        spread = sum(max(epsilon * math.sqrt(times), _LOSS_STEP * times) for epsilon, times in self.pure)
+        if self.shift * (1.0 + self.shift) + spread > _WIDEST_CONVOLVED:
             return []
         return [(_convolved_epsilon(self.pure, self.shift, delta), "privacy loss distribution")]
 
