@@ -13,7 +13,7 @@ __all__ = ["harmless", "without_secrets"]
 _HIDDEN = "***"
 _WHAT = re.compile(r"[?&](?:query|table)=")
 # Up to the last @, since a password may hold one; the second form has a port that is none.
-_USER = re.compile(r"(?s)(?<=://)([^/@\s:\[]*)[:@].*@")
+_USER = re.compile(r"(?s)(?<=://)([^/@\s:]*)[:@].*@")
 _NO_PORT = re.compile(r"(?<=://)([^/@\s:\[?]*):(?!\d*(?:[/?,\s]|$)|\*)[^/?\s]*")
 _WITHOUT_SCHEME = re.compile(r"(?s)^(?!sql:|sqlite:)([^/@\s:'\"]+):(?!//).*@")
 _INSIDE_A_QUERY = re.compile(r"(?<=://)([^/@\s:'\"]*):[^\s'\"]*@")

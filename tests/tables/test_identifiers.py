@@ -144,7 +144,7 @@ def test_few_values_excuse_a_code_and_not_a_person() -> None:
     assert why(coins.choice([12345, 54321, 11111], 300), "zip") is None
     assert why(coins.integers(10_000, 10_500, 20_000), "zip") is Reason.NAME, "forty rows each, and still a few streets"
     assert why(coins.normal(48, 1, 300), "lat") is Reason.NAME, "a measure, and a place"
-    assert why(coins.normal(48, 1, 300), "name") is None
+    assert why(coins.normal(48, 1, 300), "patient_id") is Reason.NAME, "numbers with decimals are no excuse"
 
 
 SCHEMA = """\

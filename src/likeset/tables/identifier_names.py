@@ -47,6 +47,7 @@ _ROW_WORDS = _listed(
 _PERSON = _listed(
     """
     identifier uuid guid uid pid kennung identifiant identificador
+    usubjid subjid patno patid ptid patnum emailaddress
     ssn mrn nhs npi dni nif bsn cpf pesel tckn ahv svnr kvnr nss curp aadhaar personnummer cedula matricule
     codicefiscale passport passeport pasaporte reisepass ausweis
     surname forename firstname lastname fullname middlename maidenname username nickname login

@@ -145,10 +145,10 @@ def _declared_as_code(strength: Strength, declared: Any) -> bool:
 
 
 def _is_code(hint: NameHint, look: Seen) -> bool:
-    if look.kind is Kind.OTHER:
+    if hint.strength is not Strength.PERSON and look.kind is Kind.OTHER:
         return True
-    if look.kind is Kind.NUMBER:
-        return hint.strength is not Strength.PLACE
+    if hint.strength is Strength.CODE and look.kind is Kind.NUMBER:
+        return True
     most, each = _FEW[hint.strength]
     if look.distinct <= most and look.rows >= each * look.distinct:
         return True
