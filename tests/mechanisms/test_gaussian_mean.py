@@ -146,14 +146,14 @@ def test_the_release_carries_the_planned_event_marked_if_simulated() -> None:
 
 def test_a_quantity_other_than_unit_rows_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="norm at most 1"):
-        gaussian_mean.plan_with_sigma(
+        gaussian_mean.Plan(
             RowSum(norm=Norm.EUCLIDEAN, radius=2.0, rows=1, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,
             sigma=1.0,
         )
     with pytest.raises(InvalidArgument, match="euclidean"):
-        gaussian_mean.plan_with_sigma(
+        gaussian_mean.Plan(
             RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,

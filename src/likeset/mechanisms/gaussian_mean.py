@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likeset.arguments import Rows, count, matrix, positive
+from likeset.arguments import Rows, count, matrix
 from likeset.errors import InvalidArgument
 from likeset.privacy.calibration import gaussian_sigma
 from likeset.privacy.events import Gaussian, Release
 from likeset.privacy.noise import Integers, Noise, released
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
-__all__ = ["SPACING", "Plan", "plan", "plan_with_sigma", "run", "selected_unit_rows", "unit_rows"]
+__all__ = ["SPACING", "Plan", "plan", "run", "selected_unit_rows", "unit_rows"]
 
 _STEPS = 2**30  # lattice steps per unit: squares of a row's coordinates still add up within 64 bits
 SPACING = 1.0 / _STEPS
@@ -97,16 +97,6 @@ def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon:
         delta=delta,
     )
     return Plan(quantity=quantity, size=size, dimension=dimension, sigma=sigma)
-
-
-def plan_with_sigma(quantity: RowSum, *, size: int, dimension: int, sigma: float) -> Plan:
-    """Noise of a given scale on the sum; what that costs is for the accountant to say."""
-    return Plan(
-        quantity=quantity,
-        size=size,
-        dimension=count("dimension", dimension),
-        sigma=positive("sigma", sigma),
-    )
 
 
 def run(plan: Plan, features: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
