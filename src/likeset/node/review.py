@@ -18,7 +18,7 @@ from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
 from likeset.tables.identifiers import Suspicion, suspicion_documents, suspicion_of
 
-__all__ = ["Review", "budget_document", "budget_lines", "readable", "review", "status_of"]
+__all__ = ["Review", "budget_document", "budget_lines", "review", "status_of"]
 
 _MOST_WORDS = 500
 
@@ -67,14 +67,14 @@ def review(node: OwnerNode, run: str) -> Review:
     others, curator, consumer = budgets.costs_of(terms, node.name)
     fitting = node.registry.for_terms(terms)
     lines = [
-        ("Who asks?", f"{readable(terms.consumer)}, with {_others(terms, node.name)}."),
-        ("What for?", readable(terms.purpose) or "It does not say."),
-        ("Until when?", readable(terms.expires) or "The terms have no end."),
+        ("Who asks?", f"{_short(terms.consumer)}, with {_others(terms, node.name)}."),
+        ("What for?", _short(terms.purpose) or "It does not say."),
+        ("Until when?", _short(terms.expires) or "The terms have no end."),
         (
             "From which data?",
             ", ".join(one.name for one in fitting) or "No data set of yours is declared as the terms say.",
         ),
-        ("Which columns?", ", ".join(readable(name) for name in terms.columns) or "The terms do not say."),
+        ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
@@ -157,7 +157,7 @@ def budget_document(accounts: Accounts) -> dict[str, Any]:
     }
 
 
-def readable(text: str) -> str:
+def _short(text: str) -> str:
     """A stranger's words, short and without characters that could do something to a screen."""
     return harmless(text, most=_MOST_WORDS)
 
@@ -166,7 +166,7 @@ def _others(terms: Terms, name: str) -> str:
     others = [one for one in terms.owners if one != name]
     if not others:
         return "no other owner"
-    shown = ", ".join(map(readable, others[:5])) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    shown = ", ".join(map(_short, others[:5])) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
     return f"{len(others)} other owner{'s' if len(others) > 1 else ''} ({shown})"
 
 

@@ -80,7 +80,7 @@ def inbox(
 
     Example: [bold]likeset owner inbox --node st-mary[/]
     """
-    from likeset.app.cli.owner_rows import run_document
+    from likeset.app.cli.owner_rows import run_document, show_runs
     from likeset.node.review import status_of
     from likeset.node.term_files import read_terms
 
@@ -93,7 +93,7 @@ def inbox(
     else:
         if add:
             stdout.print(literal(added), soft_wrap=True)
-        _show_runs(runs)
+        show_runs(runs)
     if add and standing is None:
         raise typer.Exit(1)
 
@@ -109,15 +109,6 @@ def _added(opened: "OwnerNode", terms: "Terms") -> "tuple[str, Standing | None]"
     standing = opened.standing(terms.run, terms.digest)
     verb = "" if standing == "abstains" else "is "
     return f"{'added' if new else 'known already'}: this owner {verb}{standing}", standing
-
-
-def _show_runs(runs: list[dict[str, Any]]) -> None:
-    rows = []
-    for one in runs:
-        asked = "" if one["rows"] is None else str(one["rows"])
-        cells = (one["run"], one["consumer"], one["purpose"] or "", asked, one["came"][:16], one["status"])
-        rows.append(cells)
-    show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
 
 
 @owner.command()

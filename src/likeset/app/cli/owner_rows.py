@@ -3,13 +3,13 @@
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from likeset.app.cli.screen import MOST_IN_A_CELL, literal, make_directory, stdout
+from likeset.app.cli.screen import MOST_IN_A_CELL, literal, make_directory, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private, keep_private_bytes
 
@@ -25,6 +25,7 @@ __all__ = [
     "run_document",
     "save_messages",
     "show_rows",
+    "show_runs",
     "spent_document",
     "write_rows",
 ]
@@ -75,6 +76,15 @@ def write_rows(rows: "LeftRows", out: Path) -> None:
         keep_private(out, lambda path: writers[out.suffix](rows.table, path))
     except OSError as error:
         raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
+
+
+def show_runs(runs: "Iterable[Mapping[str, Any]]") -> None:
+    """A table of runs, as ``run_document`` describes them."""
+    rows = []
+    for run in runs:
+        asked = "" if run["rows"] is None else str(run["rows"])
+        rows.append((run["run"], run["consumer"], run["purpose"] or "", asked, run["came"][:16], run["status"]))
+    show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
 
 
 def left_document(one: "Left", acknowledged: Mapping[str, str]) -> dict[str, Any]:
