@@ -111,7 +111,7 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
                 reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
                 raise BadTable(source.name, reason)
             too_long, every = _too_long(source, schema), scan(source, schema)
-            # An owner of interactive leaves them out by itself, and its other rows keep their numbers.
+            # An owner of interactive leaves them out by itself, so that its other rows keep their numbers.
             withheld = len(too_long) > 0 and job.protocol == "sealed"
             owners[name] = WithholdingScan(every, schema, too_long) if withheld else every
             if len(too_long):

@@ -150,7 +150,7 @@ class DataSet:
             yield self.guarded(source, terms, smallest_group=smallest_group)
 
     def guarded(self, source: Source, terms: Terms, *, smallest_group: int) -> OpenedData:
-        """The rows of its source as a run may see them: without small groups.
+        """The rows of its source as a run may see them: without small groups, and in ``sealed`` without too long rows.
 
         Raises:
             BadTable: no row may be offered, or a person has more rows than the schema declares.
@@ -159,7 +159,7 @@ class DataSet:
         labelled = self.schema.label_column in terms.columns
         rare = small_groups(source, self.schema, smallest=smallest_group, labelled=labelled)
         too_long = too_long_rows(source, self.schema)
-        # An owner of interactive leaves them out by itself, and its other rows keep their numbers.
+        # An owner of interactive leaves rows that are too long out by itself, so that its others keep their numbers.
         withheld = np.union1d(rare, too_long) if terms.protocol == "sealed" else rare
         every = SourceScan(source, self.schema, labelled=labelled)
         scan: Scan = WithholdingScan(every, self.schema, withheld) if len(withheld) else every
