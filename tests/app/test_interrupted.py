@@ -77,7 +77,7 @@ AFTER = [
     ("before result.json", "likeset.documents.write_text", 3),
     ("before report.html", "likeset.documents.write_text", 5),
     ("in summary.parquet", "likeset.jobs.run.pq.write_table", 1),
-    ("after summary.parquet", "likeset.jobs.run.os.fsync", 8),
+    ("after summary.parquet", "likeset.jobs.run.os.fsync", 14),
     ("before it is moved to its place", "likeset.jobs.run.Path.rename", 1),
 ]
 
@@ -178,7 +178,7 @@ def test_ctrl_c_waits_for_a_draw_that_was_paid(
     [
         ("likeset.protocol.sealed.draw_offer", 2, "cannot be written: No space left"),
         ("likeset.documents.os.fsync", 4, "terms.yaml: cannot be written: No space left"),
-        ("likeset.documents.os.fsync", 5, "result.json: cannot be written: No space left"),
+        ("likeset.documents.os.fsync", 11, "result.json: cannot be written: No space left"),
         ("likeset.jobs.run.pq.write_table", 1, "cannot be written: No space left"),
         ("likeset.jobs.run.Path.rename", 1, "cannot be written: No space left"),
     ],
