@@ -14,7 +14,10 @@ EXAMPLES ?= 20
 SEED := $(or $(LIKESET_SEED),$(shell date +%s))
 SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 
-.PHONY: help demo test slow soak check lint types format bench lock clean
+# $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
+typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
+
+.PHONY: help demo study test slow soak check lint types format bench lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -33,6 +36,11 @@ $(DEVELOPED): $(INSTALLED) requirements-dev.lock
 
 demo: $(INSTALLED) ## match a target on bundled data, print a table, draw a picture
 	$(BIN)/likeset demo
+
+study: $(DEVELOPED) ## run a study: NAME=digits, with DATA, SEEDS, SIZES, EPSILON, METHODS, WORKERS, OUT; without NAME the list
+	$(BIN)/python -m studies $(call typed,NAME) $(call typed,DATA,--data) $(call typed,SEEDS,--seeds) \
+	  $(call typed,SIZES,--sizes) $(call typed,EPSILON,--epsilon) $(call typed,METHODS,--methods) \
+	  $(call typed,WORKERS,--workers) $(call typed,OUT,--out)
 
 test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal

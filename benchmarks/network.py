@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from likeset.app.demo.network_world import CONSUMER, NetworkWorld
+from likeset.app.demo.showcase import EPSILON, SEED, SIZE, write_market
 from likeset.engines.flare_report import RunReport
 from likeset.engines.local import LocalEngine
 from likeset.jobs import consumer_home
@@ -32,9 +34,7 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.studies.market import digits_market
-from likeset.studies.network_world import CONSUMER, NetworkWorld
-from likeset.studies.showcase import EPSILON, SEED, SIZE, write_market
+from likeset.simulation.market import digits_market
 
 PAGE = Path(__file__).parent / "results" / "network.md"
 _ENDED = "FINISHED"

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chance import REPEATED_BY, SEED, examples
-from likeset.app.cli import screen
+from likeset.display import screen
 
 # Tests that are started in the background ignore Ctrl-C, and so would every process that they start and stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Programs that tests start get their coins where the tests get theirs.
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+# Programs that tests start get their coins where the tests get theirs, and find the studies, which are not installed.
+_PLACES = [str(Path(__file__).parent), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
 # Engines are tested with the worlds of the protocols' tests.
 sys.path.insert(0, str(Path(__file__).parent / "protocol"))

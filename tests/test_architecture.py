@@ -1,7 +1,7 @@
 """A house with one staircase: imports go down only, and never sideways.
 
-Every module under ``src/likeset`` must have a layer. Imports inside functions and under ``TYPE_CHECKING`` count: they
-bind one part to another just the same.
+Every module of ``src/likeset`` and of ``studies``, beside it, must have a layer. Imports inside
+functions and under ``TYPE_CHECKING`` count: they bind one part to another just the same.
 """
 
 import ast
@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import likeset
+import studies
 
-PACKAGE = Path(likeset.__file__).parent
+PACKAGES = [Path(likeset.__file__).parent, Path(studies.__file__).parent]
 
 LAYERS: list[set[str]] = [
     {"shown_text"},
@@ -27,15 +28,17 @@ LAYERS: list[set[str]] = [
     {"engines"},
     {"market"},
     {"summarizer", "node", "jobs"},
-    {"studies"},
+    {"simulation", "display"},
     {"app"},
 ]
 """From the ground up. The parts of one layer do not know each other. ``shown_text`` lies below the exceptions, which
 show nothing but what it lets through. ``arguments``, the checks of arguments, lies
 between the exceptions that it raises and the mathematics that calls it; ``documents`` reads what people write,
-``private_files`` keeps what nobody else may read."""
+``private_files`` keeps what nobody else may read. ``simulation`` and ``display`` have what ``app`` and the studies
+share."""
 
-LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+LEVEL = {f"likeset.{part}": level for level, parts in enumerate(LAYERS) for part in parts}
+LEVEL["studies"] = LEVEL["likeset.app"]  # a program beside that of the package: neither knows the other
 
 
 def module_name(path: Path, package: Path) -> str:
@@ -67,11 +70,11 @@ def imported_names(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[
 
 
 def part_of(name: str) -> str | None:
-    """``geometry`` of ``likeset.geometry.greedy.match``; ``""`` of ``likeset`` itself; None of other libraries."""
+    """``likeset.geometry`` of ``likeset.geometry.greedy.match``; ``studies`` of any study; None of others."""
     words = name.split(".")
-    if words[0] != "likeset":
-        return None
-    return words[1] if len(words) > 1 else ""
+    if words[0] == "studies":
+        return "studies"
+    return ".".join(words[:2]) if words[0] == "likeset" else None
 
 
 def violations(package: Path) -> list[str]:
@@ -80,9 +83,9 @@ def violations(package: Path) -> list[str]:
     for path in sorted(package.rglob("*.py")):
         module = module_name(path, package)
         part = part_of(module)
-        if part == "":
+        if part == "likeset":
             continue  # the public face may import anything
-        if part not in LEVEL:
+        if part is None or part not in LEVEL:
             found.append(f"{module}: has no layer; give it one in LAYERS")
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
@@ -91,7 +94,7 @@ def violations(package: Path) -> list[str]:
             if other is None or other == part:
                 continue
             where = f"{module}, line {line}: imports {name}"
-            if other == "" or other in ("*", "__version__"):
+            if other in ("likeset", "likeset.*", "likeset.__version__"):
                 found.append(f"{where}, the public face, which imports everything")
             elif other not in LEVEL:
                 found.append(f"{where}, which has no layer")
@@ -102,76 +105,96 @@ def violations(package: Path) -> list[str]:
     return found
 
 
-def test_imports_go_down_only_and_every_module_has_a_layer() -> None:
-    assert violations(PACKAGE) == []
+@pytest.mark.parametrize("package", PACKAGES, ids=[package.name for package in PACKAGES])
+def test_imports_go_down_only_and_every_module_has_a_layer(package: Path) -> None:
+    assert violations(package) == []
 
 
 def test_the_walk_sees_every_module() -> None:
     """Otherwise an empty list of violations would mean nothing."""
-    modules = {module_name(path, PACKAGE) for path in PACKAGE.rglob("*.py")}
+    modules = {module_name(path, package) for package in PACKAGES for path in package.rglob("*.py")}
     assert {"likeset", "likeset.errors", "likeset.arguments", "likeset.geometry.greedy"} <= modules
-    tree = ast.parse((PACKAGE / "geometry" / "greedy.py").read_text(encoding="utf-8"))
+    assert {"studies", "studies.command", "studies.data.images"} <= modules
+    tree = ast.parse((PACKAGES[0] / "geometry" / "greedy.py").read_text(encoding="utf-8"))
     names = {name for _, name in imported_names(tree, "likeset.geometry.greedy", is_package=False)}
     assert {"likeset.arguments", "likeset.geometry.kernels.PoolKernel", "numpy"} <= names
 
 
 def test_every_layer_is_named_once() -> None:
-    assert sum(len(parts) for parts in LAYERS) == len(LEVEL)
+    assert sum(len(parts) for parts in LAYERS) + 1 == len(LEVEL)  # and the studies
 
 
 @pytest.mark.parametrize(
     ("file", "source", "complaint"),
     [
-        ("geometry/bad.py", "import likeset.privacy.noise", "lies above it"),
-        ("geometry/bad.py", "from likeset.privacy import noise", "lies above it"),
-        ("geometry/bad.py", "from likeset import privacy", "lies above it"),
-        ("geometry/bad.py", "from ..privacy import noise", "lies above it"),
-        ("geometry/bad.py", "from .. import privacy", "lies above it"),
-        ("geometry/bad.py", "def f():\n    from likeset.app import cli", "lies above it"),
+        ("likeset/geometry/bad.py", "import likeset.privacy.noise", "lies above it"),
+        ("likeset/geometry/bad.py", "from likeset.privacy import noise", "lies above it"),
+        ("likeset/geometry/bad.py", "from likeset import privacy", "lies above it"),
+        ("likeset/geometry/bad.py", "from ..privacy import noise", "lies above it"),
+        ("likeset/geometry/bad.py", "from .. import privacy", "lies above it"),
+        ("likeset/geometry/bad.py", "def f():\n    from likeset.app import cli", "lies above it"),
         (
-            "geometry/bad.py",
+            "likeset/geometry/bad.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likeset.ledger.ledger import Ledger",
             "lies above it",
         ),
-        ("geometry/bad.py", "try:\n    import likeset.audit as a\nexcept ImportError:\n    pass", "lies above it"),
-        ("geometry/bad.py", "import importlib\nimportlib.import_module('likeset.app')", "lies above it"),
-        ("geometry/__init__.py", "from ..privacy import noise", "lies above it"),
-        ("geometry/deep/bad.py", "from ...privacy import noise", "lies above it"),
-        ("errors.py", "from likeset import arguments", "lies above it"),
-        ("ledger/bad.py", "from likeset.audit import suite", "neighbour"),
-        ("ledger/bad.py", "import likeset.tables", "neighbour"),
-        ("node/bad.py", "from likeset.summarizer import Summarizer", "neighbour"),
-        ("summarizer.py", "from likeset.node import policy", "neighbour"),
-        ("geometry/bad.py", "import likeset", "public face"),
-        ("geometry/bad.py", "from likeset import *", "public face"),
-        ("geometry/bad.py", "from likeset import squared_mmd", "no layer"),
-        ("geometry/bad.py", "from likeset.misc import x", "no layer"),
-        ("misc.py", "", "likeset.misc: has no layer"),
-        ("misc/__init__.py", "", "likeset.misc: has no layer"),
+        (
+            "likeset/geometry/bad.py",
+            "try:\n    import likeset.audit as a\nexcept ImportError:\n    pass",
+            "lies above it",
+        ),
+        ("likeset/geometry/bad.py", "import importlib\nimportlib.import_module('likeset.app')", "lies above it"),
+        ("likeset/geometry/__init__.py", "from ..privacy import noise", "lies above it"),
+        ("likeset/geometry/deep/bad.py", "from ...privacy import noise", "lies above it"),
+        ("likeset/errors.py", "from likeset import arguments", "lies above it"),
+        ("likeset/ledger/bad.py", "from likeset.audit import suite", "neighbour"),
+        ("likeset/ledger/bad.py", "import likeset.tables", "neighbour"),
+        ("likeset/node/bad.py", "from likeset.summarizer import Summarizer", "neighbour"),
+        ("likeset/summarizer.py", "from likeset.node import policy", "neighbour"),
+        ("likeset/geometry/bad.py", "import likeset", "public face"),
+        ("likeset/geometry/bad.py", "from likeset import *", "public face"),
+        ("likeset/geometry/bad.py", "from likeset import squared_mmd", "no layer"),
+        ("likeset/geometry/bad.py", "from likeset.misc import x", "no layer"),
+        ("likeset/app/cli/bad.py", "def f():\n    from studies.registry import STUDIES", "neighbour"),
+        ("likeset/jobs/bad.py", "import studies", "lies above it"),
+        ("likeset/app/bad.py", "from likeset.studies.registry import STUDIES", "no layer"),
+        ("likeset/simulation/bad.py", "from likeset.display import screen", "neighbour"),
+        ("likeset/studies/__init__.py", "", "likeset.studies: has no layer"),
+        ("studies/bad.py", "from likeset.app.cli import main", "neighbour"),
+        ("studies/data/bad.py", "from likeset import app", "neighbour"),
+        ("studies/bad.py", "from likeset import squared_mmd", "no layer"),
+        ("likeset/misc.py", "", "likeset.misc: has no layer"),
+        ("likeset/misc/__init__.py", "", "likeset.misc: has no layer"),
     ],
 )
 def test_a_bad_import_or_a_module_without_a_layer_is_caught(
     tmp_path: Path, file: str, source: str, complaint: str
 ) -> None:
-    path = tmp_path / "likeset" / file
+    path = tmp_path / file
     path.parent.mkdir(parents=True)
     path.write_text(source, encoding="utf-8")
-    (caught,) = violations(tmp_path / "likeset")
+    (caught,) = violations(tmp_path / Path(file).parts[0])
     assert complaint in caught
 
 
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("geometry/good.py", "from likeset import arguments, errors\nfrom .kernels import blocks\nimport numpy"),
-        ("app/cli/good.py", "from likeset.studies import figures\nfrom likeset.geometry.greedy import match"),
-        ("__init__.py", "from likeset.app import cli\nfrom likeset.geometry import greedy"),
-        ("studies/good.py", "import likeset_elsewhere\nfrom likeset.engines.local import run"),
-        ("geometry/__init__.py", "from . import kernels\nfrom .kernels import blocks"),
+        (
+            "likeset/geometry/good.py",
+            "from likeset import arguments, errors\nfrom .kernels import blocks\nimport numpy",
+        ),
+        ("likeset/app/cli/good.py", "from likeset.display import screen\nfrom likeset.geometry.greedy import match"),
+        ("likeset/__init__.py", "from likeset.app import cli\nfrom likeset.geometry import greedy"),
+        (
+            "studies/good.py",
+            "import likeset_elsewhere\nfrom likeset.simulation.market import Market\nfrom . import contract",
+        ),
+        ("likeset/geometry/__init__.py", "from . import kernels\nfrom .kernels import blocks"),
     ],
 )
 def test_a_good_import_is_not_complained_about(tmp_path: Path, file: str, source: str) -> None:
-    path = tmp_path / "likeset" / file
+    path = tmp_path / file
     path.parent.mkdir(parents=True)
     path.write_text(source, encoding="utf-8")
-    assert violations(tmp_path / "likeset") == []
+    assert violations(tmp_path / Path(file).parts[0]) == []

@@ -36,7 +36,7 @@ def test_pages_name_no_place_on_somebodys_machine(page: Path) -> None:
 def test_make_targets_that_pages_name_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     for page in PAGES:
-        named = re.findall(r"`make ([a-z]+)`", prose(page))
+        named = re.findall(r"`make ([a-z]+)[` ]", prose(page))
         named += [command.typed.split()[1] for command in commands(page) if command.typed.startswith("make ")]
         assert set(named) <= targets, page.name
 
@@ -60,6 +60,7 @@ def test_contributing_has_a_room_for_every_part_of_the_package() -> None:
     table = CONTRIBUTING.read_text(encoding="utf-8")
     parts = [f"`{path.parent.name}/`" for path in ROOT.glob("src/likeset/*/__init__.py")]
     parts += [f"`{path.name}`" for path in ROOT.glob("src/likeset/*.py") if path.name != "__init__.py"]
+    parts += [f"`{folder}/`" for folder in ("studies", "benchmarks")]
     assert [part for part in sorted(parts) if part not in table] == []
 
 
@@ -75,7 +76,7 @@ def test_names_in_the_notation_exist() -> None:
 
 
 def test_pages_that_the_code_cites_exist() -> None:
-    for module in ROOT.glob("src/likeset/**/*.py"):
+    for module in (*ROOT.glob("src/likeset/**/*.py"), *ROOT.glob("studies/**/*.py")):
         for cited in re.findall(r"docs/[\w/-]+\.md", module.read_text(encoding="utf-8")):
             assert (ROOT / cited).exists(), f"{module.name} cites {cited}"
 

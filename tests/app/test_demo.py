@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import job_world
+from likeset.app.demo import showcase
 from likeset.jobs.job import Job
 from likeset.jobs.plan import plan_job
 from likeset.ledger import Ledger
-from likeset.studies import showcase
-from likeset.studies.market import DIGIT_GROUPS
+from likeset.simulation.market import DIGIT_GROUPS
 from likeset.tables.schema import Schema
 
 OWNERS = [f"digits-{one}-{other}" for one, other in DIGIT_GROUPS]
@@ -105,7 +105,7 @@ def test_only_what_a_demo_made_is_replaced(tmp_path: Path, monkeypatch: pytest.M
         (out / "matched").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("likeset.studies.showcase.run_showcase", showing)
+    monkeypatch.setattr("likeset.app.demo.showcase.run_showcase", showing)
     out = tmp_path / "demo"
     for _ in range(2):
         assert job_world.call("demo", {"out": out}) == 130

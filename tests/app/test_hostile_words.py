@@ -20,8 +20,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 from carried_world import HereEngine, make_world
 from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
 
-import likeset.app.cli
-from likeset.app.cli import app, follow, main, run, screen
+import likeset.app
+import likeset.display
+import studies
+from likeset.app.cli import app, follow, main, run
+from likeset.display import screen
 from likeset.engines.flare_report import Ending, News, SiteState
 from likeset.jobs.whereabouts import Whereabouts
 from likeset.ledger import Ledger
@@ -208,9 +211,9 @@ def test_what_a_command_forgets_is_done_by_the_screen() -> None:
 
 def test_no_command_has_a_screen_of_its_own() -> None:
     """All print through ``screen``: whoever imports rich's own escape or makes a console goes around it."""
-    folder = Path(likeset.app.cli.__file__).parent
+    folders = [Path(package.__file__ or "").parent for package in (likeset.app, likeset.display, studies)]
     odd = []
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
             called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""

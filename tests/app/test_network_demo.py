@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from likeset.app.demo.network_demo import CONSUMER, RUN
 from likeset.node import outbox
 from likeset.node.owner_node import OwnerNode
 from likeset.protocol.messages import Offer, decode
-from likeset.studies.network_demo import CONSUMER, RUN
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),

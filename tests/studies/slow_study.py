@@ -6,7 +6,7 @@ from typing import Any
 
 from small_study import Squares
 
-from likeset.studies.contract import Cell
+from studies.contract import Cell
 
 
 class SlowSquares(Squares):

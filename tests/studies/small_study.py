@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from likeset.studies.contract import Cell, Line, Options, Presentation, Table
+from studies.contract import Cell, Line, Options, Presentation, Table
 
 
 @dataclass(frozen=True)

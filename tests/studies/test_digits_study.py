@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from likeset.errors import InvalidArgument
-from likeset.studies.contract import SIMULATED, Line, Options
-from likeset.studies.digits import STUDY
-from likeset.studies.methods import METHODS, find_methods
-from likeset.studies.quality import STUDY as QUALITY
-from likeset.studies.runner import run_study
+from studies.contract import SIMULATED, Line, Options
+from studies.digits import STUDY
+from studies.methods import METHODS, find_methods
+from studies.quality import STUDY as QUALITY
+from studies.runner import run_study
 
 NAMES = ("exact", "greedy", "sealed", "uniform-offers", "private", "uniform")
 OPTIONS = Options(seeds=3, sizes=(40,), methods=NAMES)
@@ -95,8 +95,8 @@ def test_a_study_without_a_finished_cell_can_be_presented(tmp_path: Path) -> Non
 
 
 def test_methods_that_sees_all_rows_say_so_and_weights_sum_to_one() -> None:
-    from likeset.studies.data.sources import cached_market
-    from likeset.studies.tasks import Task
+    from likeset.simulation.tasks import Task
+    from studies.data.sources import cached_market
 
     market = cached_market("digits", None, "groups", 0, None)
     task = Task(market, size=20, gamma=0.1, offers=20, epsilon=1.0, seed=0)
@@ -117,7 +117,7 @@ def test_a_method_that_is_nearly_one_of_ours_is_answered_with_ours() -> None:
 
 
 def test_quality_shares_cells_that_do_not_depend_on_offers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from likeset.studies.data import sources
+    from studies.data import sources
 
     monkeypatch.setitem(
         sources.SOURCES, "mnist", sources.Source(lambda _: "digest", sources.SOURCES["mnist"].market, needs="a file")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from likeset.errors import InvalidArgument
-from likeset.studies.contract import Cell, Line, Options
-from likeset.studies.frontier import STUDY
-from likeset.studies.frontier_fit import (
+from studies.contract import Cell, Line, Options
+from studies.frontier import STUDY
+from studies.frontier_fit import (
     NO_NOISE,
     Fit,
     Gain,
@@ -23,9 +23,9 @@ from likeset.studies.frontier_fit import (
     outlook_of,
     unexplained,
 )
-from likeset.studies.frontier_market import Setting, grid_for, load_images, made_market
-from likeset.studies.frontier_points import points
-from likeset.studies.runner import run_study
+from studies.frontier_market import Setting, grid_for, load_images, made_market
+from studies.frontier_points import points
+from studies.runner import run_study
 
 RECORD = Path(__file__).parents[2] / "docs" / "studies" / "frontier" / "cells.jsonl"
 BASE = {"target": 60, "owners": 5, "size": 30, "offer_factor": 10.0, "right": 40, "seed": 0}

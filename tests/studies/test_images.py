@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from chance import public_coins
 from likeset.errors import BadTable, InvalidArgument
-from likeset.studies.data.image_markets import image_market
-from likeset.studies.data.images import Images, bundled, mnist
-from likeset.studies.market import DIGIT_GROUPS
+from likeset.simulation.market import DIGIT_GROUPS
+from studies.data.image_markets import image_market
+from studies.data.images import Images, bundled, mnist
 
 NAMES = {
     "x_train": "train-images-idx3-ubyte",

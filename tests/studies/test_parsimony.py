@@ -12,10 +12,10 @@ from likeset.geometry.greedy import match_hashed
 from likeset.mechanisms import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
-from likeset.studies.contract import Cell, Options
-from likeset.studies.parsimony import STUDY
-from likeset.studies.parsimony_rounds import Crowd, Rounds, crowd, run_rounds
-from likeset.studies.runner import run_study
+from studies.contract import Cell, Options
+from studies.parsimony import STUDY
+from studies.parsimony_rounds import Crowd, Rounds, crowd, run_rounds
+from studies.runner import run_study
 
 SIZE, GAMMA, DIMENSION = 12, 0.1, 64
 

@@ -12,9 +12,9 @@ import pytest
 from small_study import Squares
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.studies.contract import SIMULATED, Cell, Line, Options
-from likeset.studies.pages import write_page
-from likeset.studies.runner import State, run_study
+from studies.contract import SIMULATED, Cell, Line, Options
+from studies.pages import write_page
+from studies.runner import State, run_study
 
 
 def runs(folder: Path) -> list[int]:
@@ -112,8 +112,8 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from slow_study import SlowSquares
-from likeset.studies.contract import Options
-from likeset.studies.runner import run_study
+from studies.contract import Options
+from studies.runner import run_study
 
 if __name__ == "__main__":
     run_study(SlowSquares(), Options(data={folder!r}, seeds=4), out=Path({folder!r}) / "out", workers={workers})
@@ -151,10 +151,10 @@ def test_the_page_names_command_date_noise_and_failures(tmp_path: Path) -> None:
     (tmp_path / "fail-1").touch()
     lines = go(tmp_path)
     out = tmp_path / "out"
-    page = write_page(Squares().present(lines, out), lines, out=out, command="likeset study squares")
+    page = write_page(Squares().present(lines, out), lines, out=out, command="make study NAME=squares")
     text = page.read_text(encoding="utf-8")
     assert "imulated noise: not private" in text
-    assert "`likeset study squares`" in text
+    assert "`make study NAME=squares`" in text
     assert lines[0].date[:10] in text
     assert "| 3 | 9 |" in text
     assert "(squares.svg)" in text

@@ -10,13 +10,13 @@ import pytest
 
 from chance import public_coins
 from likeset.errors import BadTable, InvalidArgument
-from likeset.studies.allstate import STUDY as ALLSTATE
-from likeset.studies.contract import Options
-from likeset.studies.data.adult import LEFT_OUT, adult_market
-from likeset.studies.data.allstate import COLUMNS, PRODUCTS, allstate_market
-from likeset.studies.data.columns import Choice, Number, encode, random_rows, read_table
-from likeset.studies.data.heart import HOSPITALS, heart_digest, heart_market
-from likeset.studies.runner import run_study
+from studies.allstate import STUDY as ALLSTATE
+from studies.contract import Options
+from studies.data.adult import LEFT_OUT, adult_market
+from studies.data.allstate import COLUMNS, PRODUCTS, allstate_market
+from studies.data.columns import Choice, Number, encode, random_rows, read_table
+from studies.data.heart import HOSPITALS, heart_digest, heart_market
+from studies.runner import run_study
 
 Table = list[dict[str, str]]
 

@@ -11,10 +11,10 @@ import pytest
 from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.discrepancy import objective
-from likeset.studies import theory_measures as measures
-from likeset.studies.contract import Options
-from likeset.studies.runner import run_study
-from likeset.studies.theory import PARTS, STUDY
+from studies import theory_measures as measures
+from studies.contract import Options
+from studies.runner import run_study
+from studies.theory import PARTS, STUDY
 
 
 def test_the_condition_of_two_rows() -> None:

@@ -4,8 +4,6 @@ Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input o
 130 interrupted.
 """
 
-import sys
-
 import typer
 
 from likeset.app.cli import (
@@ -20,11 +18,9 @@ from likeset.app.cli import (
     run,
     schema,
     site,
-    study,
     transcript,
 )
-from likeset.app.cli.screen import complain
-from likeset.errors import LikesetError
+from likeset.display.program import run_program
 
 __all__ = ["app", "main"]
 
@@ -41,7 +37,6 @@ app.command(name="plan")(match.plan)
 app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
-app.command(name="study")(study.study)
 app.command(name="reference", hidden=True)(reference.reference)
 app.add_typer(ledger.ledger)
 app.add_typer(owner.owner)
@@ -52,23 +47,5 @@ app.add_typer(transcript.transcript)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake becomes one line on standard error and exit code 2."""
-    try:
-        app()
-    except LikesetError as error:
-        complain("; ".join([str(error), *getattr(error, "__notes__", ())]))
-        sys.exit(2)
-    except SystemExit as ended:
-        interrupt = _interrupt_behind(ended)
-        if interrupt is None:
-            raise
-        complain("; ".join(["interrupted", *getattr(interrupt, "__notes__", ("nothing was left half-written",))]))
-        sys.exit(130)
-
-
-def _interrupt_behind(ended: SystemExit) -> KeyboardInterrupt | None:
-    """The Ctrl-C that ended the program: typer turns it into an exit, without what was noted on it."""
-    found: BaseException | None = ended
-    while found is not None and not isinstance(found, KeyboardInterrupt):
-        found = found.__cause__ or found.__context__
-    return found
+    """Run the command line."""
+    run_program(app)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from likeset.app.cli.screen import JsonFlag, show_json, show_table
+from likeset.display.screen import JsonFlag, show_json, show_table
 from likeset.errors import InvalidArgument, UnknownEvent
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from likeset.app.cli.screen import JsonFlag, show_json, show_table, stderr
 from likeset.arguments import count
+from likeset.display.screen import JsonFlag, show_json, show_table, stderr
 
 if TYPE_CHECKING:
     from likeset.audit.trials import Finding, Trial

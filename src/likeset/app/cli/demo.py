@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from likeset.app.cli.result_screen import show_result
-from likeset.app.cli.screen import JsonFlag, Waiting, literal, show_json, stdout
+from likeset.display.screen import JsonFlag, Waiting, literal, show_json, stdout
 from likeset.errors import InvalidArgument
 from likeset.private_files import make_private_folder
 
@@ -35,8 +35,8 @@ def demo(
         _network(out, json=json)
         return
     _clear(out)
+    from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
     from likeset.app.report import render
-    from likeset.studies.showcase import EPSILON, SIZE, run_showcase
 
     _make(out)
     with Waiting(quiet=json) as waiting:
@@ -66,8 +66,8 @@ def _network(out: Path, *, json: bool) -> None:
     if find_spec("nvflare") is None:
         raise InvalidArgument("--network", "nvflare", "is not installed; install it: pip install 'likeset[nvflare]'")
     _clear(out)
+    from likeset.app.demo.network_demo import run_network_demo
     from likeset.app.report import render
-    from likeset.studies.network_demo import run_network_demo
 
     _make(out)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.live import Live
 from rich.table import Table
 
-from likeset.app.cli.screen import literal, stdout
+from likeset.display.screen import literal, stdout
 from likeset.engines.flare_report import SiteState
 from likeset.errors import NoAnswer
 from likeset.jobs.whereabouts import Stage, Whereabouts

@@ -6,7 +6,7 @@ import typer
 
 from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
-from likeset.app.cli.screen import JsonFlag, Waiting, literal, show_json, show_notes, show_table, stdout
+from likeset.display.screen import JsonFlag, Waiting, literal, show_json, show_notes, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.jobs.job import Job

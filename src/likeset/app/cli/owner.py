@@ -7,7 +7,7 @@ import typer
 
 from likeset.app.cli import owner_setup
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
-from likeset.app.cli.screen import (
+from likeset.display.screen import (
     JsonFlag,
     complain,
     literal,

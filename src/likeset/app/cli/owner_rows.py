@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from likeset.app.cli.screen import MOST_IN_A_CELL, literal, make_directory, show_table, stdout
+from likeset.display.screen import MOST_IN_A_CELL, literal, make_directory, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private, keep_private_bytes
 

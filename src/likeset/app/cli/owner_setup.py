@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from likeset.app.cli.screen import JsonFlag, literal, show_json, show_suspicions, stdout
+from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, stdout
 from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ __all__ = ["EXIT_CODES", "reference", "reference_page"]
 
 EXIT_CODES = (
     (0, "done"),
-    (1, "done, and the answer is no: a check failed, a claim was refuted, nothing of a study finished"),
+    (1, "done, and the answer is no: a check failed, a claim was refuted"),
     (2, "an argument or a file cannot be used; one line on standard error says which and what to do"),
     (130, "interrupted with Ctrl-C; nothing is left half-written"),
 )

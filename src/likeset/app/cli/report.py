@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from likeset.app.cli.screen import JsonFlag, literal, show_json, stdout
+from likeset.display.screen import JsonFlag, literal, show_json, stdout
 
 __all__ = ["report"]
 

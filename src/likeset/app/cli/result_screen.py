@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from likeset.app.cli.screen import literal, show_notes, show_table, stdout
+from likeset.display.screen import literal, show_notes, show_table, stdout
 
 __all__ = ["show_guarantees", "show_not_private", "show_result"]
 

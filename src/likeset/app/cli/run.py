@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from likeset.app.cli.follow import follow
-from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
+from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from likeset.app.cli.screen import JsonFlag, literal, show_json, show_suspicions, stdout
+from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, stdout
 
 if TYPE_CHECKING:
     from likeset.tables.checks import ColumnCount, Inspection

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likeset.app.cli.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
+from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:

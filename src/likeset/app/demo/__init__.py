@@ -1,0 +1,1 @@
+"""The demo: a market of handwritten digits on this machine, in one process or among seven."""

@@ -1,0 +1,230 @@
+"""The demo between organisations: five owner nodes, a curator and a consumer, each a process with a certificate.
+
+All on this machine and on loopback, with NVFlare's own start-up kits. One owner denies, one is killed while its steward
+reads the terms, and comes back. The first job therefore misses the quorum; the second resumes the run, and owners who
+had answered send the same bytes again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likeset.app.demo.network_world import CONSUMER, NetworkWorld
+from likeset.app.demo.showcase import EPSILON, SEED, SIZE, beside, write_market
+from likeset.engines.flare_quiet import QuietEngine
+from likeset.engines.flare_report import SiteState
+from likeset.errors import LikesetError, RunCancelled
+from likeset.jobs.consumer_home import NetworkRun, expiry
+from likeset.jobs.job import Job
+from likeset.jobs.run import Render
+from likeset.jobs.whereabouts import Whereabouts
+from likeset.node import acknowledged, outbox
+from likeset.node.budgets import spent_by_run
+from likeset.node.owner_node import OwnerNode
+from likeset.simulation.market import digits_market
+
+__all__ = ["CONSUMER", "RUN", "NetworkDemo", "run_network_demo"]
+
+RUN = "digits"
+_APPROVER = "the demo's automatic approver"
+_REGISTERED = "Successfully registered client"  # as a site of NVFlare says it
+_SECONDS = 150.0  # that a job may take before the demo gives up
+
+Tell = Callable[[str, str], None]
+"""Called with who does something, and what."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkDemo:
+    """What came of it.
+
+    Attributes:
+        result: as in ``result.json``.
+        out: the directory of the result.
+        seconds: how long the run itself took when everybody was there, without NVFlare's start.
+        checks: what was checked afterwards, and whether it holds.
+    """
+
+    result: Mapping[str, Any]
+    out: Path
+    seconds: float
+    checks: tuple[tuple[str, bool], ...]
+
+
+def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
+    """Set everything up, run it, and check what each side kept.
+
+    Args:
+        out: a directory.
+        render: makes the report.
+        tell: called as things happen.
+    """
+    market = digits_market(coins=np.random.default_rng(SEED))
+    files = write_market(out / "data", market)
+    with NetworkWorld(out, files["owners"], Path(files["schema"]), ("image", "digit")) as world:
+        tell("network", "makes certificates and start-up kits for seven sites")
+        world.set_up()
+        world.start()
+        port = world.network.port
+        tell("network", f"seven processes are connected to port {port} of this machine, each with its certificate")
+        run = world.consumer.invite(_job(world, files["target"]), expires=expiry(7))
+        tell(
+            CONSUMER, f"drafts terms {run.terms.digest[:12]}: {SIZE} rows, epsilon = {EPSILON:g}, four owners at least"
+        )
+        with world.engine() as engine:
+            _first_job(world, run, engine, tell=tell)
+            seconds = _second_job(world, run, engine, tell=tell)
+    done = run.collect(render=render, amend=beside(market, tell=lambda what: tell("beside it", what)))
+    return NetworkDemo(done.result, done.out, seconds, _checks(world, run))
+
+
+def _denying(world: NetworkWorld) -> str:
+    return list(world.owners)[-1]
+
+
+def _killed(world: NetworkWorld) -> str:
+    return list(world.owners)[-2]
+
+
+def _job(world: NetworkWorld, target: str) -> Job:
+    return Job.of(
+        schema=str(world.schema),
+        target=target,
+        owners={name: f"network:{name}" for name in world.owners},
+        size=SIZE,
+        epsilon=EPSILON,
+        quorum=len(world.owners) - 1,
+        consumer=CONSUMER,
+        purpose="to recognise handwritten 3s and 4s",
+        run=RUN,
+    )
+
+
+class _Approver(threading.Thread):
+    """Does for the stewards what they would do by hand: looks into the inbox, and approves or denies."""
+
+    def __init__(self, world: NetworkWorld, names: list[str], tell: Tell) -> None:
+        super().__init__(daemon=True)
+        self._world, self._left, self._tell = world, set(names), tell
+        self._halt = threading.Event()
+        self.trouble: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            while self._left and not self._halt.wait(0.5):
+                for name in sorted(self._left):
+                    with OwnerNode(self._world.node(name)) as node:
+                        if self._decided(node):
+                            self._left.discard(name)
+        except LikesetError as error:
+            self.trouble = error
+
+    def _decided(self, node: OwnerNode) -> bool:
+        for record in node.runs.waiting():
+            terms = record.latest
+            if node.name == _denying(self._world):
+                node.deny(record.run, by=_APPROVER, reason="no contract with this consumer yet")
+                self._tell(node.name, f"{_APPROVER} denies; the others hear only that it does not take part")
+                return True
+            verdict = node.approve(record.run, terms.digest, by=_APPROVER)
+            said = (
+                f"approves {terms.rows_per_owner} rows at most" if verdict.accepted else "finds it against the policy"
+            )
+            self._tell(node.name, f"{_APPROVER} {said}, terms {terms.digest[:12]}")
+            return True
+        return False
+
+    def __enter__(self) -> "_Approver":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._halt.set()
+        self.join()
+        if self.trouble is not None:
+            raise self.trouble
+
+
+def _first_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tell: Tell) -> None:
+    """Ends without a quorum: one denies, and one is killed before anybody has decided there."""
+    run.submit(engine)
+    tell(CONSUMER, "submits the run; every owner finds it in its inbox")
+    _wait(run, engine, lambda found: all(found.sites.get(name) is SiteState.WAITING for name in world.owners), tell)
+    tell(_killed(world), "is killed (kill -9) while its steward reads the terms")
+    world.network.kill(_killed(world))
+    with _Approver(world, [name for name in world.owners if name != _killed(world)], tell):
+        state = _wait(run, engine, lambda found: not found.is_open, tell)
+    tell("curator", f"ends the first job: {state}")
+
+
+def _second_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tell: Tell) -> float:
+    """Resumes the run with the owner that came back; returns the seconds from the first call to the last."""
+    world.network.start(_killed(world))
+    console = world.network.folder / f"{_killed(world)}.txt"  # the server still believes that it never left
+    _wait_until(lambda: console.read_text(encoding="utf-8", errors="replace").count(_REGISTERED) > 1)
+    tell(_killed(world), "is back")
+    with _Approver(world, [_killed(world)], tell):
+        _wait_until(lambda: _is_approved(world, _killed(world)))
+    run.submit(engine)
+    tell(CONSUMER, "resumes the run: who answered before sends the same bytes again")
+    state = _wait(run, engine, lambda found: not found.is_open, tell)
+    report = run.ended(engine)
+    if report is None or not report.done:
+        raise RunCancelled(f"the demo's run ended otherwise than it should: {state}")
+    return report.seconds
+
+
+def _is_approved(world: NetworkWorld, name: str) -> bool:
+    with OwnerNode(world.node(name)) as node:
+        record = node.runs.by_name.get(RUN)
+        return record is not None and record.decision is not None
+
+
+def _wait(run: NetworkRun, engine: QuietEngine, until: Callable[[Whereabouts], bool], tell: Tell) -> str:
+    """Look until something is so; tells what changed."""
+    end, last = time.monotonic() + _SECONDS, ""
+    while time.monotonic() < end:
+        found = run.look(engine)
+        words = ", ".join(f"{site} {said}" for site, said in found.sites.items())
+        if words and words != last:
+            tell("watch", f"{found.text}: {words}")
+        last = words or last
+        if until(found):
+            return found.text
+        time.sleep(0.5)
+    raise RunCancelled(f"the demo waited {_SECONDS:.0f} s in vain; this machine may be too busy")
+
+
+def _wait_until(so: Callable[[], bool]) -> None:
+    end = time.monotonic() + _SECONDS
+    while not so():
+        if time.monotonic() > end:
+            raise RunCancelled(f"the demo waited {_SECONDS:.0f} s in vain; this machine may be too busy")
+        time.sleep(0.3)
+
+
+def _checks(world: NetworkWorld, run: NetworkRun) -> tuple[tuple[str, bool], ...]:
+    """What a suspicious reader would look at: transcripts, logs, and whether rows left once."""
+    rows = run.terms.rows_per_owner
+    found: dict[str, bool] = {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}
+    with ExitStack() as stack:
+        for name in world.owners:
+            node = stack.enter_context(OwnerNode(world.node(name)))
+            problems, _ = outbox.verify(node)
+            found["audit logs hold"] &= not problems
+            spent = sum(one.rows for one in spent_by_run(node.ledger))
+            found["rows were charged once"] &= spent == (0 if name == _denying(world) else rows)
+            if name != _denying(world):
+                # The owner's own receipt, which came to it when the run ended.
+                kept = acknowledged.check(node, RUN)
+                agree = kept.pinned and not kept.problems and not kept.aside
+                found["transcripts agree"] &= (
+                    agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
+                )
+    return tuple(found.items())

@@ -1,0 +1,132 @@
+"""The demo's story: a market of handwritten digits as files, the real job on them, and what else could be had.
+
+The job itself is private and real: files, secret noise, a ledger. What it is compared with sees more than it may: the
+baselines are a simulation on public data.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from likeset import documents
+from likeset.arguments import Rows
+from likeset.engines.local import Progress
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.jobs.job import Job
+from likeset.jobs.opened import OpenedJob
+from likeset.jobs.run import Amend, FinishedJob, Render, run_job
+from likeset.market.run import Outcome
+from likeset.simulation.baselines import greedy, published_protocol, uniform_sampling
+from likeset.simulation.market import DIGIT_GROUPS, Market, digits_market, svm_accuracy
+from likeset.simulation.tasks import Task
+
+__all__ = ["EPSILON", "SEED", "SIZE", "beside", "run_showcase", "write_market"]
+
+SEED, SIZE, EPSILON = 2019, 100, 4.0
+_SHOWN = 20
+_SCHEMA = """\
+# Images of 8 x 8 points, each from 0 (white) to 16 (black). The digit is what a model is to predict.
+likeset: schema
+version: 1
+columns:
+  image: {kind: image, shape: [8, 8], bounds: [0, 16]}
+label: {column: digit, kind: category}
+"""
+_BASELINES = (
+    (uniform_sampling, "uniform sampling", "as many random rows from each owner; nobody looks at anything"),
+    (
+        published_protocol,
+        "the paper's protocol",
+        "Algorithm 3 as published, with its own settings; its privacy is not proven",
+    ),
+    (
+        partial(greedy, method="exact"),
+        "exact greedy, not private",
+        "one party sees every row of every owner; greedy as in the paper, without our swaps",
+    ),
+)
+
+
+def write_market(folder: Path, market: Market) -> dict[str, Any]:
+    """The market as files that ``likeset match`` takes; returns its arguments."""
+    folder.mkdir(parents=True)
+    documents.write_text(folder / "schema.yaml", _SCHEMA)
+    _write(folder / "target.parquet", market.target)
+    owners = {}
+    for group, name in zip(DIGIT_GROUPS, market.owners, strict=True):
+        short = "digits-" + "-".join(str(digit) for digit in group)
+        owners[short] = str(folder / f"{short}.parquet")
+        _write(folder / f"{short}.parquet", market.owners[name], market.labels[name])
+    return {"schema": str(folder / "schema.yaml"), "target": str(folder / "target.parquet"), "owners": owners}
+
+
+def run_showcase(
+    out: Path, *, render: Render, progress: Progress | None = None, tell: Callable[[str], None] | None = None
+) -> FinishedJob:
+    """Write the market, run the job, and put the baselines beside its result.
+
+    Args:
+        out: a directory that is not there yet; files go to ``out/data``, results to ``out/matched``.
+        render: makes the report.
+        progress: called as answers of owners come in.
+        tell: called with what is being done.
+    """
+    market = digits_market(coins=np.random.default_rng(SEED))
+    job = Job.of(
+        **write_market(out / "data", market),
+        size=SIZE,
+        epsilon=EPSILON,
+        purpose="to recognise handwritten 3s and 4s",
+        out=str(out / "matched"),
+    )
+
+    return run_job(job, render=render, progress=progress, amend=beside(market, tell=tell))
+
+
+def beside(market: Market, *, tell: Callable[[str], None] | None = None) -> Amend:
+    """Puts into a result what else could be had in its place, and pictures of rows.
+
+    Args:
+        market: that the result came from; the baselines see all of it.
+        tell: called with what is being done.
+    """
+    say = tell or (lambda _: None)
+
+    def amend(result: dict[str, Any], pictures: dict[str, Any], opened: OpenedJob, outcome: Outcome) -> None:
+        unit = float(opened.target.rows.max() / market.target.max())  # of the schema, in units of the market's rows
+        rows, gamma = outcome.summary.rows / unit, outcome.gamma * unit**2
+        result["accuracy"] = svm_accuracy(rows, outcome.summary.labels.astype(np.int64), market)
+        task = Task(
+            market=market, size=SIZE, gamma=gamma, offers=outcome.terms.rows_per_owner, seed=SEED, epsilon=EPSILON
+        )
+        for select, name, meaning in _BASELINES:
+            say(name)
+            found = select(task)
+            chosen = market.pool[found.indices]
+            result["baselines"].append(
+                {
+                    "kind": "study",
+                    "name": name,
+                    "squared_mmd": squared_mmd(chosen, market.target, gamma=gamma),
+                    "accuracy": svm_accuracy(chosen, market.pool_labels[found.indices], market),
+                    "meaning": meaning,
+                }
+            )
+        pictures["images"] = {
+            "side": 8,
+            "target": market.target[:_SHOWN].tolist(),
+            "summary": rows[:: len(rows) // _SHOWN][:_SHOWN].tolist(),
+        }
+
+    return amend
+
+
+def _write(path: Path, rows: Rows, labels: Any = None) -> None:
+    images = pa.array(list(np.rint(16.0 * rows).astype(np.uint8)), pa.list_(pa.uint8()))
+    columns = {"image": images} if labels is None else {"image": images, "digit": pa.array(labels)}
+    pq.write_table(pa.table(columns), path)

@@ -1,0 +1,140 @@
+"""One run of a protocol on a market, its parties driven directly: what is wished is what is done."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likeset.engines.local import LocalEngine
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.guarantee import Basis, Guarantee
+from likeset.privacy.noise import SimulatedNoise
+from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.drafting import Draft, Facts, Wishes
+from likeset.protocol.hashing import commitment, hash_map
+from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
+from likeset.protocol.plans import planned_views
+from likeset.protocol.sealed import SealedCurator, SealedOwner
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
+from likeset.simulation.tasks import DELTA, Found, Stated, Task
+from likeset.summarizer import Summarizer
+from likeset.tables.scan import MemoryScan
+
+__all__ = ["run_protocol"]
+
+_CONSUMER = "consumer"
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one
+"""Where a ledger that lives for one run lies: waiting for a disk would be measured, and nothing is to be kept."""
+
+
+def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any) -> Found:
+    """Run the protocol that the wishes (fields of ``Wishes``) describe, with simulated noise of the task's seed."""
+    secret = np.random.default_rng([task.seed, 4])
+    hash_seed = int.from_bytes(secret.bytes(32), "big") | 1 << 255
+    terms, pays = _terms(task, wishes, None if hash_dimension is None else (hash_dimension, hash_seed))
+    noise = SimulatedNoise(task.seed)
+    hashes = hash_map(terms, hash_seed) if terms.hashing else None
+    selection = Selection(gamma=task.gamma)
+    owner_kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
+    names = dict(zip(terms.owners, task.market.owners, strict=True))
+    folder = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=folder) as directory, Ledger(Path(directory) / "ledger.sqlite") as ledger:
+        _open_accounts(ledger, terms)
+        owners = {
+            safe: owner_kind(
+                terms,
+                safe,
+                scan=MemoryScan(task.market.owners[name], task.market.labels[name]),
+                key=int.from_bytes(secret.bytes(32), "big"),
+                ledger=ledger,
+                hashes=hashes,
+            )
+            for safe, name in names.items()
+        }
+        if terms.protocol == "sealed":
+            curator: Any = SealedCurator(terms, ledger=ledger, noise=noise)
+        else:
+            seeds = task.market.public if terms.seed_rows else None
+            curator = InteractiveCurator(terms, ledger=ledger, noise=noise, seed_rows=seeds)
+        consumer = Consumer(
+            terms, target=task.market.target, ledger=ledger, noise=noise, hashes=hashes, selection=selection
+        )
+        result = LocalEngine(workers=1).run(curator, owners, consumer)
+    starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
+    summary = result.summary
+    places = [
+        int(starts[owner]) + owners[terms.owners[owner]].row_of(int(handle))
+        for owner, handle in zip(summary.owners, summary.handles, strict=True)
+    ]
+    trouble = [f"{len(summary.absent)} absent"] if len(summary.absent) else []
+    trouble += [f"{len(summary.flagged)} flagged"] if len(summary.flagged) else []
+    views = {one.view: one.guarantee for one in planned_views(terms)}
+    return Found(
+        np.array(places, dtype=np.int64),
+        summary.rows_seen,
+        target=_stated(views[View.owners(terms.consumer)]),
+        owners=_stated(views[View.owners(terms.owners[0])]),
+        notes=", ".join(trouble),
+        extra={"release_expected_to_pay": pays} if pays is not None else {},
+    )
+
+
+def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | None) -> tuple[Terms, bool | None]:
+    """The terms, and whether the draft thinks that a release pays; None where that is not asked."""
+    market = task.market
+    defaults = Summarizer(task.size, delta=DELTA, auction="everyone", run="study")
+    wanted: dict[str, Any] = {one.name: getattr(defaults, one.name) for one in fields(Wishes)}
+    # Half a row less than wanted: it is rounded up to whole rows for each owner.
+    wanted["offer_factor"] = (task.offers - 0.5) * len(market.owners) / task.size
+    wanted |= wishes
+    starts_from_rows = wanted["summary_release"] != "none" and market.public is not None
+    facts = Facts(
+        consumer=_CONSUMER,
+        purpose="study",
+        expires="",
+        target_size=len(market.target),
+        columns=market.target.shape[1],
+        column_names=(),
+        schema_digest="",
+        record_bytes=0,
+        largest_entry=0.0,
+        owners=tuple(f"owner-{place}" for place in range(len(market.owners))),
+        seed_rows=market.public if starts_from_rows else None,
+        version=version("likeset"),
+    )
+    draft = Draft(Wishes(**wanted), facts)
+    asked = wanted["protocol"] == "sealed" and wanted["offers"] == "tilted"
+    pays = draft.offers == "tilted" if asked else None
+    # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
+    draft.offers = wanted["offers"]
+    terms = draft.terms(
+        release_gamma=task.gamma * (1.0 if wanted["protocol"] == "interactive" else RELEASE_SCALE),
+        feature_seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
+        target_budget=draft.budget,
+        hashing=None if hashing is None else Hashing(hashing[0], task.gamma, commitment(hashing[1])),
+    )
+    return terms, pays
+
+
+def _open_accounts(ledger: Ledger, terms: Terms) -> None:
+    """Accounts without an end: budgets are not what is measured here."""
+    accepted = ("simulated", "unbounded", "paper-auction", "summary-release")
+    unlimited = Limit(1e9, 0.1, terms.relation, accept_unproven=accepted)
+    ledger.set_limit(View.owners(terms.consumer), unlimited)
+    for owner in terms.owners:
+        ledger.set_limit(View.owners(owner), unlimited)
+        ledger.set_limit(View.curator(owner), Limit.rows_only(terms.rows_per_owner))
+
+
+def _stated(guarantee: Guarantee) -> Stated:
+    """What the run would guarantee with secret noise."""
+    if guarantee.basis is Basis.NONE:
+        return Stated(None, "none")
+    return Stated(float(f"{guarantee.epsilon:.4g}"), str(guarantee.basis))

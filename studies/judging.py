@@ -1,0 +1,104 @@
+"""How good a summary is: by the target, by rows that nobody saw, by classifiers trained on it, and by its price."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+
+from likeset.arguments import Rows
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.kernels import kernel_means, rbf_kernel
+from likeset.simulation.market import Market
+from likeset.simulation.tasks import Found, Task
+from studies.neural_network import NeuralNetwork
+
+__all__ = ["judged"]
+
+
+def judged(task: Task, found: Found) -> dict[str, Any]:
+    """Everything that a line says about a summary, as plain values."""
+    market = task.market
+    rows, labels, m = market.pool[found.indices], market.pool_labels[found.indices], len(market.target)
+    results: dict[str, Any] = {
+        "squared_mmd": squared_mmd(rows, market.target, gamma=task.gamma, weights=found.weights),
+        "squared_mmd_test": squared_mmd(rows, market.test, gamma=task.gamma, weights=found.weights),
+        "svm": _svm(rows, labels, market.test, market.test_labels, found.weights),
+        "net": _net(rows, labels, market, found.weights, task.seed),
+        "right": round(float(np.isin(labels, market.test_labels).mean()), 4),
+        "rows": len(rows),
+        "rows_seen": found.rows_seen,
+        "access_ratio": (found.rows_seen + m) / (task.size + m),
+        "target_guarantee": asdict(found.target),
+        "owner_guarantee": asdict(found.owners),
+        "owner_shares": _shares(task, found),
+        "gamma": task.gamma,
+        "target_rows": m,
+        "pool_rows": len(market.pool),
+        "notes": found.notes,
+        **found.extra,
+    }
+    if market.more_labels:
+        results |= _all_labels(market, found)
+    return {name: _rounded(value) for name, value in results.items()}
+
+
+def _all_labels(market: Market, found: Found) -> dict[str, Any]:
+    """Where rows have several labels, one classifier each; ``svm`` is their mean."""
+    rows = market.pool[found.indices]
+    each = {
+        name: _svm(rows, labels[found.indices], market.test, test_labels, found.weights)
+        for name, (labels, test_labels) in market.more_labels.items()
+    }
+    return {"svm": float(np.mean(list(each.values()))), "svm_each": {name: round(x, 5) for name, x in each.items()}}
+
+
+def _svm(
+    rows: Rows,
+    labels: NDArray[np.int64],
+    test: Rows,
+    test_labels: NDArray[np.int64],
+    weights: NDArray[np.float64] | None,
+) -> float:
+    """Share of the test rows that a linear SVM trained on ``rows`` gets right."""
+    if weights is not None:
+        kept = weights > 0.0
+        rows, labels, weights = rows[kept], labels[kept], weights[kept] * (kept.sum() / weights[kept].sum())
+    if len(np.unique(labels)) == 1:
+        return float((test_labels == labels[0]).mean())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier = LinearSVC(random_state=0, max_iter=2_000).fit(rows, labels, sample_weight=weights)
+    return float(classifier.score(test, test_labels))
+
+
+def _net(
+    rows: Rows, labels: NDArray[np.int64], market: Market, weights: NDArray[np.float64] | None, seed: int
+) -> float:
+    """The same by a network with one hidden layer of 32 units and dropout 0.2."""
+    network = NeuralNetwork(seed=seed).fit(rows, labels, weights=weights)
+    return float((network.predict(market.test) == market.test_labels).mean())
+
+
+def _shares(task: Task, found: Found) -> Mapping[str, float]:
+    """Each owner's part of the value: the sum of what its rows gained when they were picked, losses left out."""
+    market = task.market
+    rows = market.pool[found.indices]
+    picks = np.arange(1, len(rows) + 1)
+    before = np.tril(rbf_kernel(rows, rows, gamma=task.gamma), k=-1).sum(axis=1)
+    gains = np.maximum(kernel_means(rows, market.target, gamma=task.gamma) - before / picks, 0.0)
+    ends = np.cumsum([len(one) for one in market.owners.values()])
+    values = np.bincount(
+        np.searchsorted(ends, found.indices, side="right"), weights=gains, minlength=len(market.owners)
+    )
+    total = float(values.sum()) or 1.0
+    return {name: round(float(value) / total, 4) for name, value in zip(market.owners, values, strict=True)}
+
+
+def _rounded(value: Any) -> Any:
+    """Seven figures are more than any of these are good for, and keep lines short."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value

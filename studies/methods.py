@@ -1,0 +1,161 @@
+"""The methods that studies compare: what sees everything, what sees nothing, and the protocols between them.
+
+The protocols run with simulated noise: reproducible, and not private. Their guarantees are those of the same run with
+secret noise.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from likeset.errors import InvalidArgument
+from likeset.geometry.pursuit import match_weighted
+from likeset.geometry.weights import weights
+from likeset.simulation.baselines import POOLED, greedy, published_protocol, uniform_sampling
+from likeset.simulation.protocol_runs import run_protocol
+from likeset.simulation.tasks import Found, Task
+
+__all__ = ["METHODS", "Method", "find_methods"]
+
+_HASH_DIMENSION = 2000
+_MATCHED_ROWS = 1500  # of the pool, weighted by kernel mean matching
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One entry of the registry.
+
+    Attributes:
+        name: what the user types and what lines record.
+        label: in figures and tables.
+        words: what it is.
+        run: how it is done.
+        budgeted: whether it takes an epsilon.
+        offers: whether it depends on how many rows are offered.
+        sized: whether it depends on the size of the summary.
+    """
+
+    name: str
+    label: str
+    words: str
+    run: Callable[[Task], Found]
+    budgeted: bool = False
+    offers: bool = False
+    sized: bool = True
+
+
+def _protodash(task: Task) -> Found:
+    pool = task.market.pool
+    found = match_weighted(pool, task.market.target, task.size, gamma=task.gamma)
+    return Found(found.indices, len(pool), weights=found.weights, target=POOLED, owners=POOLED)
+
+
+def _matched_means(task: Task) -> Found:
+    """Kernel mean matching: weights for many rows in place of few rows without weights."""
+    pool = task.market.pool
+    count = min(_MATCHED_ROWS, len(pool))
+    chosen = np.random.default_rng([task.seed, 6]).choice(len(pool), size=count, replace=False)
+    fitted = weights(pool[chosen], task.market.target, gamma=task.gamma)
+    return Found(chosen, len(pool), weights=fitted, target=POOLED, owners=POOLED)
+
+
+def _protocol(task: Task, **wishes: Any) -> Found:
+    wishes.setdefault("epsilon", task.epsilon)
+    return run_protocol(task, **wishes)
+
+
+def _sound(task: Task) -> Found:
+    return _protocol(task, protocol="interactive", summary_release="gaussian", owner_epsilon=task.epsilon)
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("exact", "exact greedy", "greedy on the exact kernel; sees all rows", partial(greedy, method="exact")),
+        Method(
+            "greedy",
+            "non-private greedy (paper)",
+            "greedy in 140 Fourier features; sees all rows",
+            partial(greedy, method="features"),
+        ),
+        Method("protodash", "weighted greedy (ProtoDash)", "rows with fitted weights; sees all rows", _protodash),
+        Method(
+            "pooled",
+            "kernel mean matching, pooled",
+            f"weights for {_MATCHED_ROWS} rows of the pool: what if all were pooled",
+            _matched_means,
+            sized=False,
+        ),
+        Method(
+            "sealed",
+            "sealed",
+            "one private release of the target; the curator selects among offers",
+            partial(_protocol, offers="tilted"),
+            budgeted=True,
+            offers=True,
+        ),
+        Method(
+            "sealed-hashed",
+            "sealed, hash-only",
+            f"the same, where the curator sees hashes of length {_HASH_DIMENSION}",
+            partial(_protocol, offers="tilted", hash_dimension=_HASH_DIMENSION),
+            budgeted=True,
+            offers=True,
+        ),
+        Method(
+            "uniform-offers",
+            "uniform offers",
+            "no release at all; the curator selects among random offers",
+            partial(_protocol, offers="uniform", epsilon=0.0),
+            offers=True,
+        ),
+        Method(
+            "sealed-unlabelled",
+            "sealed, labels not used",
+            "the same as sealed, where owners do not use their labels",
+            partial(_protocol, offers="tilted", label_strata=False),
+            budgeted=True,
+            offers=True,
+        ),
+        Method(
+            "uniform-offers-plain",
+            "uniform offers, not thinned",
+            "uniform offers as they are drawn",
+            partial(_protocol, offers="uniform", epsilon=0.0, thinning=False),
+            offers=True,
+        ),
+        Method(
+            "private", "private greedy (paper)", "Algorithm 3 as published, with its own epsilons", published_protocol
+        ),
+        Method(
+            "private-sound",
+            "private greedy, sound",
+            "Algorithm 3 with everyone asked and Gaussian releases within the budget",
+            _sound,
+            budgeted=True,
+        ),
+        Method(
+            "private-silent",
+            "private greedy, summary not released",
+            "Algorithm 3 with everyone asked and no release of the summary",
+            partial(_protocol, protocol="interactive"),
+            budgeted=True,
+        ),
+        Method("uniform", "uniform sampling", "the same number of random rows from each owner", uniform_sampling),
+    )
+}
+"""By name, in the order of the tables."""
+
+
+def find_methods(names: Collection[str]) -> list[Method]:
+    """The methods of these names, in the order of the registry."""
+    for name in names:
+        if name not in METHODS:
+            near = get_close_matches(name, METHODS, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else "there are " + ", ".join(METHODS)
+            raise InvalidArgument("--methods", repr(name), f"is no method; {hint}")
+    return [method for name, method in METHODS.items() if name in names]

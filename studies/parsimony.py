@@ -1,0 +1,158 @@
+"""``parsimony``: how many rows the curator sees for each row it buys, as the number of owners grows.
+
+The paper's auction against its own bound ``K/tau + 1/eps_auc``, asking everyone each round, a threshold used once, and
+asking everyone once for fewer rows each. Owners are generated: no public data set has thousands of them.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likeset.errors import InvalidArgument
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.greedy import match
+from likeset.geometry.kernels import median_gamma
+from likeset.mechanisms import auction
+from likeset.privacy.claimed import parsimony_bound
+from likeset.privacy.noise import SimulatedNoise
+from likeset.privacy.schedules import auction_epsilon, auction_patience
+from likeset.protocol.terms import RELEASE_SCALE
+from likeset.summarizer import Summarizer
+from studies.contract import Cell, Line, Options, Presentation
+from studies.parsimony_figures import presented
+from studies.parsimony_rounds import Crowd, crowd, run_rounds
+
+__all__ = ["METHODS", "STUDY", "Parsimony"]
+
+METHODS = ("paper", "everyone each round", "everyone once", "threshold once")
+_OWNERS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+_ROWS, _TARGET, _COLUMNS = 120, 300, 10
+_SIZE = 50
+_DIMENSION = 128
+_DELTA = 1e-5
+_MOST_ASKED_ONCE = 500  # owners: with more than are rows to be offered, each would still send one
+_LEAST_THRESHOLD = 50  # owners: below it a threshold asks nearly everyone
+_SEEDS = 5
+
+
+class Parsimony:
+    """The study."""
+
+    name = "parsimony"
+    description = "rows that the curator sees per row it buys, against the number of owners"
+
+    def cells(self, options: Options) -> Sequence[Cell]:
+        """Seed by seed, so that a run that is stopped has something of everything."""
+        if options.data is not None:
+            raise InvalidArgument("--data", options.data, "is not used: the owners of this study are generated")
+        wanted = _chosen(options.methods)
+        return [
+            Cell(
+                self.name,
+                {
+                    "method": method,
+                    "owners": owners,
+                    "size": size,
+                    "epsilon": epsilon,
+                    "delta": _DELTA,
+                    "rows": _ROWS,
+                    "target": _TARGET,
+                    "seed": seed,
+                    "revision": 1,
+                },
+            )
+            for seed in range(options.seeds or _SEEDS)
+            for size in options.sizes or (_SIZE,)
+            for epsilon in options.epsilons or (1.0,)
+            for owners in _OWNERS
+            for method in wanted
+            if _sensible(method, owners)
+        ]
+
+    def run(self, cell: Cell) -> dict[str, Any]:
+        """One way of asking, in one market."""
+        size, seed = int(cell["size"]), int(cell["seed"])
+        market = crowd(
+            owners=cell["owners"],
+            rows=cell["rows"],
+            target=cell["target"],
+            columns=_COLUMNS,
+            coins=np.random.default_rng(seed),
+        )
+        gamma = median_gamma(market.target, scale=1.0, coins=np.random.default_rng(0))
+        exact = match(market.pool, market.target, size, gamma=gamma, method="exact").indices
+        yardstick = squared_mmd(market.pool[exact], market.target, gamma=gamma)
+        if cell["method"] in METHODS[:2]:
+            plan = _plan(cell)
+            rounds = run_rounds(
+                market,
+                size=size,
+                gamma=gamma,
+                dimension=_DIMENSION,
+                feature_seed=seed,
+                plan=plan,
+                noise=SimulatedNoise(seed),
+            )
+            seen = rounds.rows_seen
+            distance = squared_mmd(market.pool[rounds.indices], market.target, gamma=gamma)
+        else:
+            seen, distance = _sealed(cell, market, gamma)
+        bound = parsimony_bound(owners=cell["owners"], epsilon=cell["epsilon"], delta=cell["delta"])
+        return {
+            "rows_per_pick": seen / size,
+            "paper_bound": bound,
+            "squared_mmd": distance,
+            "over_exact": distance / yardstick,
+        }
+
+    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+        """A table, and the two panels: rows seen, and what was made of them."""
+        return presented(lines, out, methods=METHODS)
+
+
+def _chosen(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
+    unknown = [name for name in wanted or () if name not in METHODS]
+    if unknown:
+        raise InvalidArgument("--methods", ", ".join(unknown), "must be among: " + "; ".join(METHODS))
+    return wanted or METHODS
+
+
+def _sensible(method: str, owners: int) -> bool:
+    if method == "everyone once":
+        return owners <= _MOST_ASKED_ONCE
+    return method != "threshold once" or owners >= _LEAST_THRESHOLD
+
+
+def _plan(cell: Cell) -> auction.Plan:
+    owners = int(cell["owners"])
+    if cell["method"] != "paper":
+        return auction.plan_everyone(owners)
+    return auction.plan_paper(
+        owners,
+        epsilon=auction_epsilon(owners=owners, epsilon=cell["epsilon"], delta=cell["delta"]),
+        patience=auction_patience(owners),
+        rounds=cell["size"],
+        accept_unproven=(auction.PAPER_AUCTION,),
+    )
+
+
+def _sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, float]:
+    """Rows seen and squared MMD of the sealed protocol, with its own release of the target's mean."""
+    summarizer = Summarizer(
+        cell["size"],
+        epsilon=cell["epsilon"],
+        delta=cell["delta"],
+        gamma=gamma,
+        release_gamma=RELEASE_SCALE * gamma,
+        auction="everyone" if cell["method"] == "everyone once" else "threshold",
+        auction_epsilon=cell["epsilon"],
+        noise="simulated",
+        random_state=cell["seed"],
+    )
+    summarizer.fit(market.target, {f"owner-{place}": rows for place, rows in enumerate(market.owners)})
+    return summarizer.rows_seen_, summarizer.squared_mmd_
+
+
+STUDY = Parsimony()
