@@ -38,7 +38,7 @@ demo: $(INSTALLED) ## match a target on bundled data, print a table, draw a pict
 	$(BIN)/likeset demo
 
 study: $(DEVELOPED) ## run a study: NAME=digits, with DATA, SEEDS, SIZES, EPSILON, METHODS, WORKERS, OUT; without NAME the list
-	$(BIN)/python -m studies $(call typed,NAME) $(call typed,DATA,--data) $(call typed,SEEDS,--seeds) \
+	@$(BIN)/python -m studies $(call typed,NAME) $(call typed,DATA,--data) $(call typed,SEEDS,--seeds) \
 	  $(call typed,SIZES,--sizes) $(call typed,EPSILON,--epsilon) $(call typed,METHODS,--methods) \
 	  $(call typed,WORKERS,--workers) $(call typed,OUT,--out)
 

@@ -1,22 +1,19 @@
-"""A figure in the style of the studies: title, panels, a note that says what its numbers are, two files."""
+"""A figure in the look of the studies: title, panels, a note that says what its numbers are, two files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from studies.contract import SIMULATED
+from likeset.display.drawing import drawing
+from studies.contract import SIMULATED_SENTENCE
 
-__all__ = ["draw", "plain_log_axis"]
+__all__ = ["LOOK", "draw", "mean_curve", "plain_log_axis"]
 
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+LOOK: dict[str, Any] = {
     "axes.titlelocation": "left",
     "axes.titlesize": 11.0,
     "axes.titleweight": "bold",
@@ -24,8 +21,8 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "grid.alpha": 0.25,
     "legend.frameon": False,
-    "svg.hashsalt": "likeset",
 }
+"""Of the figures, for ``likeset.display.drawing``."""
 
 
 def draw(
@@ -51,13 +48,11 @@ def draw(
         height: of one panel, in inches.
         width: of one panel.
     """
-    with rc_context(STYLE):
+    with drawing(LOOK):
         figure = Figure(figsize=(width * columns + 0.4, height * rows + 0.9), layout="constrained")
         fill(figure.subplots(rows, columns, squeeze=False))
         figure.suptitle(title, x=0.012, ha="left", fontsize=14, fontweight="bold")
-        figure.supxlabel(
-            f"{SIMULATED[0].upper()}{SIMULATED[1:]}. {note}", x=0.012, ha="left", fontsize=8.5, color="#555555"
-        )
+        figure.supxlabel(f"{SIMULATED_SENTENCE} {note}", x=0.012, ha="left", fontsize=8.5, color="#555555")
         figure.savefig(path, metadata={"Date": None})
         figure.savefig(path.with_suffix(".png"), dpi=110)
     return path
@@ -69,3 +64,14 @@ def plain_log_axis(axis: Any, ticks: list[float]) -> None:
     axis.set_ticks(ticks)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"))
+
+
+def mean_curve(axes: Any, values: Mapping[Any, Sequence[float]], **style: Any) -> Any:
+    """Means at their places, with bars of one standard deviation where there are several values."""
+    return axes.errorbar(
+        list(values),
+        [fmean(several) for several in values.values()],
+        yerr=[stdev(several) if len(several) > 1 else 0.0 for several in values.values()],
+        capsize=2,
+        **style,
+    )

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from studies.contract import SIMULATED, Line
+from likeset.display.drawing import drawing
+from studies.canvas import LOOK, mean_curve, plain_log_axis
+from studies.contract import SIMULATED_SENTENCE, Line
 from studies.methods import METHODS
 from studies.series import Series, increase, label, points
 
@@ -33,17 +34,10 @@ COLOURS = {
 _WIDTH = 0.006
 _MARKERS = {"private": "o", "uniform": "s", "greedy": "D", "sealed": "^", "exact": "v"}
 _DASHES = {"protodash": "--", "pooled": ":", "sealed-hashed": "--", "private-sound": "--", "private-silent": ":"}
-_STYLE: dict[Any, Any] = {
+_LOOK = {
+    **LOOK,
     "svg.fonttype": "none",  # text stays text: a fifth of the bytes
-    "font.size": 10.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11.0,
-    "axes.titleweight": "bold",
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "svg.hashsalt": "likeset",
+    "font.family": "sans-serif",  # in whichever font the reader has
 }
 _STEPS = (-90, -50, 0, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000)
 
@@ -51,7 +45,7 @@ _STEPS = (-90, -50, 0, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000)
 def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path, *, title: str) -> None:
     """Five panels: percentages as in the paper, the same in absolute numbers on both sets of rows, two classifiers."""
     sizes = sorted({line["size"] for line in lines})
-    with rc_context(_STYLE):
+    with drawing(_LOOK):
         figure = Figure(figsize=(15.0, 8.0))
         (increases, target, held_out), (net, svm, corner) = figure.subplots(2, 3)
         drawn: dict[str, Any] = {}
@@ -82,7 +76,7 @@ def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path,
             axes.set_ylim(max(0.0, axes.get_ylim()[0]), min(1.02, axes.get_ylim()[1]))
         corner.axis("off")
         ordered = {name: drawn[name] for one in series if (name := label(one)) in drawn}
-        corner.legend(ordered.values(), ordered.keys(), loc="center left", frameon=False, fontsize=10.5)
+        corner.legend(ordered.values(), ordered.keys(), loc="center left", fontsize=10.5)
         figure.suptitle(title, x=0.012, y=0.985, ha="left", fontsize=15, fontweight="bold")
         figure.text(0.012, 0.012, _note(lines), fontsize=9.5, color="#555555")
         figure.subplots_adjust(left=0.055, right=0.985, top=0.895, bottom=0.105, hspace=0.36, wspace=0.2)
@@ -92,7 +86,7 @@ def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path,
 def _note(lines: Sequence[Line]) -> str:
     seeds = len({line["seed"] for line in lines})
     over = f"Mean over {seeds} seeds, fewer for some methods; bars: one standard deviation" if seeds > 1 else "One seed"
-    return f"{SIMULATED[0].upper()}{SIMULATED[1:]}. {over}. Classifiers are tested on the held-out rows."
+    return f"{SIMULATED_SENTENCE} {over}. Classifiers are tested on the held-out rows."
 
 
 def _curve(axes: Any, one: Series, curve: Mapping[int, Sequence[float]], sizes: Sequence[int], *, nudge: float) -> Any:
@@ -102,15 +96,13 @@ def _curve(axes: Any, one: Series, curve: Mapping[int, Sequence[float]], sizes: 
         level = fmean(next(iter(curve.values())))
         return axes.axhline(level, color=colour, linestyle=dashes, linewidth=1.6)
     width = _WIDTH * (sizes[-1] - sizes[0])
-    return axes.errorbar(
-        [size + nudge * width for size in curve],
-        [fmean(values) for values in curve.values()],
-        yerr=[stdev(values) if len(values) > 1 else 0.0 for values in curve.values()],
+    return mean_curve(
+        axes,
+        {size + nudge * width: values for size, values in curve.items()},
         color=colour,
         linestyle=dashes,
         linewidth=1.8,
         elinewidth=0.9,
-        capsize=2.0,
         marker=_MARKERS.get(one.method, "."),
         markersize=5.5,
         alpha=0.95,
@@ -136,7 +128,5 @@ def _logarithmic(*panels: Any) -> None:
     steps = [digit * 10.0**power for power in range(-7, 2) for digit in (1, 2, 5)]
     ticks = [step for step in steps if low <= step <= high]
     for axes in panels:
-        axes.set_yscale("log")
+        plain_log_axis(axes.yaxis, ticks)
         axes.set_ylim(low, high)
-        axes.set_yticks(ticks, [f"{step:g}" for step in ticks])
-        axes.yaxis.set_minor_locator(NullLocator())

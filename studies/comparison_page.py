@@ -7,7 +7,7 @@ from typing import Any
 
 from likeset.simulation.tasks import DELTA
 from studies.comparison_figures import draw_comparison
-from studies.contract import SIMULATED, Line, Presentation, Table
+from studies.contract import SIMULATED, SIMULATED_SENTENCE, Line, Presentation, Table
 from studies.methods import METHODS
 from studies.series import Group, Series, increase, label, points, spread, width_words
 
@@ -53,7 +53,7 @@ def presented(lines: Sequence[Line], out: Path, *, title: str, words: Sequence[s
         path = out / f"{_slug(name)}.svg"
         draw_comparison(mine, series, path, title=f"{title}: {name}")
         figures[path] = f"{name}: increase of MMD² over greedy, MMD², accuracies; {SIMULATED}"
-        tables.append(Table(name, _COLUMNS, _rows(mine, series), f"{SIMULATED[0].upper()}{SIMULATED[1:]}.", _BRIEF))
+        tables.append(Table(name, _COLUMNS, _rows(mine, series), SIMULATED_SENTENCE, _BRIEF))
     return Presentation(title, [_READING, *_setting(done), *words], tables, figures)
 
 
@@ -130,7 +130,7 @@ def _scale_table(lines: Sequence[Line], groups: Sequence[Group]) -> Table:
         f"Increase of MMD² over the paper's greedy at {size} rows, by kernel",
         ("method", *names),
         rows,
-        f"A percentage depends on the kernel's scale. {SIMULATED[0].upper()}{SIMULATED[1:]}.",
+        f"A percentage depends on the kernel's scale. {SIMULATED_SENTENCE}",
     )
 
 

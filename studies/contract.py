@@ -10,10 +10,12 @@ from typing import Any, Protocol, Self
 from likeset import arguments
 from likeset.errors import InvalidArgument
 
-__all__ = ["SIMULATED", "Cell", "Line", "Options", "Presentation", "Study", "Table"]
+__all__ = ["SIMULATED", "SIMULATED_SENTENCE", "Cell", "Line", "Options", "Presentation", "Study", "Table"]
 
 SIMULATED = "simulated noise: not private"
 """Stands on every figure, table and line: noise of a recorded seed hides nothing."""
+
+SIMULATED_SENTENCE = f"{SIMULATED[0].upper()}{SIMULATED[1:]}."
 
 _MOST_SEEDS = 10_000
 _LARGEST_SIZE = 1 << 24

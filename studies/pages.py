@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from studies.contract import SIMULATED, Line, Presentation
+from studies.contract import SIMULATED_SENTENCE, Line, Presentation
 
 __all__ = ["write_page"]
 
@@ -16,7 +16,7 @@ def write_page(presentation: Presentation, lines: Sequence[Line], *, out: Path, 
     versions = ", ".join(sorted({line.version for line in done}))
     parts = [
         f"# {presentation.title}",
-        f"**{SIMULATED[0].upper()}{SIMULATED[1:]}.** Noise is drawn from the seed of each run, so that it can be "
+        f"**{SIMULATED_SENTENCE}** Noise is drawn from the seed of each run, so that it can be "
         "repeated. Guarantees are those of the same run with secret noise.",
         f"`{command}`, {when}, likeset {versions}. {len(done)} runs, {sum(line.seconds for line in done) / 60:.0f} "
         "minutes on the clock if one after another, with what else the machine had to do; every number is computed "

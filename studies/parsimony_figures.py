@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
-from studies.canvas import draw, plain_log_axis
+from studies.canvas import draw, mean_curve, plain_log_axis
 from studies.contract import Line, Presentation, Table
 
 __all__ = ["presented"]
@@ -83,15 +83,12 @@ def _fill(panels: Any, lines: Sequence[Line], methods: Sequence[str]) -> None:
     seen.plot(counts, [bounds[one] for one in counts], color="#d62839", linestyle="--", label="the paper's bound")
     for method in methods:
         for axes, result in ((seen, "rows_per_pick"), (near, "over_exact")):
-            found = [(one, values) for one in counts if (values := _values(lines, one, method, result))]
-            axes.errorbar(
-                [one for one, _ in found],
-                [fmean(values) for _, values in found],
-                yerr=[stdev(values) if len(values) > 1 else 0.0 for _, values in found],
+            mean_curve(
+                axes,
+                {owners: values for owners in counts if (values := _values(lines, owners, method, result))},
                 color=_COLOURS[method],
                 marker=_MARKERS[method],
                 markersize=5,
-                capsize=2,
                 linestyle=":" if method == "everyone each round" else "-",
                 label=_LABELS[method],
             )

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
-from studies.canvas import draw, plain_log_axis
+from studies.canvas import draw, mean_curve, plain_log_axis
 from studies.contract import Line
 from studies.theory_measures import feature_bound, mean_release_bound
 
@@ -135,16 +134,7 @@ def _curve(axes: Any, lines: Sequence[Line], x: str, y: str, fixed: dict[str, An
     for line in lines:
         if _matches(line, fixed):
             found.setdefault(line[x], []).append(line[y])
-    places = sorted(found)
-    axes.errorbar(
-        places,
-        [fmean(found[place]) for place in places],
-        yerr=[stdev(found[place]) if len(found[place]) > 1 else 0.0 for place in places],
-        capsize=2,
-        marker="o",
-        markersize=4,
-        **style,
-    )
+    mean_curve(axes, dict(sorted(found.items())), marker="o", markersize=4, **style)
 
 
 def _mean_bound(settings: dict[str, float]) -> float:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing, inline
+from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing_in_page, inline
 from likeset.app.report.words import count, number, plain
 
 __all__ = ["MOST_LINES", "draw_images", "draw_marginal", "draw_picks", "draw_projection"]
@@ -39,7 +39,7 @@ def draw_picks(history: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping
     lines = [one for one in baselines if _is_number(one.get("squared_mmd"))][:MOST_LINES]
     levels = [float(one["squared_mmd"]) for one in lines]
     kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_PICKS)).round().astype(int))
-    with drawing():
+    with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, _HEIGHT))
         axes = figure.add_axes((0.125, 0.145, 0.57, 0.82))
         last = values[-1] if not _is_number(final) else float(final)  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def draw_projection(projection: Mapping[str, Any]) -> str:
     target, summary, pool = (_points(projection.get(name)) for name in ("target", "summary", "pool"))
     if not len(target) or not len(summary):
         return ""
-    with drawing():
+    with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, _HEIGHT))
         axes = figure.add_axes((0.07, 0.1, 0.915, 0.875))
         axes.scatter(*_thinned(pool), s=9, color=POOL, alpha=0.45, linewidths=0)
@@ -101,7 +101,7 @@ def draw_marginal(marginal: Mapping[str, Any], place: int) -> str:
         return ""
     edges, values = marginal.get("edges"), marginal.get("values")
     label = f"Distribution of {plain(marginal.get('column', ''))} in target, summary and pool."
-    with drawing():
+    with drawing_in_page():
         figure = Figure(figsize=(2.75, 1.95))
         if edges is not None and len(edges) == size + 1:
             _draw_histogram(figure, [float(edge) for edge in edges], parts)
@@ -118,7 +118,7 @@ def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> str:
     strips = [_strip(images.get(name), side, shown) for name in ("target", "summary")]
     if any(strip is None for strip in strips):
         return ""
-    with drawing():
+    with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, 2.75))
         for place, (strip, name, colour) in enumerate(
             zip(strips, ("target", "summary"), (TARGET, SUMMARY), strict=True)

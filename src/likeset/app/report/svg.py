@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from likeset.app.report.markup import text
+from likeset.display.drawing import drawing
 
-__all__ = ["INK", "MUTED", "PALETTE", "PAPER", "POOL", "RULE", "SUMMARY", "TARGET", "drawing", "inline"]
+__all__ = ["INK", "MUTED", "PALETTE", "PAPER", "POOL", "RULE", "SUMMARY", "TARGET", "drawing_in_page", "inline"]
 
 # After Okabe and Ito: told apart with every common kind of colour blindness, and in grey by their lightness.
 TARGET: Final = "#0072b2"
@@ -35,17 +35,12 @@ _VARIABLES = {
     **{colour: f"line-{place}" for place, colour in enumerate(PALETTE)},
 }
 _NO_METADATA: dict[str, None] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-_SETTINGS: Any = {
+_LOOK: dict[str, Any] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "likeset",
     "text.parse_math": False,  # a dollar sign in somebody's column name is no formula
-    "font.family": "DejaVu Sans",
-    "font.size": 10.0,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": MUTED,
     "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.unicode_minus": True,
     "grid.color": RULE,
     "grid.linewidth": 0.8,
@@ -59,13 +54,11 @@ _SETTINGS: Any = {
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
+def drawing_in_page() -> Iterator[None]:
     """One look, whatever the user's own settings are."""
-    with mpl.rc_context(), warnings.catch_warnings():
+    with drawing(_LOOK), warnings.catch_warnings():
         # The browser has the glyphs that the font used for measuring lacks.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing", category=UserWarning)
-        mpl.rcdefaults()
-        mpl.rcParams.update(_SETTINGS)
         yield
 
 
