@@ -17,7 +17,7 @@ SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study test slow soak check lint types format bench lock clean
+.PHONY: help demo study test slow soak golden check lint types format bench lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -54,6 +54,10 @@ soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times th
 	$(SOAK) $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	$(SOAK) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow -rP --numprocesses auto tests/node/test_kills.py
 	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/node/test_network_kills.py
+
+golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
+	rm -f tests/golden/*.json
+	LIKESET_REWRITE_GOLDEN=1 $(BIN)/python -m pytest tests/golden
 
 lint: $(DEVELOPED) ## style and layout
 	$(BIN)/ruff check .

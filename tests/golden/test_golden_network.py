@@ -1,0 +1,181 @@
+"""Runs between organisations, held against ``network.json``.
+
+Between organisations noise is secret, and which rows are offered hangs on it. So every owner offers all of its rows:
+then the selection, which sees the target itself, has one outcome. Where rows are chosen by bids, picks are not kept.
+"""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from golden_command import result_in, said_json, say
+from golden_records import hold, names_in
+
+if importlib.util.find_spec("nvflare") is None:
+    pytest.skip("needs likeset[nvflare]", allow_module_level=True)
+
+from network_now import HereEngine, SimulatedEngine, connect, make_curator
+
+OWNERS = {"a": 18, "b": 20}
+_HANGS_ON_NOISE = ("picks", "squared_mmd", "disclosed", "payment", "shapley", "weights")
+SCHEMA = """\
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 100]}
+  dose: {kind: numeric, bounds: [0, 1000]}
+label: {column: ill, values: ["no", "yes"]}
+"""
+
+
+def rows(seed: int, count: int, *, age: float) -> str:
+    """A text file whose doses are all different."""
+    coins = np.random.default_rng(seed)  # pinned: what comes of it is kept in a file
+    ages = np.round(np.clip(coins.normal(age, 15.0, count), 0, 100), 2)
+    doses = np.round(coins.uniform(0, 990, count)) + np.arange(count) / 1000
+    ill = coins.choice(["no", "yes"], count)
+    lines = [f"{age},{dose:.3f},{label}" for age, dose, label in zip(ages, doses, ill, strict=True)]
+    return "\n".join(["age,dose,ill", *lines]) + "\n"
+
+
+@dataclass(frozen=True)
+class Network:
+    """Two owners, a curator and a consumer, each with a directory."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Network":
+        (folder / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
+        (folder / "target.csv").write_text(rows(50, 30, age=55.0), encoding="utf-8")
+        for place, (name, count) in enumerate(OWNERS.items()):
+            (folder / f"{name}.csv").write_text(rows(60 + place, count, age=40.0 + 15 * place), encoding="utf-8")
+            node = folder / f"node-{name}"
+            said_json("owner", "init", node, f"--name={name}")
+            (node / "owner.yaml").write_text(yaml.safe_dump(policy(name)), encoding="utf-8")
+            said_json(
+                "owner", "data", "add", "patients", folder / f"{name}.csv",
+                f"--schema={folder / 'schema.yaml'}", f"--node={node}",
+            )  # fmt: skip
+        make_curator(folder / "curator", folder / "schema.yaml")
+        (folder / "kit" / "startup").mkdir(parents=True)
+        said_json("run", "init", folder / "home", "--name=new-clinic", f"--kit={folder / 'kit'}", "--user=lead")
+        return cls(folder)
+
+    def job(self, **changes: Any) -> Path:
+        document = {
+            "likeset": "job",
+            "version": 1,
+            "schema": "schema.yaml",
+            "target": "target.csv",
+            "owners": {name: f"network:{name}" for name in OWNERS},
+            "size": 6,
+            "epsilon": 8.0,
+            "offer_factor": 10.0,
+            "release_gamma": 0.5,
+            "price_per_row": 2.0,
+            "consumer": "new-clinic",
+            "purpose": "Research on sepsis",
+            "run": "golden",
+        }
+        (self.folder / "job.yaml").write_text(yaml.safe_dump(document | changes), encoding="utf-8")
+        return self.folder / "job.yaml"
+
+    def number_of(self, owner: str, row: Mapping[str, Any]) -> int:
+        lines = (self.folder / f"{owner}.csv").read_text(encoding="utf-8").splitlines()[1:]
+        doses = np.array([float(line.split(",")[1]) for line in lines])
+        (place,) = np.flatnonzero(np.isclose(doses, row["dose"], rtol=1e-6, atol=1e-6))
+        return int(place)
+
+    def outcome(self) -> dict[str, Any]:
+        """What the consumer has, and what each owner's own books say."""
+        home = self.folder / "home"
+        said_json("run", "report", "golden", f"--home={home}")
+        result = result_in(home / "runs" / "golden" / "result", home / "ledger.sqlite", self.number_of)
+        return {**result, "books of owners": {name: self.books(name) for name in OWNERS}}
+
+    def books(self, name: str) -> dict[str, Any]:
+        """An owner's own side: what was spent, what left, and whether its log holds."""
+        node = f"--node={self.folder / f'node-{name}'}"
+        verified, _, _ = say("owner", "audit", "verify", node)
+        budget = said_json("owner", "budget", node)
+        sent = said_json("owner", "outbox", node)["messages"]
+        return {
+            "audit verify": verified,
+            "rows spent": budget["rows"]["spent"],
+            "epsilon spent": budget["epsilon"]["spent"],
+            "left": [f"{one['kind']}, round {one['round']}: {one['rows']} rows" for one in sent],
+        }
+
+
+def policy(name: str) -> dict[str, Any]:
+    limits = {"epsilon": 0.0, "delta": 1e-5, "rows": 40}
+    return {
+        "likeset": "owner",
+        "version": 1,
+        "name": name,
+        "consumers": ["new-clinic"],
+        "purposes": ["research*"],
+        "columns": ["age", "dose", "ill"],
+        "smallest_group": 1,
+        "per_run": limits,
+        "total": dict(limits),
+        "manual_approval": False,
+    }
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Network:
+    return Network.make(tmp_path)
+
+
+def submit(network: Network, *, code: int = 0, **changes: Any) -> None:
+    home = f"--home={network.folder / 'home'}"
+    said_json("run", "submit", network.job(**changes), home)
+    assert say("run", "watch", "golden", home)[0] == code
+
+
+def test_a_run_between_organisations_comes_to_what_it_came_to(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, HereEngine(network.folder))
+    submit(network)
+    hold("network", "sealed", network.outcome())
+
+
+def test_a_run_that_died_is_resumed_to_the_same(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = HereEngine(network.folder, dies=True)
+    connect(monkeypatch, engine)
+    submit(network, code=1)
+    engine.dies = False
+    said_json("run", "resume", "golden", f"--home={network.folder / 'home'}")
+    hold("network", "sealed", network.outcome(), again=True)
+
+
+@pytest.mark.slow
+def test_processes_of_the_simulator_come_to_the_same(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, SimulatedEngine(network.folder))
+    submit(network)
+    hold("network", "sealed", network.outcome(), again=True)
+
+
+def test_an_owner_is_absent(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, HereEngine(network.folder, absent=("b",)))
+    submit(network)
+    hold("network", "sealed, an owner absent", network.outcome())
+
+
+def test_rows_by_bids(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, HereEngine(network.folder))
+    submit(network, protocol="interactive", size=3)
+    outcome = network.outcome()
+    hold("network", "interactive", {name: outcome[name] for name in outcome if name not in _HANGS_ON_NOISE})
+
+
+def test_the_file_has_these_scenarios() -> None:
+    assert names_in("network") == {"sealed", "sealed, an owner absent", "interactive"}
