@@ -6,6 +6,7 @@ how many rows it may differ is what the noise was made for.
 """
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +32,7 @@ from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, SummaryRelease, TargetRelease
+from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Offer, SummaryRelease, TargetRelease
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Kernel
 
@@ -226,6 +227,21 @@ def test_whoever_is_not_asked_hears_so_even_if_nobody_is(protocol: str) -> None:
     with pytest.raises(QuorumMissed):
         carry(made, tamper=listening)
     assert heard == dict.fromkeys(agreed.owners, 1 if protocol == "sealed" else agreed.size)
+
+
+def test_rows_that_nobody_asked_for_are_not_used_even_where_nobody_was_asked() -> None:
+    """Then everybody is waited for, in vain; an owner who sends rows all the same would be the only one."""
+    made = world(terms(size=2, **THRESHOLD), QuickLedger())
+    made.noise = _LowNoise()
+
+    def pushes(heard: Message, replies: tuple[Message, ...]) -> list[Message]:
+        if not isinstance(heard.body, Asked):
+            return list(replies)
+        offer = Offer(rows=rows(3, 2), labels=np.empty(0), handles=np.arange(2, dtype=np.uint64))
+        return [replace(heard, sender="b", receiver=CURATOR, body=offer)]
+
+    with pytest.raises(QuorumMissed, match="0 of 3"):
+        carry(made, replies_of={"b": pushes})
 
 
 def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows() -> None:

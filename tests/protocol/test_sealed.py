@@ -177,6 +177,17 @@ def test_an_owner_finds_its_rows_by_their_handles_also_after_a_restart(
         parties["a"].row_of(1)  # type: ignore[attr-defined]
 
 
+def test_a_row_has_another_handle_in_each_run_and_another_draw_decides_about_it() -> None:
+    """With the same key and the same data: else whoever sees two runs could tell which rows are the same."""
+    first, second = (carry(world(terms(run=name, offers="uniform"), count=2)) for name in ("run-1", "run-2"))
+    assert not set(first.summary.handles.tolist()) & set(second.summary.handles.tolist())
+    drawn = [carry(world(terms(run=name, offers="uniform", thinning=False), count=400)) for name in ("run-1", "run-2")]
+    offered = [outcome.curator.offered_rows for outcome in drawn]
+    assert offered[0] is not None
+    assert offered[1] is not None
+    assert {row.tobytes() for row in offered[0]} != {row.tobytes() for row in offered[1]}
+
+
 def test_uniform_offers_draw_no_noise_and_charge_nothing_for_the_target() -> None:
     agreed = terms(offers="uniform")
     with ledger_on_disk(agreed) as ledger:
