@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from likeset.app.cli import main
 
-__all__ = ["charges", "prices", "result_in", "said_json", "say"]
+__all__ = ["books", "prices", "result_in", "said_json", "say"]
 
 _NO_CHARGE = ("run/secrets",)  # an entry of the run's own, which costs nothing
 
@@ -40,16 +40,30 @@ def said_json(*words: object) -> Any:
     return json.loads(out)
 
 
-def charges(ledger: Path) -> dict[str, dict[str, int]]:
-    """What a ledger charged: for each kind of request and who made it, how often, and for how many rows in all."""
+def books(ledger: Path) -> dict[str, dict[str, Any]]:
+    """What a ledger says.
+
+    ``charges``: for each kind of request and who made it, how often, and for how many rows in all. ``accounts``: for
+    each view what was spent, in how many charges, and on which basis.
+    """
+    shown = said_json("ledger", "show", ledger, "--last", 0)
     times: Counter[str] = Counter()
     rows: Counter[str] = Counter()
-    for entry in said_json("ledger", "show", ledger, "--last", 0)["history"]:
+    for entry in shown["history"]:
         if entry["kind"] == "reserve" and entry["request"] not in _NO_CHARGE:
             times[entry["request"]] += 1
             rows[entry["request"]] += entry["rows"]
     found = [(request.partition("/")[::2], {"times": times[request], "rows": rows[request]}) for request in times]
-    return _gathered((f"{kind} of", who, charged) for (who, kind), charged in found)
+    accounts = (
+        (
+            f"{one['view']['observer']} about",
+            one["view"]["protected"],
+            {**one["spent"], "basis": one["basis"], "charges": one["charges"]},
+        )
+        for one in shown["accounts"]
+    )
+    charges = _gathered((f"{kind} of", who, charged) for (who, kind), charged in found)
+    return {"charges": charges, "accounts": _gathered(accounts)}
 
 
 def prices(guarantees: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -94,7 +108,7 @@ def result_in(out: Path, ledger: Path, number_of: Callable[[str, Mapping[str, An
         "payment": {one["name"]: one["payment"] for one in result["owners"]},
         "shapley": {one["name"]: one["shapley"] for one in result["owners"]},
         "prices": prices(result["guarantees"]),
-        "charges": charges(ledger),
+        **books(ledger),
         "warnings": sorted(one["kind"] for one in result["warnings"]),
         "written": written,
     }

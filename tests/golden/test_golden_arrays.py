@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from array_scenarios import PUBLIC, SCENARIOS, TARGET, Scenario
-from golden_command import charges, prices, said_json
+from golden_command import books, prices, said_json
 from golden_records import REWRITES, differences, hold, names_in
 from numpy.typing import NDArray
 
@@ -90,7 +90,7 @@ def outcome(run: Summarizer, ledger: Path) -> dict[str, Any]:
         "disclosed": {one.owner: one.rows_disclosed for one in run.attribution_.owners},
         "payment": {one.owner: float(one.payment) for one in run.attribution_.owners},
         "shapley": {one.owner: float(one.shapley) for one in run.attribution_.owners},
-        "charges": charges(ledger),
+        **books(ledger),
         "warnings": sorted(one.kind for one in run.warnings_),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from array_scenarios import SEEDS, TARGET, owners
 from file_market import FileMarket
-from golden_command import charges, say
+from golden_command import books, say
 from golden_records import hold, names_in
 from typer.testing import CliRunner
 
@@ -68,12 +68,12 @@ def test_a_budget_that_is_spent_is_refused_and_not_charged(tmp_path: Path) -> No
     ledger = tmp_path / "ledger.sqlite"
     settings = {**_USUAL, "noise": "secret", "ledger": ledger}
     Summarizer(**settings, run="first").fit(TARGET, owners())
-    before = charges(ledger)
+    before = books(ledger)
     second = Summarizer(**settings, run="second")
     hold("refusals", "a budget that is spent", {"error": refused(lambda: second.fit(TARGET, owners()))})
     other = Summarizer(**{**settings, "size": 5}, run="first")
     hold("refusals", "another run of the same name", {"error": refused(lambda: other.fit(TARGET, owners()))})
-    assert charges(ledger) == before
+    assert books(ledger) == before
 
 
 @pytest.fixture
