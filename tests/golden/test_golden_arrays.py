@@ -1,7 +1,11 @@
-"""Runs of the ``Summarizer``, held against ``arrays.json``; the prices are those of the same job in files."""
+"""Runs of the ``Summarizer``, held against ``arrays.json`` and, with secret noise, ``spent.json``.
 
+The prices are those that ``likeset plan`` tells for the same job in files.
+"""
+
+import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,17 +16,22 @@ from golden_records import REWRITES, differences, hold, names_in
 from numpy.typing import NDArray
 
 from likeset import Summarizer
+from likeset.errors import QuorumMissed
 
 _NUDGE = 1.0 + 1e-6
 _PLANNED = ("offers", "rows_per_owner", "rows_seen_at_most", "messages_at_most", "released_coordinates")
 _COLUMNS = ("first", "second", "third")
 
 
-def fitted(scenario: Scenario, *, scale: float = 1.0, ledger: Path | None = None) -> Summarizer:
+def fitted(
+    scenario: Scenario,
+    *,
+    scale: float = 1.0,
+    ledger: Path | None = None,
+    noise: Literal["secret", "simulated"] = "simulated",
+) -> Summarizer:
     """What comes of a scenario, with rows that are ``scale`` times as large."""
-    return Summarizer(
-        **scenario.settings(), noise="simulated", random_state=scenario.seed, ledger=ledger, run="golden"
-    ).fit(
+    return Summarizer(**scenario.settings(), noise=noise, random_state=scenario.seed, ledger=ledger, run="golden").fit(
         TARGET * scale,
         {name: rows * scale for name, rows in scenario.tables().items()},
         scenario.label_columns(),
@@ -126,3 +135,34 @@ def test_a_difference_is_told_by_its_field() -> None:
     ]
     assert differences({"rows": 1}, {"rows": True}) == ["rows: kept 1, now True"]
     assert differences({"rows": 1}, {}) == ["rows: kept 1, now missing"]
+
+
+SPENT = (
+    "sealed",
+    "sealed, width chosen privately",
+    "sealed, uniform where a release is noise",
+    "sealed, two rows per unit",
+    "sealed, add or remove",
+    "sealed, threshold",
+    "interactive",
+    "interactive, threshold",
+    "interactive, gaussian summary",
+    "interactive, gaussian summary, two rows per unit",
+    "interactive, mwem",
+    "interactive, the paper, experiment",
+)
+
+
+@pytest.mark.parametrize("name", SPENT)
+def test_a_run_with_secret_noise_spends_what_it_spent(name: str, tmp_path: Path) -> None:
+    """What owners may learn is charged whatever is drawn, and even where an auction happens to ask nobody."""
+    ledger = tmp_path / "ledger.sqlite"
+    with contextlib.suppress(QuorumMissed):
+        fitted(SCENARIOS[name], noise="secret", ledger=ledger)
+    accounts = books(ledger)["accounts"]
+    told = {view: spent for view, spent in accounts.items() if view.startswith("owners about")}
+    hold("spent", name, {view: {"basis": one["basis"], "epsilon": one["epsilon"]} for view, one in told.items()})
+
+
+def test_the_file_of_what_is_spent_has_these_scenarios() -> None:
+    assert names_in("spent") == set(SPENT)
