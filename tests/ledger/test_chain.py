@@ -131,6 +131,20 @@ def test_exchanged_entries_are_found(original: Path, number: int) -> None:
     assert not verified(changed(original, change)).ok
 
 
+def test_an_altered_entry_whose_own_hash_fits_does_not_fit_the_next_one(original: Path) -> None:
+    """Entry 6 reserves three rows; somebody writes one, with the hash that one has, and leaves the entries after it."""
+
+    def alter(connection: sqlite3.Connection) -> None:
+        (row,) = connection.execute("SELECT * FROM entries WHERE number = 6").fetchall()
+        body = row[3].replace('"rows":3', '"rows":1')
+        assert body != row[3]
+        entry = Entry(*row[:3], body, row[4], b"")
+        connection.execute("UPDATE entries SET body = ?, hash = ? WHERE number = 6", (body, entry.expected_hash()))
+
+    found = verified(changed(original, alter))
+    assert [str(problem) for problem in found.problems] == ["entry 7: does not follow the entry before it"]
+
+
 def test_a_doubled_entry_is_found(original: Path) -> None:
     copy = changed(
         original,
