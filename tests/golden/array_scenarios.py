@@ -15,7 +15,7 @@ __all__ = ["PUBLIC", "SCENARIOS", "SEEDS", "TARGET", "Scenario", "owners"]
 def _rows(seed: int, count: int, *, middle: float = 0.5) -> NDArray[np.float64]:
     """Three columns between 0 and 1, with six decimals, so that a text file holds the same numbers."""
     drawn = np.random.default_rng(seed).normal(middle, 0.2, size=(count, 3))
-    return np.round(np.clip(drawn, 0.0, 1.0), 6)
+    return np.asarray(np.round(np.clip(drawn, 0.0, 1.0), 6), dtype=np.float64)
 
 
 TARGET = _rows(100, 60)

@@ -34,7 +34,7 @@ class _Listening:
 
 
 def _listen() -> None:
-    sys.stderr = _Listening(sys.stderr)  # type: ignore[assignment]
+    sys.stderr = _Listening(sys.stderr)
 
 
 def _stop_at_the_summary() -> None:

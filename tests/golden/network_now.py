@@ -20,7 +20,7 @@ from likeset.node.curating import make_curator_home
 from likeset.protocol.terms import Terms
 
 _TESTS = Path(__file__).parents[1]
-__all__ = ["SimulatedEngine", "connect", "make_curator"]
+__all__ = ["HereEngine", "SimulatedEngine", "connect", "make_curator"]
 
 
 def make_curator(folder: Path, schema: Path) -> None:

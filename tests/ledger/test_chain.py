@@ -135,10 +135,10 @@ def test_an_altered_entry_whose_own_hash_fits_does_not_fit_the_next_one(original
     """Entry 6 reserves three rows; somebody writes one, with the hash that one has, and leaves the entries after it."""
 
     def alter(connection: sqlite3.Connection) -> None:
-        (row,) = connection.execute("SELECT * FROM entries WHERE number = 6").fetchall()
-        body = row[3].replace('"rows":3', '"rows":1')
-        assert body != row[3]
-        entry = Entry(*row[:3], body, row[4], b"")
+        number, kind, key, old, previous, _ = connection.execute("SELECT * FROM entries WHERE number = 6").fetchone()
+        body = old.replace('"rows":3', '"rows":1')
+        assert body != old
+        entry = Entry(number, kind, key, body, previous, b"")
         connection.execute("UPDATE entries SET body = ?, hash = ? WHERE number = 6", (body, entry.expected_hash()))
 
     found = verified(changed(original, alter))
