@@ -40,9 +40,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def refused(run: Callable[[], object]) -> str:
-    """The class of the error."""
-    with pytest.raises(LikesetError) as caught:
+def refused(run: Callable[[], object], *, words: str | None = None) -> str:
+    """The class of the error, with these words in its text if any are given."""
+    with pytest.raises(LikesetError, match=words) as caught:
         run()
     return type(caught.value).__name__
 
@@ -64,16 +64,40 @@ def test_tables_are_refused_as_they_were() -> None:
 
 
 def test_a_budget_that_is_spent_is_refused_and_not_charged(tmp_path: Path) -> None:
-    """A second run would come to 16 where 8 is the limit; and a run's name stands for one run."""
+    """A second run would come to more than 9 where 8 are spent; and a run's name stands for one run."""
     ledger = tmp_path / "ledger.sqlite"
     settings = {**_USUAL, "noise": "secret", "ledger": ledger}
     Summarizer(**settings, run="first").fit(TARGET, owners())
+    again = Summarizer(**settings, run="second")
+    error = refused(lambda: again.fit(TARGET, owners()), words="rows")
+    hold("refusals", "rows that are spent", {"error": error})
+    change_limits(ledger, "--of=consumer", "--epsilon=9")
     before = books(ledger)
-    second = Summarizer(**settings, run="second")
-    hold("refusals", "a budget that is spent", {"error": refused(lambda: second.fit(TARGET, owners()))})
+    error = refused(lambda: again.fit(TARGET, owners()), words="epsilon")
+    hold("refusals", "a budget that is spent", {"error": error})
     other = Summarizer(**{**settings, "size": 5}, run="first")
     hold("refusals", "another run of the same name", {"error": refused(lambda: other.fit(TARGET, owners()))})
     assert books(ledger) == before
+
+
+def test_a_budget_for_the_first_of_two_releases_is_not_spent_on_it(tmp_path: Path) -> None:
+    """The choice of the width would fit into what is left, and the release after it would not."""
+    ledger = tmp_path / "ledger.sqlite"
+    settings = {**_USUAL, "noise": "secret", "ledger": ledger, "release_gamma": None}
+    Summarizer(**settings, offers="uniform", run="first").fit(TARGET, owners())
+    change_limits(ledger, "--of=consumer", "--epsilon=7")
+    before = books(ledger)
+    second = Summarizer(**settings, run="second")
+    name = "a budget for the first of two releases"
+    hold("refusals", name, {"error": refused(lambda: second.fit(TARGET, owners()), words="epsilon")})
+    assert books(ledger) == before
+
+
+def change_limits(ledger: Path, *words: str) -> None:
+    """Set one, and let owners disclose as many rows as there are: only epsilon is short."""
+    for options in (words, *((f"--of={name}", "--rows=1000") for name in owners())):
+        code, _, complaint = say("ledger", "limit", ledger, *options)
+        assert code == 0, complaint
 
 
 @pytest.fixture
@@ -152,7 +176,9 @@ def test_the_file_has_these_refusals() -> None:
         "an owner with other columns",
         "no owner",
         "a budget that is spent",
+        "rows that are spent",
         "another run of the same name",
+        "a budget for the first of two releases",
         "a ledger that was altered",
     }
     assert names_in("refusals") == {*ARGUMENTS, *FILES, *more}
