@@ -7,8 +7,8 @@ Rows' values are not kept.
 ``make golden`` writes the files anew. A difference that it shows in ``git diff`` is a change that users notice.
 
 On another processor the last bits of a matrix product differ. Data and seeds are chosen such that no pick hangs on
-them (``make golden`` refuses a run whose picks change when every row is moved by a millionth), so picks, counts, kinds
-and warnings are compared exactly everywhere. Numbers are written with twelve digits and compared within
+them, so picks, counts, kinds and warnings are compared exactly everywhere; of runs from arrays, ``make golden`` refuses
+those whose picks change when all rows grow by a millionth. Numbers are written with twelve digits and compared within
 ``TOLERANCE``.
 """
 
