@@ -286,6 +286,7 @@ def test_a_directory_whose_name_is_a_word_of_the_ledger_hears_its_own_reason(
     assert "other files" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "call", "number", "code"),
     [

@@ -76,6 +76,7 @@ def test_a_job_file_comes_to_what_options_come_to(market: FileMarket, tmp_path: 
 
 
 # The first is killed when one owner's rows have come, the second when everything is paid and selected.
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["one-owner-answered", "summary-is-written"])
 def test_a_run_that_was_killed_goes_on_to_the_same(place: str, market: FileMarket, tmp_path: Path) -> None:
     words, out = words_of("csv", market), tmp_path / "out"

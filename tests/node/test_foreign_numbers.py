@@ -115,7 +115,9 @@ def test_terms_with_odd_numbers_are_read_or_refused_in_few_steps_and_little_room
     assert len(let_in) > 50, "what is meant is let in"
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=[pytest.mark.slow] * (shape in ("theorem", "proof"))) for shape in SHAPES]
+)
 def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(node: OwnerNode, shape: str) -> None:
     priced = 0
     for odd in _ends(shape):
@@ -131,6 +133,7 @@ def test_terms_with_odd_texts_are_read_or_refused_in_few_steps_and_little_room()
         _read(odd)
 
 
+@pytest.mark.slow
 def test_a_node_has_one_word_for_odd_terms_and_a_site_an_error_of_likeset(node: OwnerNode, tmp_path: Path) -> None:
     """The word comes whatever the numbers are; reasons in the log are those of likeset, not of Python."""
     odd_ones = [*odd_texts(), *(odd for odd in odd_numbers("threshold") if odd.name.startswith("auction"))]

@@ -11,6 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize(("kind", "step", "rows"), [("sealed", 1, 12), ("threshold", 4, 4), ("interactive", 6, 2)])
 def test_a_killed_node_sends_the_same_bytes_and_pays_once(tmp_path: Path, kind: str, step: int, rows: int) -> None:

@@ -28,6 +28,7 @@ def mean(lines: list[Line], method: str, result: str = "squared_mmd") -> float:
     return fmean(line.results[result] for line in lines if line["method"] == method)
 
 
+@pytest.mark.slow
 def test_exact_greedy_is_lowest_in_every_seed(lines: list[Line]) -> None:
     """Sealed swaps rows at the end and can come near; a tenth is allowed for that."""
     for seed in range(3):
@@ -37,18 +38,21 @@ def test_exact_greedy_is_lowest_in_every_seed(lines: list[Line]) -> None:
         assert mine["exact"] < 0.2 * mine["uniform"]
 
 
+@pytest.mark.slow
 def test_sealed_lies_far_below_uniform_sampling(lines: list[Line]) -> None:
     assert mean(lines, "sealed") < 0.4 * mean(lines, "uniform")
     assert mean(lines, "sealed", "squared_mmd_test") < 0.5 * mean(lines, "uniform", "squared_mmd_test")
     assert mean(lines, "sealed", "svm") > mean(lines, "uniform", "svm")
 
 
+@pytest.mark.slow
 def test_the_published_protocol_is_not_much_better_than_uniform_sampling(lines: list[Line]) -> None:
     """At its own epsilon it does not fall below 0.4 of uniform sampling, and stays far from greedy."""
     assert mean(lines, "private") > 0.4 * mean(lines, "uniform")
     assert mean(lines, "private") > 3.0 * mean(lines, "greedy")
 
 
+@pytest.mark.slow
 def test_lines_tell_what_was_seen_and_what_it_costs(lines: list[Line]) -> None:
     one = {line["method"]: line.results for line in lines if line["seed"] == 0}
     m, pool = one["exact"]["target_rows"], one["exact"]["pool_rows"]
@@ -66,12 +70,14 @@ def test_lines_tell_what_was_seen_and_what_it_costs(lines: list[Line]) -> None:
     assert one["exact"]["owner_shares"]["digits-3-4"] > 0.7
 
 
+@pytest.mark.slow
 def test_a_cell_repeats_itself_to_the_last_figure(lines: list[Line]) -> None:
     wanted = next(line for line in lines if line["method"] == "sealed" and line["seed"] == 1)
     cell = next(cell for cell in STUDY.cells(OPTIONS) if cell.key == wanted.key)
     assert STUDY.run(cell) == wanted.results
 
 
+@pytest.mark.slow
 def test_the_page_labels_simulated_noise_in_every_figure_and_table(lines: list[Line], tmp_path: Path) -> None:
     presentation = STUDY.present(lines, tmp_path)
     assert presentation.figures

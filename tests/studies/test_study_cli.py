@@ -120,6 +120,7 @@ def test_make_hands_on_what_was_typed_and_nothing_else() -> None:
     assert made("NAME=digits", "WORKERS=1", "OUT=here") == [*start, "digits", "--workers", "1", "--out", "here"]
 
 
+@pytest.mark.slow
 def test_the_folder_runs_as_a_program_with_processes_of_its_own(tmp_path: Path) -> None:
     """As ``make study`` starts it: two workers find the studies, which are not installed."""
     words = ["digits", "--seeds", "1", "--sizes", "20", "--methods", "uniform", "--workers", "2", "--json"]

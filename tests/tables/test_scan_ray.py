@@ -50,6 +50,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 @needs_ray
 def test_units_of_any_size_give_the_draw_from_memory(trial: dict[str, Any]) -> None:
     """The program compares them bit by bit and fails otherwise; here, that every row went by once."""
@@ -57,21 +58,25 @@ def test_units_of_any_size_give_the_draw_from_memory(trial: dict[str, Any]) -> N
     assert trial["rows"][-1] == 9_000
 
 
+@pytest.mark.slow
 @needs_ray
 def test_a_killed_worker_changes_nothing(trial: dict[str, Any]) -> None:
     assert trial["killed"] is True
 
 
+@pytest.mark.slow
 @needs_ray
 def test_a_finished_pass_is_not_done_again(trial: dict[str, Any]) -> None:
     assert trial["resumed"] == [9_000]
 
 
+@pytest.mark.slow
 @needs_ray
 def test_the_first_row_that_cannot_be_used_is_named(trial: dict[str, Any]) -> None:
     assert trial["error"] == {"place": "part-001.parquet, row group 1, row 650", "column": "ward"}
 
 
+@pytest.mark.slow
 @needs_ray
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="sockets are listed on Linux only")
 def test_a_cluster_that_is_started_hears_this_machine_only(trial: dict[str, Any]) -> None:
