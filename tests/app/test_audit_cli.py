@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.app.cli import app
 from likeset.audit import broken, suite
 from likeset.audit.trials import Channel, Claim, Trial
@@ -17,7 +17,7 @@ from likeset.privacy.relation import Relation
 
 def trial(name: str, *, claimed: float, shift: float) -> Trial:
     """N(0, 1) against N(shift, 1)."""
-    coins = public_coins(1)
+    coins = pinned_coins(1)
     return Trial(
         mechanism=name,
         pair="a number moves",

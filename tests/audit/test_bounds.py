@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.audit.bounds import ERROR, clopper_pearson, lower_bound, lower_bounds
 from likeset.audit.partitions import atoms, atoms_apart, quantile_cells
 from likeset.errors import InvalidArgument
@@ -54,7 +54,7 @@ def test_randomized_response_is_bounded_from_below_and_nearly_reached(epsilon: f
     6.2 sqrt((1-p)/(p n)) for the log of the likelier proportion, 6.2 sqrt(p/((1-p) n)) for that of the rarer.
     The observed proportions themselves stray by as much again at worst.
     """
-    first, second = randomized_response(epsilon, 200_000, public_coins(3))
+    first, second = randomized_response(epsilon, 200_000, pinned_coins(3))
     found = lower_bound(first, second, delta=0.0)
     rarer = 1 / (1 + math.exp(epsilon))
     width = 6.2 * (math.sqrt(rarer / (1 - rarer)) + math.sqrt((1 - rarer) / rarer)) / math.sqrt(100_000)
@@ -65,7 +65,7 @@ def test_randomized_response_is_bounded_from_below_and_nearly_reached(epsilon: f
 
 def test_the_error_probability_is_kept_at_a_large_error() -> None:
     """With error 0.1 at most a tenth of 1000 bounds may exceed the truth; 157 is six deviations more."""
-    coins = public_coins(5)
+    coins = pinned_coins(5)
     exceeded = sum(
         lower_bound(*randomized_response(0.5, 400, coins), delta=0.0, error=0.1).epsilon > 0.5 for _ in range(1000)
     )
@@ -75,7 +75,7 @@ def test_the_error_probability_is_kept_at_a_large_error() -> None:
 @pytest.mark.parametrize(("delta", "distance"), [(1e-5, 2.4), (1e-2, 0.6), (0.1, 0.25)])
 def test_gaussian_pair_is_bounded_from_below_and_approached(delta: float, distance: float) -> None:
     """Small deltas live in the far tail, where 100000 observations see little: the distance says so."""
-    coins = public_coins(7)
+    coins = pinned_coins(7)
     found = lower_bound(coins.normal(size=200_000), 1 + coins.normal(size=200_000), delta=delta)
     truth = gaussian_epsilon(1.0, delta)
     assert truth - distance < found.epsilon < truth
@@ -83,7 +83,7 @@ def test_gaussian_pair_is_bounded_from_below_and_approached(delta: float, distan
 
 def test_a_direction_hidden_in_many_coordinates_is_learned() -> None:
     """The shift of norm 1 is spread over 40 correlated coordinates; none of them alone shows much."""
-    coins = public_coins(9)
+    coins = pinned_coins(9)
     mixing = coins.normal(size=(40, 40))
     shift = mixing @ np.full(40, 1 / math.sqrt(40))
     first, second = (coins.normal(size=(40_000, 40)) @ mixing.T for _ in range(2))
@@ -95,7 +95,7 @@ def test_a_direction_hidden_in_many_coordinates_is_learned() -> None:
 
 def test_a_given_score_is_used_where_nothing_linear_helps() -> None:
     """Points on a ring against points inside it: the radius tells them apart, no line does."""
-    coins = public_coins(11)
+    coins = pinned_coins(11)
     angle = coins.uniform(0, 2 * math.pi, size=(2, 20_000))
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     first, second = circle[0] * 1.1, circle[1]
@@ -106,7 +106,7 @@ def test_a_given_score_is_used_where_nothing_linear_helps() -> None:
 
 def test_events_need_not_be_half_lines() -> None:
     """N(0, 1) against an equal mixture of N(-4, 1) and N(4, 1): the middle shows the difference, no tail."""
-    coins = public_coins(13)
+    coins = pinned_coins(13)
     first = coins.normal(size=40_000)
     second = coins.normal(size=40_000) + 4 * coins.choice([-1, 1], size=40_000)
     assert lower_bound(first, second, delta=0.0).epsilon > 2.5
@@ -114,7 +114,7 @@ def test_events_need_not_be_half_lines() -> None:
 
 @pytest.mark.parametrize("columns", [1, 5])
 def test_equal_laws_show_nothing(columns: int) -> None:
-    coins = public_coins(17)
+    coins = pinned_coins(17)
     for _ in range(20):
         first, second = coins.normal(size=(2, 2000, columns))
         for bound in lower_bounds(first, second, deltas=[0.0, 1e-5, 0.1]):
@@ -123,7 +123,7 @@ def test_equal_laws_show_nothing(columns: int) -> None:
 
 def test_either_direction_of_the_pair_is_found() -> None:
     """An event of probability 0.3 that the other input excludes: infinite one way, log(1/0.7) the other."""
-    coins = public_coins(19)
+    coins = pinned_coins(19)
     sometimes, never = coins.random(20_000) < 0.3, np.zeros(20_000)
     there, back = lower_bound(sometimes, never, delta=0.0), lower_bound(never, sometimes, delta=0.0)
     assert min(there.epsilon, back.epsilon) > 4.5
@@ -133,14 +133,14 @@ def test_either_direction_of_the_pair_is_found() -> None:
 
 def test_shared_coins_between_the_two_inputs_keep_the_bound_valid() -> None:
     """Each proportion is bounded on its own, so the pair may share its noise: only the halves must not."""
-    coins = public_coins(23)
+    coins = pinned_coins(23)
     noise = coins.normal(size=200_000)
     assert lower_bound(noise, noise + 1, delta=0.1).epsilon < gaussian_epsilon(1.0, 0.1)
 
 
 def test_several_deltas_share_the_observations_and_not_the_event() -> None:
     """Each bound is the one that its delta would have had alone: the partitions are the same for all."""
-    coins = public_coins(29)
+    coins = pinned_coins(29)
     first, second = coins.normal(size=20_000), 1 + coins.normal(size=20_000)
     together = lower_bounds(first, second, deltas=[0.1, 0.0, 1e-2])
     assert together == tuple(lower_bound(first, second, delta=delta) for delta in (0.1, 0.0, 1e-2))
@@ -148,7 +148,7 @@ def test_several_deltas_share_the_observations_and_not_the_event() -> None:
 
 
 def test_a_repeated_value_is_a_cell_even_where_most_values_are_not() -> None:
-    coins = public_coins(1)
+    coins = pinned_coins(1)
     rows = coins.normal(size=(2000, 2))
     rows[:3] = 0.25, -0.0
     partition = atoms(rows)
@@ -158,7 +158,7 @@ def test_a_repeated_value_is_a_cell_even_where_most_values_are_not() -> None:
 
 
 def test_repeated_values_are_set_apart_from_the_intervals_around_them() -> None:
-    rows = np.concatenate([np.full((30, 1), 0.5), public_coins(1).random((970, 1))])
+    rows = np.concatenate([np.full((30, 1), 0.5), pinned_coins(1).random((970, 1))])
     values = atoms(rows)
     assert values is not None
     intervals = quantile_cells(rows, lambda observed: observed[:, 0], "itself")
@@ -181,11 +181,11 @@ def test_atoms_know_what_they_have_not_seen() -> None:
 
 
 def test_atoms_give_up_on_continuous_observations() -> None:
-    assert atoms(public_coins(1).normal(size=(1000, 2))) is None
+    assert atoms(pinned_coins(1).normal(size=(1000, 2))) is None
 
 
 def test_quantile_cells_are_intervals_in_order() -> None:
-    rows = public_coins(1).normal(size=(5000, 1))
+    rows = pinned_coins(1).normal(size=(5000, 1))
     partition = quantile_cells(rows, lambda observed: observed[:, 0], "itself")
     cells = partition.cells(np.sort(rows, axis=0))
     assert all(before <= after for before, after in pairwise(cells))

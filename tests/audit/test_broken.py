@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chance import SEED
+from chance import PINNED
 from likeset.audit import broken_leaks, broken_noise
 from likeset.audit.broken import BROKEN, broken
 from likeset.audit.broken_auctions import paper_auction_laws, paper_auction_rate
@@ -29,12 +29,12 @@ from likeset.privacy.relation import Relation
 
 @pytest.mark.parametrize("build", BROKEN, ids=lambda build: build.__name__)
 def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
-    for finding in run(build(SEED)):
+    for finding in run(build(PINNED)):
         assert finding.violated, finding
 
 
 def test_the_set_is_complete_and_names_its_channels() -> None:
-    trials = broken(SEED)
+    trials = broken(PINNED)
     assert len(trials) == len(BROKEN) == 20
     assert {trial.channel for trial in trials} == set(Channel)
     assert len({trial.mechanism for trial in trials}) == len(trials)
@@ -42,7 +42,7 @@ def test_the_set_is_complete_and_names_its_channels() -> None:
 
 def test_a_raw_value_of_one_answer_in_500_is_missed_as_the_page_says() -> None:
     """100000 observations are too few: at this claim the page says that about 330/p are needed."""
-    (finding,) = run(broken_leaks.rare_raw_mean(SEED))
+    (finding,) = run(broken_leaks.rare_raw_mean(PINNED))
     assert 1 / 500 < finding.power.leak < 1 / 200
     assert not finding.violated
 
@@ -59,20 +59,20 @@ def plain(trial: Trial) -> Trial:
 def test_a_redrawn_answer_looks_sound_if_asked_once() -> None:
     noise = SimulatedNoise(1)
     once = replace(
-        plain(broken_noise.redrawn_answer(SEED)), observe=draws(lambda side: NoisySum(PAIR[side], noise).answer(0))
+        plain(broken_noise.redrawn_answer(PINNED)), observe=draws(lambda side: NoisySum(PAIR[side], noise).answer(0))
     )
     assert not any_violated(once)
 
 
 def test_an_early_exit_looks_sound_without_the_trace() -> None:
-    trial = broken_noise.early_exit(SEED)
+    trial = broken_noise.early_exit(PINNED)
     answer_only = replace(plain(trial), observe=lambda side, size: np.asarray(trial.observe(side, size))[:, 0])
     assert not any_violated(answer_only)
 
 
 def test_floating_point_noise_looks_sound_without_its_lowest_bits() -> None:
     """They give it away even to somebody who has not heard of Mironov's event."""
-    trial = plain(broken_noise.floating_point_laplace(SEED))
+    trial = plain(broken_noise.floating_point_laplace(PINNED))
     assert any_violated(trial)
     rounded = replace(trial, observe=lambda side, size: np.rint(np.asarray(trial.observe(side, size)) * 64) / 64)
     assert not any_violated(rounded)
@@ -80,7 +80,7 @@ def test_floating_point_noise_looks_sound_without_its_lowest_bits() -> None:
 
 def test_seeded_noise_looks_sound_while_the_process_runs() -> None:
     processes = [NoisySum(PAIR[side], SimulatedNoise(2019 + side)) for side in (0, 1)]
-    running = replace(plain(broken_noise.seeded_noise(SEED)), observe=draws(lambda side: processes[side].answer(0)))
+    running = replace(plain(broken_noise.seeded_noise(PINNED)), observe=draws(lambda side: processes[side].answer(0)))
     assert not any_violated(running, samples=20_000)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.audit.bounds import lower_bound
 from likeset.audit.power import power
 
@@ -15,7 +15,7 @@ SAMPLES = 8_000
 
 def told_or_response(epsilon: float, delta: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """With probability delta the input is told (2 or 3), else randomised response (0 or 1)."""
-    coins = public_coins(seed)
+    coins = pinned_coins(seed)
     sides = []
     for side in (0, 1):
         truth = coins.random(SAMPLES) < 1 / (1 + math.exp(-epsilon))
@@ -34,7 +34,7 @@ def test_an_epsilon_that_large_is_found_and_the_claim_itself_is_not(claimed: flo
 
 
 def leaking(share: float, seed: int) -> NDArray[np.bool_]:
-    return public_coins(seed).random(SAMPLES) < share
+    return pinned_coins(seed).random(SAMPLES) < share
 
 
 def test_a_leak_that_large_is_found_and_half_of_it_is_not() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.audit.bounds import lower_bound, lower_bounds
 from likeset.audit.partitions import Score
 from likeset.audit.scores import distances, lattice_bits, together
@@ -21,7 +21,7 @@ Rows = NDArray[np.float64]
 
 
 def normal(columns: int, seed: int) -> Rows:
-    return public_coins(seed).normal(size=(SAMPLES, columns))
+    return pinned_coins(seed).normal(size=(SAMPLES, columns))
 
 
 def with_even_points(rows: Rows, spacing: float, bit: int) -> Rows:
@@ -49,7 +49,7 @@ def test_the_spread_of_any_coordinate(column: int) -> None:
 def test_correlations_that_no_pair_shows_by_itself() -> None:
     """Noise with slightly correlated coordinates, all of them: each of 190 products says little, their sum much."""
     first, second = normal(20, 5), normal(20, 6)
-    shared = public_coins(7).normal(size=(SAMPLES, 1))
+    shared = pinned_coins(7).normal(size=(SAMPLES, 1))
     bound = lower_bound(first, math.sqrt(0.8) * second + math.sqrt(0.2) * shared, delta=0.01)
     assert bound.epsilon > 0.7
     assert bound.event.startswith("quadratic discriminant")
@@ -86,7 +86,7 @@ def test_the_lowest_bit_of_a_double() -> None:
 
 def leaked(seed: int, bit: int, share: float) -> Rows:
     """Noise around zero whatever the bit is, but a share of the answers are the raw value."""
-    coins = public_coins(seed)
+    coins = pinned_coins(seed)
     rows = coins.normal(size=(SAMPLES, 2))
     raw = coins.random(SAMPLES) < share
     rows[raw] = 0.1, 0.2 * bit
@@ -117,7 +117,7 @@ def test_a_value_that_is_hardly_noised_is_seen_by_its_distance() -> None:
 @pytest.mark.parametrize("score", [None, together(distances(0.0, 1.0), lattice_bits(2.0**-30))], ids=["own", "given"])
 def test_so_many_scores_find_nothing_in_equal_laws(score: Score | None) -> None:
     """The judging half sees one event, however many the choosing half looked at."""
-    coins = public_coins(20)
+    coins = pinned_coins(20)
     for _ in range(4):
         first, second = np.rint(coins.normal(size=(2, 2000, 20)) * 2.0**30) * 2.0**-30
         for bound in lower_bounds(first, second, deltas=[0.0, 1e-5, 0.05], score=score):
@@ -129,7 +129,7 @@ def test_a_true_epsilon_is_not_exceeded_by_choosing_among_many_scores() -> None:
 
     Randomised response in one coordinate, noise in five others: there is much to choose wrongly.
     """
-    coins = public_coins(21)
+    coins = pinned_coins(21)
     exceeded = 0
     for _ in range(100):
         first, second = coins.normal(size=(2, 400, 6))

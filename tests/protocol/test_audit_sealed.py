@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, QuickLedger, World, carry, rows, terms
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.audit.bounds import lower_bound
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.view import View
@@ -91,7 +91,7 @@ def test_an_owner_learns_no_more_about_the_target_than_is_claimed(noise: type[Si
         owners=("a", "b"), kernel=KERNEL, target_size=4, size=1, offer_factor=2.0, target_budget=Budget(1.0, DELTA)
     )
     data = {name: rows(place, 4, columns=1) for place, name in enumerate(agreed.owners)}
-    coins = public_coins("what an owner hears")
+    coins = pinned_coins("what an owner hears")
     both = [
         _heard(agreed, data, target, listeners=["a"], noise=noise, coins=coins) for target in _opposite_targets(agreed)
     ]
@@ -120,7 +120,7 @@ def test_owners_who_compare_notes_learn_no_more_about_a_rival_than_the_auction_i
     data = {
         name: np.full((4, 1), share * far, dtype=np.float32) for name, share in {"a": 0.0, "b": 0.4, "c": 0.8}.items()
     }
-    coins = public_coins("what a coalition hears")
+    coins = pinned_coins("what a coalition hears")
     both = [
         _heard(
             agreed,
