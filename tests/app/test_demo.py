@@ -58,17 +58,22 @@ def test_the_run_is_private_and_real(result: dict[str, Any], folder: Path) -> No
 
 
 def test_it_is_far_better_than_chance_and_stands_beside_what_sees_more(result: dict[str, Any]) -> None:
-    """Owners hold ten digits, the target two: four of five rows of a uniform sample are of a wrong kind."""
+    """Owners hold ten digits, the target two: four of five rows of a uniform sample are of a wrong kind.
+
+    The noise is secret, so bounds are far from what is usual: MMD² is 0.0036 with a standard deviation of 0.0002 (exact
+    greedy 0.0038, uniform 0.091), and 86.5 of 100 rows come from the right owner, with one of 0.8. Whatever the release
+    is, half of each owner's rows are offered and the curator selects exactly.
+    """
     beside = {one["name"]: one for one in result["baselines"]}
     assert {"uniform sampling", "the paper's protocol", "exact greedy, not private"} <= set(beside)
-    assert beside["uniform sampling"]["squared_mmd"] > 10 * result["squared_mmd"]
-    assert result["squared_mmd"] < 2 * beside["exact greedy, not private"]["squared_mmd"]
+    assert beside["uniform sampling"]["squared_mmd"] > 5 * result["squared_mmd"]
+    assert result["squared_mmd"] < 3 * beside["exact greedy, not private"]["squared_mmd"]
     assert result["accuracy"] > beside["uniform sampling"]["accuracy"]
     for one in (result, *beside.values()):
         assert one["squared_mmd"] > 0
         assert one.get("accuracy") is None or 0 <= one["accuracy"] <= 1
     selected = {one["name"]: one["selected"] for one in result["owners"]}
-    assert selected["digits-3-4"] > 0.8 * showcase.SIZE
+    assert selected["digits-3-4"] > 0.6 * showcase.SIZE
 
 
 def test_the_screen_tells_the_story(printed: str, result: dict[str, Any], folder: Path) -> None:
