@@ -104,7 +104,7 @@ def write_as_published(folder: Path) -> None:
 def test_the_comparison_of_outputs_tells_right_from_wrong() -> None:
     output = "│ exact │ 0.0100 │ 0.123 │\n└───┘\n│ last  │ 7 │\n"
     assert_shown(["exact 0.0101 0.999", "", "...", "last 7"], output)
-    for wrong in (["exact 0.0200 0.123", "last 7"], ["exact 0.0100 0.123"], ["last 7"], ["...", "first"]):
+    for wrong in (["exact 0.0400 0.123", "last 7"], ["exact 0.0100 0.123"], ["last 7"], ["...", "first"]):
         with pytest.raises(AssertionError):
             assert_shown(wrong, output)
 
