@@ -129,6 +129,24 @@ def _without_salt(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != "digest"}
 
 
+def check_traces(between: Path, local: Path) -> None:
+    """Runs between organisations leave what local ones leave, but where too few take part.
+
+    The curator asks who does before anything is charged; in one process all are there.
+    """
+    assert [name for name in SCENARIOS if traces(between, name) != traces(local, name)] == ["too-few"]
+    assert _charges(between, "too-few") == 0 < _charges(local, "too-few")
+
+
+def _charges(folder: Path, run: str) -> int:
+    """How many there are in all ledgers of a run."""
+    count = 0
+    for site in SITES:
+        with ledger_of(folder / site, run) as ledger:
+            count += sum(entry.kind == "reserve" for entry in ledger.entries())
+    return count
+
+
 def traces(folder: Path, run: str) -> dict[str, object]:
     """All that a run leaves behind: the bytes of the summary, and every ledger to its last entry."""
     found: dict[str, object] = {}
