@@ -10,7 +10,8 @@ import os
 import numpy as np
 
 PINNED = 8
-"""For tests of power, whose outcome with other coins is likely and no more: the same whatever ``LIKESET_SEED`` is."""
+"""For tests of power, and for small worlds in which tests expect something to happen: what comes of other coins is
+likely and no more. The same whatever ``LIKESET_SEED`` is."""
 SEED = int(os.environ.get("LIKESET_SEED", PINNED))
 EXAMPLES = int(os.environ.get("LIKESET_EXAMPLES", "1"))
 REPEATED_BY = f"LIKESET_SEED={SEED}" + (f" LIKESET_EXAMPLES={EXAMPLES}" if EXAMPLES > 1 else "")
@@ -22,7 +23,7 @@ def public_coins(name: int | str) -> np.random.Generator:
 
 
 def pinned_coins(name: int | str) -> np.random.Generator:
-    """The same, of a seed that never changes: for tests of power."""
+    """The same, of a seed that never changes."""
     return np.random.default_rng([PINNED, *str(name).encode()])
 
 

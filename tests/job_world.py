@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.app.cli import main
 
 SCHEMA = """\
@@ -36,7 +36,7 @@ SIZE, EPSILON = 12, 8
 
 def rows(count: int, *, seed: int, age: float, whose: str) -> pa.Table:
     """Rows that fit the schema; two for each id, and every pulse missing that stands in a place that 7 divides."""
-    coins = public_coins(seed)
+    coins = pinned_coins(seed)
     pulse = np.round(coins.uniform(40, 160, count), 1)
     return pa.table(
         {

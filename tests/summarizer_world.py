@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset import Summarizer
 from likeset.ledger import Ledger
 from likeset.ledger.accounts import Account
@@ -28,7 +28,7 @@ PAPER_PARTS = ("paper-auction", "summary-release")
 
 
 def rows(seed: int, count: int, *, shift: float = 0.0) -> NDArray[np.float64]:
-    return public_coins(seed).normal(shift, 1.0, size=(count, 3))
+    return pinned_coins(seed).normal(shift, 1.0, size=(count, 3))
 
 
 TARGET = rows(0, LARGE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.engines.pump import Pump
 from likeset.engines.seats import ABSTAINS, Abstains, SiteSettings, Table
 from likeset.errors import ProtocolError
@@ -93,7 +93,7 @@ def terms(**changes: Any) -> Terms:
 
 def rows_text(seed: int, count: int = 60, *, rare: int = 0) -> str:
     """A CSV file; ``rare`` rows have a category value of their own."""
-    coins = public_coins(seed)
+    coins = pinned_coins(seed)
     lines = ["age,dose,sex,ill"]
     for place in range(count):
         sex = CANARY if place < rare else coins.choice(["f", "m"])
@@ -234,7 +234,7 @@ def held(
         for name in run.owners:
             ledger.set_limit(View.owners(name), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
-        target = public_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
+        target = pinned_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
         consumer = Consumer(run, target=target, ledger=ledger, noise=noise, selection=Selection(gamma=1.0))
         made = InteractiveCurator if run.protocol == "interactive" else SealedCurator
         curator = made(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
 from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Limit, Request, Unfinished
@@ -94,7 +94,7 @@ def terms(**changes: Any) -> Terms:
 
 def rows(seed: int, count: int = 12, *, columns: int = 3, shift: float = 0.0) -> NDArray[np.float32]:
     """Some rows."""
-    return public_coins(seed).normal(shift, 1.0, size=(count, columns)).astype(np.float32)
+    return pinned_coins(seed).normal(shift, 1.0, size=(count, columns)).astype(np.float32)
 
 
 class CountingNoise:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.projection import Projection
 from likeset.geometry.tilt import Drawing
@@ -43,7 +43,7 @@ class ByFeatures:
 
 def table(rows: int, *, seed: int = 0) -> pa.Table:
     """Rows with ids, missing values and labels."""
-    coins = public_coins(seed)
+    coins = pinned_coins(seed)
     weights = coins.standard_normal(rows)
     wards = np.array(["north", "south", "west"])[coins.integers(0, 3, rows)]
     return pa.table(
@@ -69,7 +69,7 @@ def write(directory: Path, rows: pa.Table, sizes: list[int], *, group: int = 100
 def drawings(count: int, *, key: int = 7) -> tuple[Drawing, Drawing]:
     """A weighted draw and a uniform one."""
     features = FourierFeatures(SCHEMA.width, 64, 0.5, 3)
-    direction = 4.0 * public_coins(1).standard_normal(64)
+    direction = 4.0 * pinned_coins(1).standard_normal(64)
     return Drawing(count, key, ByFeatures(Projection(features, direction))), Drawing(count // 2, key + 1)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from chance import public_coins
+from chance import pinned_coins
 from likeset.tables.schema import Schema
 
 TEXT = """
@@ -31,7 +31,7 @@ SCHEMA = Schema.from_text(TEXT)
 
 def typed(rows: int = 200, *, seed: int = 1) -> pa.Table:
     """Rows with the types that a database would have; some cells are missing where that is allowed."""
-    coins = public_coins(seed)
+    coins = pinned_coins(seed)
 
     def some(values: Any, kind: pa.DataType, *, gone: float = 0.2) -> pa.Array:
         return pa.array(values, kind, mask=coins.random(rows) < gone)
@@ -73,7 +73,7 @@ def _cell(value: Any, coins: np.random.Generator) -> str:
 
 def as_text(table: pa.Table, *, seed: int = 2) -> pa.Table:
     """The same rows as a CSV file gives them."""
-    coins = public_coins(seed)
+    coins = pinned_coins(seed)
     columns = {name: [_cell(one, coins) for one in table[name].to_pylist()] for name in table.column_names}
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
