@@ -52,8 +52,8 @@ slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificate
 soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times the examples, then KILLS kills of parties (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"
 	$(SOAK) $(BIN)/python -m pytest --numprocesses auto --dist worksteal
-	$(SOAK) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow -rP --numprocesses auto tests/node/test_kills.py
-	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/node/test_network_kills.py
+	$(SOAK) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow -rP --numprocesses auto tests/homes/test_kills.py
+	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/homes/test_network_kills.py
 
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json

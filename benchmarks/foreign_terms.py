@@ -1,7 +1,7 @@
 """How long does an owner's node take over terms that nobody can mean?
 
 Every number in terms at every extreme, in every shape of protocol, and texts, lists and nesting that are as odd: the
-documents of ``tests/node/odd_terms.py``. Each is read, judged and refused (or not) by a node whose policy forbids
+documents of ``tests/homes/odd_terms.py``. Each is read, judged and refused (or not) by a node whose policy forbids
 little, and timed beside an ordinary invitation in the same run.
 
     python benchmarks/foreign_terms.py [--out benchmarks/results/foreign-terms.md]
@@ -23,9 +23,9 @@ from node_world import Clock, make_node
 from odd_terms import SHAPES, OddTerms, odd_numbers, odd_texts, ordinary, written
 
 from likeset.errors import LikesetError
-from likeset.node import budgets
-from likeset.node.owner_node import OwnerNode
-from likeset.node.term_files import parse_terms
+from likeset.homes.owner import budgets
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.term_files import parse_terms
 from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.plans import target_plan
 

@@ -58,7 +58,7 @@ def _paper_features(coins: np.random.Generator, size: int) -> NDArray[np.float64
     return np.asarray(math.sqrt(2 / DIMENSION) * np.cos(_angles(coins, size, DIMENSION) + phases), dtype=np.float64)
 
 
-def _seconds(plan: mwem_mean.Plan, features: NDArray[np.float64], noise: SecretNoise | SimulatedNoise) -> float:
+def _seconds(plan: mwem_mean.MwemPlan, features: NDArray[np.float64], noise: SecretNoise | SimulatedNoise) -> float:
     started = time.process_time()
     mwem_mean.run(plan, features, noise)
     return time.process_time() - started

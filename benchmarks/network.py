@@ -24,17 +24,18 @@ import numpy as np
 
 from likeset.app.demo.network_world import CONSUMER, NetworkWorld
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, write_market
-from likeset.engines.flare_report import RunReport
-from likeset.engines.local import LocalEngine
-from likeset.jobs import consumer_home
-from likeset.jobs.job import Job
+from likeset.homes.curator import home
+from likeset.homes.owner import site
 from likeset.ledger import Ledger, Limit
-from likeset.node import curating, site
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.run import consumer_home
+from likeset.run.job import Job
 from likeset.simulation.market import digits_market
+from likeset.transports.local import LocalEngine
+from likeset.transports.nvflare.run_report import RunReport
 
 PAGE = Path(__file__).parent / "results" / "network.md"
 _ENDED = "FINISHED"
@@ -126,7 +127,7 @@ def _over_network(world: NetworkWorld, run: consumer_home.NetworkRun) -> tuple[R
 
 def _in_one_process(folder: Path, terms: Terms) -> float:
     """The same parties, from copies of their directories, with nothing between them."""
-    curator = curating.curator(terms, CURATOR, folder / "curator").party
+    curator = home.curator(terms, CURATOR, folder / "curator").party
     consumer = consumer_home.consumer(terms, CONSUMER, folder / CONSUMER).party
     owners: dict[str, Any] = {}
     for name in terms.owners:

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import likeset
-from likeset.engines import local
 from likeset.geometry.features import FourierFeatures
 from likeset.ledger import Ledger, Limit
 from likeset.ledger.requests import Reservation
@@ -43,7 +42,8 @@ from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
-from likeset.tables.scan import MemoryScan
+from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.transports import local
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(Path(likeset.__file__).parent)

@@ -34,11 +34,11 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel, Terms
-from likeset.tables.declared import DeclaredRecords
-from likeset.tables.scan import MemoryScan
-from likeset.tables.scans import scan_factory
-from likeset.tables.schema import Schema
-from likeset.tables.sources import open_source
+from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan.scan_choice import scan_factory
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import open_source
 
 __all__ = ["MEASURES"]
 

@@ -15,10 +15,10 @@ from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import median_gamma
 from likeset.mechanisms import auction
-from likeset.privacy.claimed import parsimony_bound
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
 from likeset.protocol.terms import RELEASE_SCALE
+from likeset.simulation.paper_counting import parsimony_bound
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Line, Options, Presentation
 from studies.parsimony_figures import presented
@@ -125,7 +125,7 @@ def _sensible(method: str, owners: int) -> bool:
     return method != "threshold once" or owners >= _LEAST_THRESHOLD
 
 
-def _plan(cell: Cell) -> auction.Plan:
+def _plan(cell: Cell) -> auction.AuctionPlan:
     owners = int(cell["owners"])
     if cell["method"] != "paper":
         return auction.plan_everyone(owners)

@@ -59,7 +59,14 @@ def crowd(*, owners: int, rows: int, target: int, columns: int, coins: np.random
 
 
 def run_rounds(
-    market: Crowd, *, size: int, gamma: float, dimension: int, feature_seed: int, plan: auction.Plan, noise: Noise
+    market: Crowd,
+    *,
+    size: int,
+    gamma: float,
+    dimension: int,
+    feature_seed: int,
+    plan: auction.AuctionPlan,
+    noise: Noise,
 ) -> Rounds:
     """``size`` rounds: everybody bids its best row not sent yet, the auction asks, the best row at hand joins."""
     owners, rows, columns = market.owners.shape

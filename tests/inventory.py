@@ -10,11 +10,11 @@ from typer.main import get_command
 
 from likeset import Summarizer, Terms
 from likeset.app import cli
-from likeset.engines.seats import SiteSettings
-from likeset.jobs.consumer_home import Connection
-from likeset.jobs.job import Job
-from likeset.node.policy import Policy
-from likeset.tables.schema import Declaration
+from likeset.homes.owner.policy import Policy
+from likeset.run.consumer_home import Connection
+from likeset.run.job import Job
+from likeset.tables.schema.schema import Declaration
+from likeset.transports.sites import SiteSettings
 
 __all__ = ["ROOT", "existing"]
 

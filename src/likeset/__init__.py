@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from likeset.geometry.discrepancy import squared_mmd
     from likeset.protocol.terms import Terms
     from likeset.summarizer import Summarizer
-    from likeset.tables.schema import Schema
+    from likeset.tables.schema.schema import Schema
 
 __version__ = "0.1.0"
 __all__ = ["Schema", "Summarizer", "Terms", "errors", "squared_mmd"]
 
 _HOMES = {
-    "Schema": "likeset.tables.schema",
+    "Schema": "likeset.tables.schema.schema",
     "Summarizer": "likeset.summarizer",
     "Terms": "likeset.protocol.terms",
     "squared_mmd": "likeset.geometry.discrepancy",

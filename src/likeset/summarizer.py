@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from likeset.engines.local import Progress
 from likeset.errors import InvalidArgument
 from likeset.ledger import Ledger
-from likeset.market.order import Order, Stalls
-from likeset.market.run import Market, Outcome
-from likeset.protocol.drafting import Wishes
-from likeset.tables.frames import MarketTables, column_names, gather
-from likeset.tables.scan import MemoryScan
+from likeset.protocol.wishes import Wishes
+from likeset.run.market import Market, Outcome
+from likeset.run.order import Order, Stalls
+from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.sources.frames import MarketTables, column_names, gather
+from likeset.transports.local import Progress
 
 __all__ = ["Pick", "Summarizer"]
 

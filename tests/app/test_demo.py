@@ -9,11 +9,11 @@ import pytest
 
 import job_world
 from likeset.app.demo import showcase
-from likeset.jobs.job import Job
-from likeset.jobs.plan import plan_job
 from likeset.ledger import Ledger
+from likeset.run.job import Job
+from likeset.run.plan import plan_job
 from likeset.simulation.market import DIGIT_GROUPS
-from likeset.tables.schema import Schema
+from likeset.tables.schema.schema import Schema
 
 OWNERS = [f"digits-{one}-{other}" for one, other in DIGIT_GROUPS]
 

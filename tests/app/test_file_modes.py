@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
-from carried_world import HereEngine, write_job
+from remote_world import HereEngine, write_job
 from node_world import POLICY, SCHEMA, rows_text
 
 import job_world
@@ -104,7 +104,7 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 
     from likeset.app.cli.owner_rows import write_rows
     from likeset.errors import InvalidArgument
-    from likeset.node.outbox import LeftRows
+    from likeset.homes.owner.outbox import LeftRows
 
     def full(_: object, path: Path) -> None:
         path.write_text("half of a")

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
-from carried_world import HereEngine, make_world
+from remote_world import HereEngine, make_world
 from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
 
 import likeset.app
@@ -25,11 +25,11 @@ import likeset.display
 import studies
 from likeset.app.cli import app, follow, main, run
 from likeset.display import screen
-from likeset.engines.flare_report import Ending, News, SiteState
-from likeset.jobs.whereabouts import Whereabouts
+from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger
-from likeset.node.owner_node import OwnerNode
 from likeset.protocol.messages import encode
+from likeset.run.whereabouts import Whereabouts
+from likeset.transports.nvflare.run_report import Ending, News, SiteState
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
 HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed on Linux only"),
 ]
 
-_NOTHING = ("likeset.jobs.run.run_job", 1, 0)  # signal 0 is none
+_NOTHING = ("likeset.run.local.run_job", 1, 0)  # signal 0 is none
 _SECONDS = 300.0  # until something must have happened, however busy the machine is
 
 
@@ -141,7 +141,7 @@ def test_nothing_is_left_of_a_run_that_fails(world: World, folder: Path, tmp_pat
 
 @pytest.mark.parametrize(
     "place",
-    ["likeset.tables.ray_cluster._processes_of", "likeset.protocol.sealed.draw_offer"],
+    ["likeset.tables.scan.ray_cluster._processes_of", "likeset.protocol.sealed.draw_offer"],
     ids=["while the cluster ends", "during an owner's pass"],
 )
 def test_nothing_is_left_after_ctrl_c(place: str, world: World, local: Path, folder: Path, tmp_path: Path) -> None:

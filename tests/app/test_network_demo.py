@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from likeset.app.demo.network_demo import CONSUMER, RUN
-from likeset.node import outbox
-from likeset.node.owner_node import OwnerNode
+from likeset.homes.owner import outbox
+from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Offer, decode
 
 pytestmark = [

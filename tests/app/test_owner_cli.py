@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
 from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
 
 from likeset.app import cli
-from likeset.node.owner_node import OwnerNode
+from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import encode
 
 FAR = {"expires": "2099-01-01"}

@@ -16,11 +16,11 @@ import node_world
 
 from job_world import World, arguments
 from likeset.app import cli
-from likeset.jobs.job import Job
-from likeset.node.datasets import Registry
-from likeset.tables import postgres
-from likeset.tables.blocks import Source
-from likeset.tables.sources import open_source
+from likeset.homes.owner.datasets import Registry
+from likeset.run.job import Job
+from likeset.tables.sources import postgres
+from likeset.tables.sources.row_blocks import Source
+from likeset.tables.sources.source import open_source
 
 CANARY = "c4nary"
 FORMS: dict[str, Callable[[str], str]] = {

@@ -10,7 +10,7 @@ import pytest
 from report_sample import OWNERS, baseline, guarantee, sample_pictures, sample_result, warning
 
 from likeset.app.report import render, render_for_owner
-from likeset.app.report.words import DASH, bytes_in_words, cost, listed, number, odds, percent, plain
+from likeset.app.report.plain_words import DASH, bytes_in_words, cost, listed, number, odds, percent, plain
 from likeset.errors import InvalidArgument
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" #0072b2 \x1b[31m\u202e'

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
-from carried_world import HereEngine, make_world, write_job
+from remote_world import HereEngine, make_world, write_job
 from node_world import rows_text
 
 from likeset.app.cli import app, follow, run
-from likeset.engines.flare_report import Ending, News, SiteState
-from likeset.engines.seats import SiteSettings
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, NotCurated, UnfinishedRequest
-from likeset.node.curating import CuratorHome
+from likeset.homes.curator.home import CuratorHome
+from likeset.transports.nvflare.run_report import Ending, News, SiteState
+from likeset.transports.sites import SiteSettings
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.tables.schema import Schema
+from likeset.tables.schema.schema import Schema
 
 TEXT = """\
 likeset: schema

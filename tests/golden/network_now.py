@@ -12,12 +12,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
-from carried_world import HereEngine
+from remote_world import HereEngine
 
 from likeset.app.cli import run
-from likeset.engines.nvflare import simulate
-from likeset.node.curating import make_curator_home
+from likeset.homes.curator.home import make_curator_home
 from likeset.protocol.terms import Terms
+from likeset.transports.nvflare.engine import simulate
 
 _TESTS = Path(__file__).parents[1]
 __all__ = ["HereEngine", "SimulatedEngine", "connect", "make_curator"]

@@ -13,7 +13,7 @@ from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, laplace, limi
 
 from likeset import errors
 from likeset.ledger import Ledger, Limit, Request, Unfinished, journal_path
-from likeset.ledger.books import FORMAT
+from likeset.ledger.ledger_state import FORMAT
 from likeset.privacy import accounting, events
 from likeset.privacy.events import Composition, NoRelease, Observer, PublicSize, Release, Simulated, ThresholdAuction
 from likeset.privacy.guarantee import Basis

@@ -252,7 +252,7 @@ def test_the_release_is_marked_and_the_shape_is_checked() -> None:
 Rows = tuple[tuple[float, ...], ...]
 
 
-def _several_rounds(plan: auction.Plan, rows: Rows, observers: Sequence[int], rounds: int) -> Law:
+def _several_rounds(plan: auction.AuctionPlan, rows: Rows, observers: Sequence[int], rounds: int) -> Law:
     """The law of what the observers hear over several rounds in which asked rows never bid again.
 
     Written out state by state: (rows left, how long each best row has waited) and what was heard so far.
@@ -273,7 +273,7 @@ def _several_rounds(plan: auction.Plan, rows: Rows, observers: Sequence[int], ro
     return dict(law)
 
 
-def _round_law(plan: auction.Plan, rows: Rows, waited: tuple[int, ...]) -> Law:
+def _round_law(plan: auction.AuctionPlan, rows: Rows, waited: tuple[int, ...]) -> Law:
     values = tuple(mine[0] if mine else None for mine in rows)
     if isinstance(plan, auction.ThresholdPlan):
         return _threshold_law(plan, values)

@@ -37,7 +37,9 @@ def _paired(rows: int, pairs: int, seed: int = 0) -> Matrix:
     return np.hstack([np.cos(angles), np.sin(angles)]) / math.sqrt(pairs)
 
 
-def _plan(size: int, dimension: int, relation: Relation = Relation.REPLACE_ONE, rows: int = 1) -> gaussian_mean.Plan:
+def _plan(
+    size: int, dimension: int, relation: Relation = Relation.REPLACE_ONE, rows: int = 1
+) -> gaussian_mean.GaussianPlan:
     return gaussian_mean.plan(
         gaussian_mean.unit_rows(rows, relation),
         size=size,
@@ -146,14 +148,14 @@ def test_the_release_carries_the_planned_event_marked_if_simulated() -> None:
 
 def test_a_quantity_other_than_unit_rows_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="norm at most 1"):
-        gaussian_mean.Plan(
+        gaussian_mean.GaussianPlan(
             RowSum(norm=Norm.EUCLIDEAN, radius=2.0, rows=1, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,
             sigma=1.0,
         )
     with pytest.raises(InvalidArgument, match="euclidean"):
-        gaussian_mean.Plan(
+        gaussian_mean.GaussianPlan(
             RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,

@@ -59,7 +59,7 @@ def _features(rows: int, dimension: int, seed: int) -> Matrix:
     return np.asarray(math.sqrt(2 / dimension) * on_grid, dtype=np.float64)
 
 
-def _plan(rows: int, dimension: int, *, epsilon: float, iterations: int) -> mwem_mean.Plan:
+def _plan(rows: int, dimension: int, *, epsilon: float, iterations: int) -> mwem_mean.MwemPlan:
     return mwem_mean.plan(
         size=rows,
         dimension=dimension,

@@ -46,7 +46,7 @@ class Fixed(SimulatedNoise):
 def points(shares: list[float]) -> list[int]:
     """Where shares lie on the lattice: what is heard without noise."""
     silent = Fixed([0] * len(shares))
-    plan = share.Plan(owners=len(shares), scale=1.0, observer=TOGETHER)
+    plan = share.SharePlan(owners=len(shares), scale=1.0, observer=TOGETHER)
     return [round(heard * STEPS) for heard in share.run(plan, shares, silent).value.tolist()]
 
 
@@ -98,7 +98,7 @@ def test_shares_that_add_up_to_a_hair_too_much_are_brought_back(owners: int) -> 
 
 
 def test_each_owner_hears_its_share_with_noise_of_its_own_clipped_to_the_range() -> None:
-    plan = share.Plan(owners=4, scale=0.5, observer=ALONE)
+    plan = share.SharePlan(owners=4, scale=0.5, observer=ALONE)
     noise = Fixed([STEPS // 8, -STEPS, STEPS, -STEPS // 8])
     heard = share.run(plan, [0.25, 0.5, 0.0, 0.25], noise)
     assert heard.value.tolist() == [0.375, 0.0, 1.0, 0.125]
@@ -110,7 +110,7 @@ def test_each_owner_hears_its_share_with_noise_of_its_own_clipped_to_the_range()
 def test_the_noise_has_the_scale_that_is_accounted(wrong: float, accepted: bool) -> None:
     """20 000 owners at 1/20 000 each: what is not clipped follows the Laplace law on [0, 1], cut to that range."""
     owners, scale = 20_000, 0.2
-    plan = share.Plan(owners=owners, scale=scale, observer=TOGETHER)
+    plan = share.SharePlan(owners=owners, scale=scale, observer=TOGETHER)
     heard = share.run(plan, np.full(owners, 1.0 / owners), SimulatedNoise(1)).value
     inside = heard[(heard > 0.0) & (heard < 1.0)] - 1.0 / owners
     ends = 1.0 - 1.0 / owners, scale * wrong
@@ -146,11 +146,11 @@ def test_the_plan_spends_its_epsilon_and_not_more(epsilon: float, relation: Rela
 
 def test_a_coalition_of_any_size_costs_what_two_numbers_cost() -> None:
     one = Laplace(scale=2.0, quantity=InRange(0.0, 1.0))
-    assert share.Plan(owners=50, scale=2.0, observer=ALONE).event == one
+    assert share.SharePlan(owners=50, scale=2.0, observer=ALONE).event == one
     for owners in (2, 3, 1000):
-        assert share.Plan(owners=owners, scale=2.0, observer=TOGETHER).event == Repeated(one, 2)
-    assert share.Plan(owners=1, scale=2.0, observer=TOGETHER).event == one
-    event = share.Plan(owners=50, scale=2.0, observer=TOGETHER).event
+        assert share.SharePlan(owners=owners, scale=2.0, observer=TOGETHER).event == Repeated(one, 2)
+    assert share.SharePlan(owners=1, scale=2.0, observer=TOGETHER).event == one
+    event = share.SharePlan(owners=50, scale=2.0, observer=TOGETHER).event
     assert loads(dumps(event)) == event
     for relation in RELATIONS:
         assert pure(event, relation) == 1.0
@@ -183,7 +183,7 @@ def test_laws_written_out_on_a_coarse_lattice_stay_within_the_price(
     first: tuple[int, ...], second: tuple[int, ...]
 ) -> None:
     """A lattice of 4 steps; scale 4, so a coalition's epsilon is 2. At every delta, not only at 0."""
-    event = share.Plan(owners=len(first), scale=1.0, observer=TOGETHER).event
+    event = share.SharePlan(owners=len(first), scale=1.0, observer=TOGETHER).event
     here, there = (law_of(shares, 4.0, 24 if len(first) == 2 else 12) for shares in (first, second))
     assert pure_epsilon(here, there) <= 2.0 + 1e-9
     for delta in (0.01, 0.1, 0.3):
@@ -194,15 +194,15 @@ def test_laws_written_out_on_a_coarse_lattice_stay_within_the_price(
 def test_the_price_for_a_coalition_is_reached_and_that_for_one_owner_is_not_enough_for_it() -> None:
     """All of the value passes from one ally to another: each of two numbers moves by its whole range."""
     worst = pure_epsilon(law_of((4, 0), 4.0, 24), law_of((0, 4), 4.0, 24))
-    together = share.Plan(owners=2, scale=1.0, observer=TOGETHER).event
-    alone = share.Plan(owners=2, scale=1.0, observer=ALONE).event
+    together = share.SharePlan(owners=2, scale=1.0, observer=TOGETHER).event
+    alone = share.SharePlan(owners=2, scale=1.0, observer=ALONE).event
     assert worst == pytest.approx(pure(together, Relation.REPLACE_ONE), rel=1e-6)
     assert worst > 1.9 * pure(alone, Relation.REPLACE_ONE)
 
 
 def observations(shares: list[float], seed: int) -> NDArray[np.float64]:
     """What is heard in 10 000 runs."""
-    plan = share.Plan(owners=len(shares), scale=1.0, observer=TOGETHER)
+    plan = share.SharePlan(owners=len(shares), scale=1.0, observer=TOGETHER)
     noise = SimulatedNoise(seed)
     return np.array([share.run(plan, shares, noise).value for _ in range(10_000)])
 
@@ -250,4 +250,4 @@ def test_an_observer_must_be_named() -> None:
     with pytest.raises(InvalidArgument, match="observer"):
         share.plan(3, epsilon=1.0, observer="everyone", relation=Relation.REPLACE_ONE)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="scale"):
-        share.Plan(owners=3, scale=2.0**-31, observer=ALONE)
+        share.SharePlan(owners=3, scale=2.0**-31, observer=ALONE)

@@ -52,7 +52,7 @@ def test_under_add_or_remove_a_row_loses_more_than_it_would_in_a_sum_and_there_i
     assert lost == pytest.approx(3.003, abs=1e-3)
     as_a_sum = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.ADD_OR_REMOVE)
     assert pure(ExponentialChoice(rate=1.0, quantity=as_a_sum), Relation.ADD_OR_REMOVE) == 2.0
-    event = width_choice.Plan(size=4, rows=1, rate=1.0, relation=REPLACE).event
+    event = width_choice.WidthPlan(size=4, rows=1, rate=1.0, relation=REPLACE).event
     assert pure(event, Relation.ADD_OR_REMOVE) == concentrated(event, Relation.ADD_OR_REMOVE) == math.inf
 
 
@@ -65,7 +65,7 @@ def test_the_planned_rho_is_what_the_accountant_charges() -> None:
 def test_the_choice_follows_its_scores() -> None:
     """Frequencies against exp(rate * score): chi-square over 4000 draws, rejected below one in a billion."""
     rows = public_coins(3).normal(size=(20, 2))
-    plan = width_choice.Plan(size=20, rows=1, rate=0.4, relation=REPLACE)
+    plan = width_choice.WidthPlan(size=20, rows=1, rate=0.4, relation=REPLACE)
     weights = np.exp(0.4 * np.array(_scores(rows), dtype=float))
     expected = 4000 * weights / weights.sum()
     noise = SimulatedNoise(5)

@@ -11,16 +11,16 @@ import pytest
 
 from likeset.privacy import schedules
 from likeset.privacy.accounting import guarantee
-from likeset.privacy.claimed import (
+from likeset.privacy.events import Event, Repeated
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
+from likeset.simulation.paper_counting import (
     as_counted,
     dwork_rothblum_vadhan,
     kairouz_oh_viswanath,
     parsimony_bound,
     preconditions,
 )
-from likeset.privacy.events import Event, Repeated
-from likeset.privacy.guarantee import Basis
-from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
 EXPERIMENT = schedules.schedule("experiment", dimension=140, size=500, epsilon=1.0, delta=1e-5)
 

@@ -31,7 +31,7 @@ from likeset.protocol.party import Party
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
-from likeset.tables.scan import MemoryScan
+from likeset.tables.scan.memory_scan import MemoryScan
 
 CONSUMER = "hospital"
 PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)

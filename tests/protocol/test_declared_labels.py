@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, same_summary, terms, world
 
-from likeset.engines.local import LocalEngine
 from likeset.errors import BadMessage, IllegalMessage
 from likeset.protocol import curator as curators
 from likeset.protocol import messages
@@ -19,8 +18,9 @@ from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.terms import Hashing
-from likeset.tables.declared import DeclaredRecords
-from likeset.tables.schema import Schema
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
+from likeset.transports.local import LocalEngine
 
 CANARY = "canary-81724"
 SECRET = (1 << 255) + 99

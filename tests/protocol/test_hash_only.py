@@ -17,7 +17,7 @@ from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.messages import Offer, Target, decode
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Hashing, Kernel, Terms
-from likeset.tables.scan import MemoryScan
+from likeset.tables.scan.memory_scan import MemoryScan
 
 SECRET = (1 << 255) + 4711
 GAMMA = 0.2

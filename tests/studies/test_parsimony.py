@@ -24,7 +24,7 @@ def market(owners: int) -> Crowd:
     return crowd(owners=owners, rows=20, target=50, columns=4, coins=public_coins(5))
 
 
-def rounds(owners: int, plan: auction.Plan) -> Rounds:
+def rounds(owners: int, plan: auction.AuctionPlan) -> Rounds:
     return run_rounds(
         market(owners),
         size=SIZE,

@@ -13,11 +13,11 @@ from scan_world import SCHEMA, ByFeatures, assert_same, drawings, in_memory, tab
 
 from likeset.errors import BadTable
 from likeset.geometry.tilt import Drawing
-from likeset.tables.ray_cluster import RayCluster
-from likeset.tables.scan import FetchedRows
-from likeset.tables.scan_ray import RayScan
-from likeset.tables.scans import Passed, scan_factory
-from likeset.tables.sources import open_source
+from likeset.tables.scan.memory_scan import FetchedRows
+from likeset.tables.scan.ray_cluster import RayCluster
+from likeset.tables.scan.ray_scan import RayScan
+from likeset.tables.scan.scan_choice import Passed, scan_factory
+from likeset.tables.sources.source import open_source
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from scan_world import SCHEMA, assert_same, drawings, in_memory, table, write
 
-from likeset.tables.checkpoint import Checkpoint
-from likeset.tables.passing import Passed
-from likeset.tables.scan import DrawnRows
-from likeset.tables.scan_source import SourceScan
-from likeset.tables.scans import forget
-from likeset.tables.sources import open_source
+from likeset.tables.scan.checkpoint import Checkpoint
+from likeset.tables.scan.memory_scan import DrawnRows
+from likeset.tables.scan.pass_progress import Passed
+from likeset.tables.scan.scan_choice import forget
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.sources.source import open_source
 
 _UNIT = 1_000
 _WANTED = drawings(60)

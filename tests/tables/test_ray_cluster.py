@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from likeset.errors import InvalidArgument
-from likeset.tables import ray_cluster
-from likeset.tables.ray_cluster import RayCluster
+from likeset.tables.scan import ray_cluster
+from likeset.tables.scan.ray_cluster import RayCluster
 
 ADDRESS = "127.0.0.1:1"
 

@@ -16,8 +16,8 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import target_plan
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Kernel, Terms
-from likeset.tables.scan_source import SourceScan
-from likeset.tables.sources import open_source
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.sources.source import open_source
 
 _THRESHOLD = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
 

@@ -9,10 +9,10 @@ import pytest
 from schema_samples import SCHEMA, as_text, typed
 
 from likeset.errors import BadTable
-from likeset.tables.draft import MARK, draft
-from likeset.tables.schema import Schema
-from likeset.tables.sources import open_source
-from likeset.tables.troubles import Trouble
+from likeset.tables.schema.cell_faults import Trouble
+from likeset.tables.schema.draft import MARK, draft
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import open_source
 
 TEXT = """
 likeset: schema

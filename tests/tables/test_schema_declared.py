@@ -8,9 +8,9 @@ from schema_samples import SCHEMA, TEXT, typed
 
 import likeset
 from likeset.errors import BadDocument
-from likeset.tables.schema import Schema
-from likeset.tables.sources import open_source
-from likeset.tables.troubles import Trouble
+from likeset.tables.schema.cell_faults import Trouble
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import open_source
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "columns: {x: {kind: boolean}}\n"

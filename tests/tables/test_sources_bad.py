@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from likeset.errors import BadTable, InvalidArgument
-from likeset.tables.blocks import ahead
-from likeset.tables.sources import open_source
+from likeset.tables.sources.row_blocks import ahead
+from likeset.tables.sources.source import open_source
 
 CANARY = "canary-7319"
 CHANGED = "changed while it was being read|no such file"

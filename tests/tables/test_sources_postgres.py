@@ -14,7 +14,7 @@ import pytest
 from source_laws import check_laws
 
 from likeset.errors import BadTable
-from likeset.tables.sources import open_source
+from likeset.tables.sources.source import open_source
 
 CANARY = "canary-7319"
 USUAL_PLACES = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), Path("/usr/local/bin")]

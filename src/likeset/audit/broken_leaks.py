@@ -7,7 +7,7 @@ from a sound release, so these are what a debugging aid, a careless encoding or 
 import numpy as np
 
 from likeset.audit import neighbours
-from likeset.audit.blocks import RunsAtOnce
+from likeset.audit.batched_runs import RunsAtOnce
 from likeset.audit.broken_means import MEAN_DELTA, mean_plan, mean_trial
 from likeset.audit.neighbours import Rows
 from likeset.audit.trials import SMALL_DELTA, Trial
@@ -92,5 +92,5 @@ def _raw_mean(seed: int, share: float, *, planned: float, deltas: tuple[float, .
     return mean_trial(name, _PAIR, observe, plan.event, deltas=deltas, samples=samples)
 
 
-def _release(plan: gaussian_mean.Plan, rows: Rows, noise: Noise, size: int) -> Rows:
+def _release(plan: gaussian_mean.GaussianPlan, rows: Rows, noise: Noise, size: int) -> Rows:
     return gaussian_mean.run(plan, rows, RunsAtOnce(noise, size)).value

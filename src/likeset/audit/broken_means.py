@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.audit import neighbours
-from likeset.audit.blocks import blocks
+from likeset.audit.batched_runs import blocks
 from likeset.audit.neighbours import Neighbours, Rows
 from likeset.audit.trials import Claim, Observe, Trial, claim_at, trial_of
 from likeset.mechanisms import gaussian_mean
@@ -145,7 +145,7 @@ def mean_plan(
     *,
     quantity: RowSum | SelectionSum | None = None,
     delta: float = MEAN_DELTA,
-) -> gaussian_mean.Plan:
+) -> gaussian_mean.GaussianPlan:
     """Noise for epsilon 1 at ``delta``; unless told otherwise for one row to a unit, which may be replaced."""
     return gaussian_mean.plan(
         gaussian_mean.unit_rows(1, Relation.REPLACE_ONE) if quantity is None else quantity,
@@ -180,5 +180,5 @@ def mean_trial(
     )
 
 
-def _with(changed: type[_Changed], plan: gaussian_mean.Plan, pair: Neighbours[Rows], noise: Noise) -> Observe:
+def _with(changed: type[_Changed], plan: gaussian_mean.GaussianPlan, pair: Neighbours[Rows], noise: Noise) -> Observe:
     return blocks(lambda side, drawn: gaussian_mean.run(plan, pair[side], changed(drawn)).value, noise)

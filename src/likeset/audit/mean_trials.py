@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from likeset.audit import neighbours
-from likeset.audit.blocks import blocks
+from likeset.audit.batched_runs import blocks
 from likeset.audit.neighbours import Neighbours, Rows
 from likeset.audit.partitions import Score
 from likeset.audit.scores import distances, lattice_bits, together
@@ -64,7 +64,7 @@ def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, sele
     else:
         pair = neighbours.opposite_rows(4, 3, rows_per_unit)
     quantity = gaussian_mean.selected_unit_rows if selected else gaussian_mean.unit_rows
-    plan = gaussian_mean.Plan(
+    plan = gaussian_mean.GaussianPlan(
         quantity=quantity(rows_per_unit, relation),
         size=len(pair.first),
         dimension=3,
@@ -77,7 +77,7 @@ def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, sele
 
 def _gaussian(
     name: str,
-    plan: gaussian_mean.Plan,
+    plan: gaussian_mean.GaussianPlan,
     pair: Neighbours[Rows],
     noise: Noise,
     *,
@@ -154,7 +154,7 @@ def mwem_rows(noise: Noise, relation: Relation, *, rows_per_unit: int, selected:
 
 def _mwem(
     name: str,
-    plan: mwem_mean.Plan,
+    plan: mwem_mean.MwemPlan,
     pair: Neighbours[Rows],
     noise: Noise,
     *,

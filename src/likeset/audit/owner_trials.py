@@ -72,7 +72,7 @@ def shares(noise: Noise, *, hears: list[int]) -> Trial:
 def width(noise: Noise, *, rows_per_unit: int, samples: int) -> Trial:
     """Replace-one only: an added row would pair all others anew, and the choice has no price for that."""
     pair = neighbours.distance_collapses(3, rows_per_unit)
-    plan = width_choice.Plan(
+    plan = width_choice.WidthPlan(
         size=len(pair.first), rows=rows_per_unit, rate=0.5 / rows_per_unit, relation=Relation.REPLACE_ONE
     )
     return trial_of(

@@ -20,8 +20,8 @@ from likeset.private_files import make_private_folder
 from likeset.shown_text import harmless
 
 if TYPE_CHECKING:
-    from likeset.tables.identifiers import Suspicion
-    from likeset.tables.passing import Passed
+    from likeset.tables.scan.pass_progress import Passed
+    from likeset.tables.schema.identifiers import Suspicion
 
 __all__ = [
     "MOST_IN_A_CELL",

@@ -3,7 +3,7 @@
 from likeset.ledger.accounts import Account
 from likeset.ledger.chain import Entry, Head, Problem
 from likeset.ledger.charges import Limit, check_relation
-from likeset.ledger.journal import Message, journal_path
+from likeset.ledger.journal import StoredMessage, journal_path
 from likeset.ledger.ledger import Ledger
 from likeset.ledger.log import Verification
 from likeset.ledger.requests import Request, Reservation, Unfinished
@@ -14,10 +14,10 @@ __all__ = [
     "Head",
     "Ledger",
     "Limit",
-    "Message",
     "Problem",
     "Request",
     "Reservation",
+    "StoredMessage",
     "Unfinished",
     "Verification",
     "check_relation",

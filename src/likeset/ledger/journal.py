@@ -21,7 +21,7 @@ from typing import Any, Self
 from likeset.errors import DifferentRequest, LedgerUnavailable, LedgerUnreadable
 from likeset.ledger.store import Layout, Store
 
-__all__ = ["Journal", "Message", "journal_path"]
+__all__ = ["Journal", "StoredMessage", "journal_path"]
 
 _SALT_BYTES = 32
 _LAYOUT = Layout(
@@ -48,7 +48,7 @@ def journal_path(ledger: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StoredMessage:
     """One stored message.
 
     Attributes:
@@ -105,7 +105,7 @@ class Journal:
         """A digest of a request, to recognise it by; it says nothing to those who do not have the journal."""
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
-    def keep(self, number: int, *, run: str, at: str, message: bytes, release: str | None) -> Message:
+    def keep(self, number: int, *, run: str, at: str, message: bytes, release: str | None) -> StoredMessage:
         """Store a message durably, once; the same again is the same, another one is refused.
 
         Raises:
@@ -114,7 +114,7 @@ class Journal:
         with self._store.writing() as connection:
             stored = _find(connection, number)
             if stored is None:
-                stored = Message(number, run, at, message, release, secrets.token_bytes(_SALT_BYTES))
+                stored = StoredMessage(number, run, at, message, release, secrets.token_bytes(_SALT_BYTES))
                 connection.execute(_INSERT, (number, run, at, message, release, stored.salt))
         if not hmac.compare_digest(stored.message, message) or stored.release != release:
             raise DifferentRequest(
@@ -122,12 +122,12 @@ class Journal:
             )
         return stored
 
-    def find(self, number: int) -> Message | None:
+    def find(self, number: int) -> StoredMessage | None:
         """The message that an entry of the ledger reserved, if it is (still) there."""
         with self._store.reading() as connection:
             return _find(connection, number)
 
-    def messages(self, *, run: str | None = None) -> tuple[Message, ...]:
+    def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
         """All stored messages, or those of one run, oldest first."""
         with self._store.reading() as connection:
             rows = connection.execute(f"{_SELECT} WHERE ?1 IS NULL OR run = ?1 ORDER BY number", (run,)).fetchall()
@@ -166,16 +166,16 @@ _INSERT = "INSERT INTO messages (number, run, at, message, release, salt) VALUES
 _DELETE = "DELETE FROM messages WHERE (?1 IS NULL OR run = ?1) AND (?2 IS NULL OR at < ?2)"
 
 
-def _find(connection: sqlite3.Connection, number: int) -> Message | None:
+def _find(connection: sqlite3.Connection, number: int) -> StoredMessage | None:
     row = connection.execute(f"{_SELECT} WHERE number = ?", (number,)).fetchone()
     return None if row is None else _message(row)
 
 
-def _message(row: tuple[Any, ...]) -> Message:
+def _message(row: tuple[Any, ...]) -> StoredMessage:
     kinds = tuple(type(value) for value in row)
     if kinds not in ((int, str, str, bytes, str, bytes), (int, str, str, bytes, type(None), bytes)):
         raise LedgerUnreadable(f"journal: message {row[0]} is damaged")
-    return Message(*row)
+    return StoredMessage(*row)
 
 
 def _refuse_if_others_may_read(path: Path) -> None:

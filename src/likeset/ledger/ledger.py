@@ -21,10 +21,10 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.ledger.accounts import Account
-from likeset.ledger.books import Answer, Known
 from likeset.ledger.chain import Entry, Head, Problem, canonical
 from likeset.ledger.charges import Charge, Limit
-from likeset.ledger.journal import Journal, Message, journal_path
+from likeset.ledger.journal import Journal, StoredMessage, journal_path
+from likeset.ledger.ledger_state import Answer, Known
 from likeset.ledger.log import Append, Log, Verification
 from likeset.ledger.requests import Request, Reservation, Unfinished, recorded_release
 from likeset.privacy.events import Event, Release
@@ -83,18 +83,18 @@ class Ledger:
         Raises:
             ChargeRefused: as ``set_limit``; then no limit is changed.
         """
-        with self._log.writing() as (books, append):
+        with self._log.writing() as (state, append):
             for view, limit in limits.items():
-                if books.limit(view) != limit:
-                    books.tally(view, limit)  # raises if earlier charges cannot be counted on it
+                if state.limit(view) != limit:
+                    state.tally(view, limit)  # raises if earlier charges cannot be counted on it
                     append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
 
     def quote(
         self, view: View, event: Event, *, rows: int = 0, also: Iterable[tuple[View, Event]] = ()
     ) -> tuple[tuple[Account, Account], ...]:
         """What a charge would do: every account that hears it, before and after; nothing is charged."""
-        with self._log.reading() as books:
-            return books.quote(Charge(((view, event), *also), rows))
+        with self._log.reading() as state:
+            return state.quote(Charge(((view, event), *also), rows))
 
     def reserve(
         self,
@@ -131,8 +131,8 @@ class Ledger:
         charge = Charge(((view, event), *also), rows)
         described = canonical(charge.to_json()).encode() + b"\n" + request.content
         fingerprint = self._messages().fingerprint(described)
-        with self._log.writing() as (books, append):
-            known = books.requests.get(request.key)
+        with self._log.writing() as (state, append):
+            known = state.requests.get(request.key)
             attempt = 1
             if known is not None:
                 if known.fingerprint != fingerprint:
@@ -151,7 +151,7 @@ class Ledger:
                         "and another draw would be a new one"
                     )
                 attempt += 1
-            books.check(charge)
+            state.check(charge)
             body = {"charge": charge.to_json(), "fingerprint": fingerprint, "attempt": attempt}
             if unfinished == "resume":
                 body["repeatable"] = True  # on record, so that no draw with coins is ever taken for one
@@ -173,8 +173,8 @@ class Ledger:
             DifferentRequest: this reservation already has another answer.
         """
         request = reservation.request
-        with self._log.reading() as books:
-            known = books.requests.get(request.key)
+        with self._log.reading() as state:
+            known = state.requests.get(request.key)
         if known is None or reservation.number not in known.reservations:
             raise ChargeRefused(f"{request}: entry {reservation.number} is no reservation for it here")
         if reservation.repeatable and release is not None:
@@ -188,8 +188,8 @@ class Ledger:
                 message=message,
                 release=recorded_release(known.charge, release),
             )
-            with self._log.writing() as (books, append):
-                known = books.requests[request.key]
+            with self._log.writing() as (state, append):
+                known = state.requests[request.key]
                 if known.answer is None:
                     self._record(request, stored, append)
                     return stored.message
@@ -221,8 +221,8 @@ class Ledger:
 
     def accounts(self) -> tuple[Account, ...]:
         """Every account with its limit and what is spent."""
-        with self._log.reading() as books:
-            return books.accounts()
+        with self._log.reading() as state:
+            return state.accounts()
 
     def entries(self) -> tuple[Entry, ...]:
         """Every entry, oldest first."""
@@ -230,10 +230,10 @@ class Ledger:
 
     def head(self) -> Head:
         """The last entry's number and hash; keep it elsewhere to be able to show a roll-back."""
-        with self._log.reading() as books:
-            return books.head
+        with self._log.reading() as state:
+            return state.head
 
-    def messages(self, *, run: str | None = None) -> tuple[Message, ...]:
+    def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
         """The stored messages (of one run), oldest first; one without a commit entry was never sent."""
         return self._messages().messages(run=run)
 
@@ -282,7 +282,7 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _answered(self, request: Request, known: Known, append: Append) -> Message | None:
+    def _answered(self, request: Request, known: Known, append: Append) -> StoredMessage | None:
         """The stored answer to a request; one that was stored, but is not on record, is put there."""
         if known.answer is not None:
             return self._stored(request, known.answer)
@@ -293,12 +293,12 @@ class Ledger:
                 return stored
         return None
 
-    def _record(self, request: Request, stored: Message, append: Append) -> None:
+    def _record(self, request: Request, stored: StoredMessage, append: Append) -> None:
         release = None if stored.release is None else json.loads(stored.release)
         body = {"reservation": stored.number, "digest": stored.digest, "release": release}
         append("commit", request.key, body)
 
-    def _stored(self, request: Request, answer: Answer) -> Message:
+    def _stored(self, request: Request, answer: Answer) -> StoredMessage:
         stored = self._messages().find(answer.number)
         if stored is None:
             raise MessagePurged(f"{request}: was answered (entry {answer.number}), but the answer was purged")
@@ -329,8 +329,8 @@ class Ledger:
     def _messages(self) -> Journal:
         with self._opening_journal:
             if self._journal is None:
-                with self._log.reading() as books:
-                    identity = books.identity
+                with self._log.reading() as state:
+                    identity = state.identity
                 path, read_only, patience = journal_path(self.path), self._read_only, self._patience
                 self._journal = Journal(path, ledger=identity, read_only=read_only, patience=patience)
             return self._journal

@@ -24,10 +24,10 @@ from likeset.privacy.noise import Noise, released
 
 __all__ = [
     "PAPER_AUCTION",
+    "AuctionPlan",
     "Bids",
     "EveryonePlan",
     "PaperPlan",
-    "Plan",
     "ThresholdPlan",
     "plan_everyone",
     "plan_paper",
@@ -139,7 +139,7 @@ class PaperPlan:
         return math.exp(-(rank - 1) * self.epsilon)
 
 
-Plan = EveryonePlan | ThresholdPlan | PaperPlan
+AuctionPlan = EveryonePlan | ThresholdPlan | PaperPlan
 
 
 def plan_everyone(owners: int) -> EveryonePlan:
@@ -205,7 +205,7 @@ def plan_paper(
     return plan
 
 
-def run(plan: Plan, bids: Bids, noise: Noise) -> Release[NDArray[np.bool_]]:
+def run(plan: AuctionPlan, bids: Bids, noise: Noise) -> Release[NDArray[np.bool_]]:
     """Who is asked in one round: entry i is for owner i's ears only.
 
     Args:

@@ -17,7 +17,7 @@ from likeset.privacy.events import Gaussian, Release
 from likeset.privacy.noise import Integers, Noise, released
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
-__all__ = ["SPACING", "Plan", "plan", "run", "selected_unit_rows", "unit_rows"]
+__all__ = ["SPACING", "GaussianPlan", "plan", "run", "selected_unit_rows", "unit_rows"]
 
 _STEPS = 2**30  # lattice steps per unit: squares of a row's coordinates still add up within 64 bits
 SPACING = 1.0 / _STEPS
@@ -30,7 +30,7 @@ _BLOCK = 16384
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GaussianPlan:
     """What will be released: a mean over ``size`` rows with noise of scale ``sigma`` on the sum.
 
     Args:
@@ -79,7 +79,7 @@ def selected_unit_rows(rows: int, relation: Relation) -> SelectionSum:
     return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows, relation=relation)
 
 
-def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon: float, delta: float) -> Plan:
+def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon: float, delta: float) -> GaussianPlan:
     """The least noise that (epsilon, delta) allows.
 
     Args:
@@ -96,10 +96,10 @@ def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon:
         epsilon=epsilon,
         delta=delta,
     )
-    return Plan(quantity=quantity, size=size, dimension=dimension, sigma=sigma)
+    return GaussianPlan(quantity=quantity, size=size, dimension=dimension, sigma=sigma)
 
 
-def run(plan: Plan, features: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
+def run(plan: GaussianPlan, features: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
     """The noisy mean of the rows.
 
     Args:

@@ -21,7 +21,7 @@ from likeset.privacy.events import Composition, ExponentialChoice, Laplace, Rele
 from likeset.privacy.noise import Integers, Noise, released
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
-__all__ = ["MwemMean", "Plan", "State", "grid_mean", "plan", "plan_selection", "rounded", "run"]
+__all__ = ["MwemMean", "MwemPlan", "State", "grid_mean", "plan", "plan_selection", "rounded", "run"]
 
 Vector = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ _SERIES_BELOW = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MwemPlan:
     """What will be released: ``iterations`` noisy choices and measurements, and the mean that they lead to.
 
     Args:
@@ -102,24 +102,24 @@ class MwemMean:
     state: State
 
 
-def plan(*, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation) -> Plan:
+def plan(*, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation) -> MwemPlan:
     """Plan a mean over protected rows, of which one unit of privacy can change ``rows``.
 
     ``privacy.calibration.mwem_epsilon`` fits ``epsilon`` to a budget.
     """
     quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows, relation=relation)
-    return Plan(size, dimension, epsilon, iterations, quantity)
+    return MwemPlan(size, dimension, epsilon, iterations, quantity)
 
 
 def plan_selection(
     *, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation
-) -> Plan:
+) -> MwemPlan:
     """Plan a mean over selected rows, of which ``rows`` give way to others when one unit is added or removed."""
     quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows, relation=relation)
-    return Plan(size, dimension, epsilon, iterations, quantity)
+    return MwemPlan(size, dimension, epsilon, iterations, quantity)
 
 
-def run(plan: Plan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:
+def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:
     """The paper's h_2 of the rows.
 
     Args:
@@ -211,7 +211,7 @@ def _langevin(y: float) -> float:
     return 1.0 / math.tanh(y) - 1.0 / y
 
 
-def _sums(plan: Plan, features: ArrayLike, noise: Noise) -> Integers:
+def _sums(plan: MwemPlan, features: ArrayLike, noise: Noise) -> Integers:
     fixed_size = plan.relation is Relation.REPLACE_ONE
     rows = matrix("features", features, allow_empty=not fixed_size)
     if rows.shape[1] != plan.dimension:

@@ -3,7 +3,7 @@
 A share is an owner's part of a whole, so it moves when anybody's rows move: one row of one owner, or of the
 target, may change which rows are selected, and with them every share. What is known is the range: each share
 lies in [0, 1], and all of them together add up to 1 at most. So noise that covers the range protects not one
-row but everything at once, whatever the unit of privacy; and it is large (``Plan.standard_deviation``: 1.4 at
+row but everything at once, whatever the unit of privacy; and it is large (``SharePlan.standard_deviation``: 1.4 at
 epsilon 1, where a share is at most 1). Where a payment must not be a lottery, pay by rows disclosed.
 
 Owners who compare notes hear several shares. However many they are, the shares that rise between two inputs
@@ -24,7 +24,7 @@ from likeset.privacy.events import Laplace, Observer, Release, Repeated
 from likeset.privacy.noise import Integers, Noise, released
 from likeset.privacy.relation import InRange, Relation
 
-__all__ = ["Plan", "plan", "run"]
+__all__ = ["SharePlan", "plan", "run"]
 
 _STEPS = 2**30  # lattice steps per unit: a power of two, so that scales in steps and in shares are equally exact
 _LARGEST_SCALE = 2.0**20
@@ -34,7 +34,7 @@ _TOLERANCE = 1e-9  # shares computed in floating point add up to 1 within this
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SharePlan:
     """Each owner will hear its share with discrete Laplace noise of its own.
 
     Args:
@@ -72,7 +72,7 @@ class Plan:
         return math.sqrt(2.0) * self.scale
 
 
-def plan(owners: int, *, epsilon: float, observer: Observer, relation: Relation) -> Plan:
+def plan(owners: int, *, epsilon: float, observer: Observer, relation: Relation) -> SharePlan:
     """The least noise that a pure epsilon allows; no delta is needed.
 
     Args:
@@ -82,14 +82,14 @@ def plan(owners: int, *, epsilon: float, observer: Observer, relation: Relation)
         relation: what neighbouring data are; a share's range is the same under all of them.
     """
     budget = positive("epsilon", epsilon)
-    once = Plan(owners=owners, scale=1.0, observer=observer)
-    made = Plan(owners=owners, scale=pure(once.event, relation) / budget, observer=observer)
+    once = SharePlan(owners=owners, scale=1.0, observer=observer)
+    made = SharePlan(owners=owners, scale=pure(once.event, relation) / budget, observer=observer)
     while pure(made.event, relation) > budget:  # by rounding only: one step of the floating point is enough
-        made = Plan(owners=owners, scale=math.nextafter(made.scale, math.inf), observer=observer)
+        made = SharePlan(owners=owners, scale=math.nextafter(made.scale, math.inf), observer=observer)
     return made
 
 
-def run(plan: Plan, shares: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
+def run(plan: SharePlan, shares: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
     """Every owner's share with noise, clipped to [0, 1]: entry j is for owner j's ears only.
 
     Clipping is done to what was already noised and costs nothing, but it pulls towards the middle: a clipped share

@@ -16,7 +16,7 @@ from likeset.privacy.events import ExponentialChoice, Release
 from likeset.privacy.noise import Noise, random_order, released
 from likeset.privacy.relation import PairSplit, Relation
 
-__all__ = ["Plan", "grid", "plan", "run"]
+__all__ = ["WidthPlan", "grid", "plan", "run"]
 
 _HALVINGS = range(-20, 7)  # in half powers of two
 
@@ -27,7 +27,7 @@ def grid(columns: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WidthPlan:
     """What will be chosen: one of ``grid(columns)``, with probability proportional to ``exp(rate * score)``.
 
     Args:
@@ -55,13 +55,13 @@ class Plan:
         return ExponentialChoice(rate=self.rate, quantity=PairSplit(self.rows))
 
 
-def plan(*, size: int, rows: int, rho: float, relation: Relation) -> Plan:
+def plan(*, size: int, rows: int, rho: float, relation: Relation) -> WidthPlan:
     """Plan a choice that costs ``rho`` in zero-concentrated privacy (it has the bounded-range property)."""
     rate = float(np.sqrt(2.0 * positive("rho", rho))) / PairSplit(rows).sensitivity
-    return Plan(size=size, rows=rows, rate=rate, relation=relation)
+    return WidthPlan(size=size, rows=rows, rate=rate, relation=relation)
 
 
-def run(plan: Plan, data: ArrayLike, noise: Noise) -> Release[float]:
+def run(plan: WidthPlan, data: ArrayLike, noise: Noise) -> Release[float]:
     """About the median squared distance between two rows.
 
     Args:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.geometry.shapley import Game, Shapley, owner_numbers, shapley
-from likeset.mechanisms.share import Plan as SharePlan
+from likeset.mechanisms.share import SharePlan
 from likeset.mechanisms.share import plan as plan_shares
 from likeset.mechanisms.share import run as release_shares
 from likeset.privacy.events import Release, Repeated, Simulated

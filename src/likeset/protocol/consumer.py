@@ -85,7 +85,7 @@ class Consumer(Party):
         def run() -> tuple[bytes, Release[Vector]]:
             # In a random order: a table may be sorted, and where a row stands could show in the last bits of features.
             features = self.terms.kernel.features()(self._rows[random_order(len(self._rows), self._noise)])
-            if isinstance(plan, gaussian_mean.Plan):
+            if isinstance(plan, gaussian_mean.GaussianPlan):
                 drawn = gaussian_mean.run(plan, features, self._noise)
             else:
                 made = mwem_mean.run(plan, features, self._noise)

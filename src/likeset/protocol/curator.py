@@ -25,7 +25,7 @@ from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.terms import Terms
-from likeset.tables import records
+from likeset.tables.schema import records
 
 __all__ = ["Charges", "Curator", "Flag", "Held"]
 

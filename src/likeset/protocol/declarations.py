@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.protocol.messages import Labels
 from likeset.protocol.terms import Terms
-from likeset.tables.records import RecordForm
+from likeset.tables.schema.records import RecordForm
 
 __all__ = ["Declared", "fault_of_labels"]
 

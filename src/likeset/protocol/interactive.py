@@ -241,7 +241,7 @@ class InteractiveCurator(Curator):
         self._mwem_state = mwem_mean.State(tilts=tilts, mean=grid_mean)
         return SummaryRelease(coordinates=changed, values=mean[changed])
 
-    def _drawn_summary(self, plan: gaussian_mean.Plan | mwem_mean.Plan) -> bytes:
+    def _drawn_summary(self, plan: gaussian_mean.GaussianPlan | mwem_mean.MwemPlan) -> bytes:
         """The released mean and, for the paper's release, the state from which the next one goes on."""
         # A round without a row still counts: rows of zeros stand in, so that the divisor is the public counter.
         features = np.zeros((plan.size, plan.dimension), dtype=np.float32)
@@ -249,7 +249,7 @@ class InteractiveCurator(Curator):
         for place, row in enumerate(self._chosen, start=len(self._seed_features)):
             features[place] = row.addend
         stored = np.zeros((3, plan.dimension))
-        if isinstance(plan, gaussian_mean.Plan):
+        if isinstance(plan, gaussian_mean.GaussianPlan):
             stored[0] = gaussian_mean.run(plan, features, self._noise).value
         else:
             made = mwem_mean.run(plan, features, self._noise, start=self._mwem_state).value

@@ -24,7 +24,7 @@ from likeset.protocol.messages import (
 )
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
-from likeset.tables.scan import DrawnRows
+from likeset.tables.scan.memory_scan import DrawnRows
 
 __all__ = ["InteractiveOwner"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadMessage
 from likeset.privacy.view import checked_name
-from likeset.tables.labels import MOST_LETTERS
+from likeset.tables.schema.labels import MOST_LETTERS
 
 __all__ = [
     "MOST_BYTES",

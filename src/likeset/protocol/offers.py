@@ -19,7 +19,7 @@ from likeset.geometry.tilt import Drawing, Tilt
 from likeset.geometry.tilt import fit as fit_tilt
 from likeset.protocol.owner import Scan
 from likeset.protocol.terms import RELEASE_SCALE, Terms
-from likeset.tables.scan import DrawnRows, FetchedRows
+from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 
 __all__ = ["OfferKeys", "RowScore", "Weighing", "draw_offer", "weigh"]
 

@@ -16,9 +16,9 @@ from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Message, Offer, TargetRelease
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.terms import Terms
-from likeset.tables import records
-from likeset.tables.labels import narrowed
-from likeset.tables.scan import DrawnRows, FetchedRows
+from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
+from likeset.tables.schema import records
+from likeset.tables.schema.labels import narrowed
 
 __all__ = ["Owner", "Scan"]
 

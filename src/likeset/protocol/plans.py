@@ -38,7 +38,7 @@ __all__ = [
 _CHANGES = 1
 """Rows of the summary that give way when one row of an owner is added or removed: docs/proofs/summary-stream.md."""
 
-TargetPlan = gaussian_mean.Plan | mwem_mean.Plan
+TargetPlan = gaussian_mean.GaussianPlan | mwem_mean.MwemPlan
 
 _LATER_ITERATIONS = 5  # as in the paper's experiments
 _CLEAR_ROWS = "rows are seen in the clear"
@@ -101,7 +101,7 @@ def size_event(relation: Relation) -> Event:
     return PublicSize() if relation is Relation.REPLACE_ONE else NoRelease()
 
 
-def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> auction.Plan:
+def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> auction.AuctionPlan:
     """Who is asked, priced for an observer."""
     rounds = terms.size if terms.protocol == "interactive" else 1
     owners = len(terms.owners)
@@ -137,7 +137,7 @@ def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
         return None
     if terms.summary_release == "gaussian":
         quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit, terms.relation)
-        return gaussian_mean.Plan(
+        return gaussian_mean.GaussianPlan(
             quantity=quantity,
             size=size,
             dimension=terms.kernel.dimension,

@@ -58,7 +58,7 @@ class SealedOwner(Owner):
             self.terms,
             self._scan,
             release if plan else None,
-            noise=plan.standard_deviation if isinstance(plan, gaussian_mean.Plan) else 0.0,
+            noise=plan.standard_deviation if isinstance(plan, gaussian_mean.GaussianPlan) else 0.0,
             keys=self._keys,
         )
         if self._auctioned:

@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from likeset.engines.local import LocalEngine
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.drafting import Draft, Facts, Wishes
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.plans import planned_views
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
+from likeset.protocol.wishes import Draft, Facts, Wishes
 from likeset.simulation.tasks import DELTA, Found, Stated, Task
 from likeset.summarizer import Summarizer
-from likeset.tables.scan import MemoryScan
+from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.transports.local import LocalEngine
 
 __all__ = ["run_protocol"]
 

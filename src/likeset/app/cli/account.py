@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from likeset.privacy.events import Event
     from likeset.privacy.guarantee import Guarantee
-    from likeset.privacy.paper import Comparison
+    from likeset.simulation.paper_comparison import Comparison
 
 __all__ = ["account"]
 
@@ -62,7 +62,7 @@ def account(
 
 def _paper(*, exact: bool, as_json: bool) -> None:
     # Imported late, here and below: the accountant takes seconds to load, and no other command should wait.
-    from likeset.privacy.paper import comparisons, paper_preconditions
+    from likeset.simulation.paper_comparison import comparisons, paper_preconditions
 
     lines = comparisons(exact_choices=exact)
     conditions = paper_preconditions()

@@ -9,12 +9,12 @@ from rich.live import Live
 from rich.table import Table
 
 from likeset.display.screen import literal, stdout
-from likeset.engines.flare_report import SiteState
 from likeset.errors import NoAnswer
-from likeset.jobs.whereabouts import Stage, Whereabouts
+from likeset.run.whereabouts import Stage, Whereabouts
+from likeset.transports.nvflare.run_report import SiteState
 
 if TYPE_CHECKING:
-    from likeset.jobs.consumer_home import Engine, NetworkRun
+    from likeset.run.consumer_home import Engine, NetworkRun
 
 __all__ = ["follow"]
 

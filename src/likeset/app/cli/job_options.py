@@ -11,7 +11,7 @@ import typer
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from likeset.jobs.job import Job
+    from likeset.run.job import Job
 
 __all__ = ["job_from", "takes_a_job"]
 
@@ -108,7 +108,7 @@ def takes_a_job(command: Callable[..., None]) -> Callable[..., None]:
 
 def job_from(path: Path | None, **options: Any) -> "Job":
     """The job of a file, of options, or of a file with options in place of some of its fields."""
-    from likeset.jobs.job import Job
+    from likeset.run.job import Job
 
     given = {name: value for name, value in options.items() if value is not None and value != []}
     if "owners" in given:

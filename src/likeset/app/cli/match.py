@@ -9,8 +9,8 @@ from likeset.app.cli.result_screen import show_guarantees, show_not_private, sho
 from likeset.display.screen import JsonFlag, Waiting, literal, show_json, show_notes, show_table, stdout
 
 if TYPE_CHECKING:
-    from likeset.jobs.job import Job
-    from likeset.jobs.plan import Plan
+    from likeset.run.job import Job
+    from likeset.run.plan import RunPlan
 
 __all__ = ["match", "plan"]
 
@@ -37,8 +37,8 @@ def match(
     south=south.parquet --size 100 --epsilon 1 --out matched[/]
     """
     from likeset.app.report import render
-    from likeset.jobs.run import passes_folder, run_job
-    from likeset.tables.scans import scan_factory
+    from likeset.run.local import passes_folder, run_job
+    from likeset.tables.scan.scan_choice import scan_factory
 
     with (
         Waiting(quiet=json) as waiting,
@@ -69,7 +69,7 @@ def plan(
     Example: [bold]likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1[/]
     """
-    from likeset.jobs.plan import plan_job
+    from likeset.run.plan import plan_job
 
     planned = plan_job(job)
     if json:
@@ -78,7 +78,7 @@ def plan(
     _tell(planned)
 
 
-def _tell(planned: "Plan") -> None:
+def _tell(planned: "RunPlan") -> None:
     terms, document, sent = planned.outline.terms, planned.document(), planned.traffic.sent_bytes
     stdout.print(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners)} owners, to look like the "

@@ -19,10 +19,10 @@ from likeset.display.screen import (
 )
 
 if TYPE_CHECKING:
-    from likeset.engines.seats import Standing
-    from likeset.node.owner_node import OwnerNode
-    from likeset.node.policy import Verdict
+    from likeset.homes.owner.node import OwnerNode
+    from likeset.homes.owner.policy import Verdict
     from likeset.protocol.terms import Terms
+    from likeset.transports.sites import Standing
 
 __all__ = ["owner"]
 
@@ -55,7 +55,7 @@ def policy_test(
 
     Example: [bold]likeset owner policy test terms.json --node st-mary[/]
     """
-    from likeset.node.term_files import read_terms
+    from likeset.homes.term_files import read_terms
 
     terms = read_terms(path)
     with opened_node(node) as opened:
@@ -81,8 +81,8 @@ def inbox(
     Example: [bold]likeset owner inbox --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import run_document, show_runs
-    from likeset.node.review import status_of
-    from likeset.node.term_files import read_terms
+    from likeset.homes.owner.review import status_of
+    from likeset.homes.term_files import read_terms
 
     with opened_node(node) as opened:
         added, standing = _added(opened, read_terms(add)) if add else ("", None)
@@ -117,7 +117,7 @@ def review(run: RunName, *, node: NodePath = HERE, as_json: JsonFlag = False) ->
 
     Example: [bold]likeset owner review sepsis-2026-07 --node st-mary[/]
     """
-    from likeset.node.review import review as made
+    from likeset.homes.owner.review import review as made
 
     with opened_node(node) as opened:
         found = made(opened, run)
@@ -152,7 +152,7 @@ def dry_run(
     Example: [bold]likeset owner dry-run sepsis-2026-07 --show 5 --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import row_documents, show_rows, write_rows
-    from likeset.node.rehearsal import read_release, rehearse
+    from likeset.homes.owner.rehearsal import read_release, rehearse
 
     with opened_node(node) as opened:
         terms = opened.record_of(run).latest
@@ -253,8 +253,8 @@ def outbox(
     Example: [bold]likeset owner outbox sepsis-2026-07 --rows --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import left_document, row_documents, save_messages, show_rows
-    from likeset.node.acknowledged import acknowledged_messages
-    from likeset.node.outbox import left, rows_that_left
+    from likeset.homes.owner.kept_receipts import acknowledged_messages
+    from likeset.homes.owner.outbox import left, rows_that_left
 
     with opened_node(node) as opened:
         if run is not None:
@@ -303,9 +303,9 @@ def budget(
     Example: [bold]likeset owner budget --for terms.json --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import spent_document
-    from likeset.node.budgets import accounts_for, spent_by_run
-    from likeset.node.review import budget_document, budget_lines
-    from likeset.node.term_files import read_terms
+    from likeset.homes.owner.budgets import accounts_for, spent_by_run
+    from likeset.homes.owner.review import budget_document, budget_lines
+    from likeset.homes.term_files import read_terms
 
     with opened_node(node) as opened:
         policy, accounts = opened.policy, opened.ledger.accounts()
@@ -356,8 +356,8 @@ def verify(
 
     Example: [bold]likeset owner audit verify --node st-mary[/]
     """
+    from likeset.homes.owner.outbox import verify as checked
     from likeset.ledger import Head
-    from likeset.node.outbox import verify as checked
 
     with opened_node(node) as opened:
         problems, notes = checked(opened, head=None if head is None else Head.parse(head))

@@ -14,9 +14,9 @@ from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private, keep_private_bytes
 
 if TYPE_CHECKING:
-    from likeset.node.budgets import Spent
-    from likeset.node.outbox import Left, LeftRows
-    from likeset.node.runs import RunRecord
+    from likeset.homes.owner.budgets import Spent
+    from likeset.homes.owner.outbox import Left, LeftRows
+    from likeset.homes.owner.run_records import RunRecord
 
 __all__ = [
     "left_document",

@@ -11,7 +11,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions
 from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:
-    from likeset.node.owner_node import OwnerNode
+    from likeset.homes.owner.node import OwnerNode
 
 __all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node", "trust"]
 
@@ -31,7 +31,7 @@ def login() -> str:
 
 def opened_node(folder: Path) -> "OwnerNode":
     """The node in a directory."""
-    from likeset.node.owner_node import OwnerNode
+    from likeset.homes.owner.node import OwnerNode
 
     return OwnerNode(folder)
 
@@ -48,7 +48,7 @@ def init(
 
     Example: [bold]likeset owner init st-mary --name st-mary[/]
     """
-    from likeset.node.home import make_home
+    from likeset.homes.owner.home import make_home
 
     home = make_home(folder, name=name)
     with opened_node(folder):
@@ -73,7 +73,7 @@ def add(
 
     Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
     """
-    from likeset.tables.identifiers import suspicion_documents
+    from likeset.tables.schema.identifiers import suspicion_documents
 
     with opened_node(node) as opened:
         found = opened.registry.add(name, source, schema=schema, mapping=mapping)
@@ -101,7 +101,7 @@ def trust(
 
     Example: [bold]likeset owner trust curator.pub --node st-mary[/]
     """
-    from likeset.node.acknowledged import pin
+    from likeset.homes.owner.kept_receipts import pin
 
     with opened_node(node) as opened:
         found = pin(opened, key, by=by or login(), replace=replace)
@@ -121,8 +121,8 @@ def check(
 
     Example: [bold]likeset owner check --node st-mary[/]
     """
-    from likeset.node.checkup import checkup
-    from likeset.tables.identifiers import suspicion_documents
+    from likeset.homes.owner.checkup import checkup
+    from likeset.tables.schema.identifiers import suspicion_documents
 
     certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
     with opened_node(node) as opened:

@@ -11,7 +11,7 @@ from likeset.display.screen import JsonFlag, complain, literal, show_json, show_
 from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
-    from likeset.jobs.consumer_home import ConsumerHome, Engine, NetworkRun
+    from likeset.run.consumer_home import ConsumerHome, Engine, NetworkRun
 
 __all__ = ["run"]
 
@@ -45,7 +45,7 @@ def init(
 
     Example: [bold]likeset run init clinic --name new-clinic --kit kits/lead@example.org --user lead@example.org[/]
     """
-    from likeset.jobs.consumer_home import make_consumer_home
+    from likeset.run.consumer_home import make_consumer_home
 
     if not (kit / "startup").is_dir():
         raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
@@ -63,11 +63,11 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     Example: [bold]likeset run plan job.yaml[/]
     """
     from likeset.app.cli.result_screen import show_guarantees
-    from likeset.jobs.carried import check_carried, check_terms, notes_on_size
-    from likeset.jobs.job import Job
-    from likeset.jobs.notices import notice_documents
-    from likeset.jobs.plan import plan_job
-    from likeset.tables.schema import Schema
+    from likeset.run.job import Job
+    from likeset.run.notices import notice_documents
+    from likeset.run.plan import plan_job
+    from likeset.run.remote import check_carried, check_terms, notes_on_size
+    from likeset.tables.schema.schema import Schema
 
     wanted = Job.load(job)
     notes = check_carried(wanted, Schema.load(wanted.schema_file))
@@ -103,7 +103,7 @@ def sites(
     Example: [bold]likeset run sites job.yaml --seconds 60 --home clinic[/]
     """
     from likeset.errors import LikesetError
-    from likeset.jobs.job import Job
+    from likeset.run.job import Job
 
     wanted, engine = Job.load(job), _engine(_home(home))
     end, found = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
@@ -137,7 +137,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 
     Example: [bold]likeset run invite job.yaml --home clinic[/]
     """
-    from likeset.jobs.notices import notice_documents
+    from likeset.run.notices import notice_documents
 
     made = _invited(job, days, _home(home))
     terms, notes = made.terms, made.notes
@@ -170,7 +170,7 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: [bold]likeset run resume sepsis-2026-07 --home clinic[/]
     """
-    from likeset.jobs.obstacles import obstacle
+    from likeset.run.stopped_runs import obstacle
 
     place = _home(home)
     made, engine = place.known(name), _engine(place)
@@ -194,7 +194,7 @@ def watch(
 
     Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
     """
-    from likeset.jobs.obstacles import obstacle
+    from likeset.run.stopped_runs import obstacle
 
     place = _home(home)
     made = place.known(name)
@@ -312,7 +312,7 @@ def _show_seed(made: "NetworkRun") -> None:
 
 
 def _home(folder: Path) -> "ConsumerHome":
-    from likeset.jobs.consumer_home import ConsumerHome
+    from likeset.run.consumer_home import ConsumerHome
 
     home = ConsumerHome(folder)
     _ = home.connection
@@ -320,15 +320,15 @@ def _home(folder: Path) -> "ConsumerHome":
 
 
 def _engine(home: "ConsumerHome") -> "Engine":
-    from likeset.engines.flare_quiet import QuietEngine
+    from likeset.transports.nvflare.quiet_client import QuietEngine
 
     connection = home.connection
     return QuietEngine(Path(connection.kit), connection.user)
 
 
 def _invited(job: Path, days: int, home: "ConsumerHome") -> "NetworkRun":
-    from likeset.jobs.consumer_home import expiry
-    from likeset.jobs.job import Job
+    from likeset.run.consumer_home import expiry
+    from likeset.run.job import Job
 
     return home.invite(Job.load(job), expires=expiry(days))
 
@@ -344,7 +344,7 @@ def _told_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
 
 def _result(made: "NetworkRun") -> dict[str, Any]:
     from likeset.app.report import render
-    from likeset.jobs.run import read_result
+    from likeset.run.local import read_result
 
     if not made.result.exists():
         made.collect(render=render)

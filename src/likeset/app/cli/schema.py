@@ -9,9 +9,9 @@ from rich.table import Table
 from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, stdout
 
 if TYPE_CHECKING:
-    from likeset.tables.checks import ColumnCount, Inspection
-    from likeset.tables.identifiers import Suspicion
-    from likeset.tables.schema import Schema
+    from likeset.tables.schema.identifiers import Suspicion
+    from likeset.tables.schema.schema import Schema
+    from likeset.tables.schema.table_checks import ColumnCount, Inspection
 
 __all__ = ["schema"]
 
@@ -50,10 +50,10 @@ def draft(
     """
     from likeset import documents
     from likeset.errors import BadDocument
-    from likeset.tables.draft import draft as propose
-    from likeset.tables.identifiers import suspicion_documents
-    from likeset.tables.schema import Schema
-    from likeset.tables.sources import open_source
+    from likeset.tables.schema.draft import draft as propose
+    from likeset.tables.schema.identifiers import suspicion_documents
+    from likeset.tables.schema.schema import Schema
+    from likeset.tables.sources.source import open_source
 
     if out is not None and out.exists():
         raise BadDocument(str(out), "is there already; name another file or remove it")
@@ -98,8 +98,8 @@ def show(
 
     Example: [bold]likeset schema show schema.yaml[/]
     """
-    from likeset.tables.identifiers import suspicions_in
-    from likeset.tables.schema import Schema
+    from likeset.tables.schema.identifiers import suspicions_in
+    from likeset.tables.schema.schema import Schema
 
     loaded = Schema.load(path)
     if as_json:
@@ -139,8 +139,8 @@ def check(
 
     Example: [bold]likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet[/]
     """
-    from likeset.tables.schema import Schema
-    from likeset.tables.sources import open_source
+    from likeset.tables.schema.schema import Schema
+    from likeset.tables.sources.source import open_source
 
     loaded = Schema.load(path)
     inspections: dict[str, Inspection] = {}
@@ -167,7 +167,7 @@ def check(
 
 
 def _show_inspection(name: str, inspection: "Inspection") -> None:
-    from likeset.tables.troubles import Trouble
+    from likeset.tables.schema.cell_faults import Trouble
 
     table = Table(
         title=f"{literal(name)}: {inspection.rows} rows", title_style="bold", title_justify="left", caption_style="dim"
@@ -208,7 +208,7 @@ def _places(column: "ColumnCount") -> str:
 
 
 def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
-    from likeset.tables.identifiers import suspicion_documents
+    from likeset.tables.schema.identifiers import suspicion_documents
 
     ids = inspection.id_count()
     return {
@@ -233,7 +233,7 @@ def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
 
 
 def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
-    from likeset.tables.identifiers import suspicion_documents, suspicions_in
+    from likeset.tables.schema.identifiers import suspicion_documents, suspicions_in
 
     return {
         "path": str(path),

@@ -33,10 +33,10 @@ def owner(
 
     Example: [bold]likeset site owner kits/st-mary --node st-mary[/]
     """
-    from likeset.node.home import Home
+    from likeset.homes.owner.home import Home
 
     Home(node).check()
-    _settled(kit, "likeset.node.site:owner", node, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
+    _settled(kit, "likeset.homes.owner.site:owner", node, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
 
 
 @site.command()
@@ -50,10 +50,10 @@ def consumer(
 
     Example: [bold]likeset site consumer kits/new-clinic --home clinic[/]
     """
-    from likeset.jobs.consumer_home import ConsumerHome
+    from likeset.run.consumer_home import ConsumerHome
 
     _ = ConsumerHome(home).connection
-    _settled(kit, "likeset.jobs.consumer_home:consumer", home, as_json=as_json)
+    _settled(kit, "likeset.run.consumer_home:consumer", home, as_json=as_json)
 
 
 @site.command()
@@ -80,8 +80,8 @@ def curator(
 
     Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
     """
-    from likeset.engines.seats import CALLS_AFTER_AUCTION
-    from likeset.node.curating import CuratorHome, make_curator_home
+    from likeset.homes.curator.home import CuratorHome, make_curator_home
+    from likeset.transports.sites import CALLS_AFTER_AUCTION
 
     _check_kit(kit)
     made = CuratorHome(home) if (home / "key").is_file() else make_curator_home(home)
@@ -92,7 +92,7 @@ def curator(
         made.add_seed_rows(str(path))
     after = CALLS_AFTER_AUCTION * per_call if after_auction is None else after_auction
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call, "seconds_after_auction": after}
-    _settled(kit, "likeset.node.curating:curator", home, as_json=as_json, limits=limits)
+    _settled(kit, "likeset.homes.curator.home:curator", home, as_json=as_json, limits=limits)
     # NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise.
     resources = kit / "local" / "resources.json"
     text = resources.read_text(encoding="utf-8")
@@ -105,8 +105,8 @@ def _check_kit(kit: Path) -> None:
 
 
 def _settled(kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
-    from likeset.engines.flare_job import settle
-    from likeset.engines.flare_trust import TRIALS_ONLY
+    from likeset.transports.nvflare.job import settle
+    from likeset.transports.nvflare.trust import TRIALS_ONLY
 
     _check_kit(kit)
     settle(kit, factory=factory, folder=folder.resolve(), **(limits or {}))

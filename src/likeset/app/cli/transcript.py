@@ -10,8 +10,8 @@ from likeset.display.screen import JsonFlag, complain, literal, show_json, show_
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from likeset.node.receipts import Receipt
-    from likeset.node.transcripts import Place, Transcript
+    from likeset.homes.receipts import Receipt
+    from likeset.homes.transcripts import Place, Transcript
 
 __all__ = ["transcript"]
 
@@ -54,8 +54,8 @@ def verify(
     if second is None:
         _verify_kept(first, run, key, as_json=as_json)
         return
-    from likeset.node.receipts import key_in, read_receipt
-    from likeset.node.transcripts import compare
+    from likeset.homes.receipts import key_in, read_receipt
+    from likeset.homes.transcripts import compare
 
     own, signed = (first, second) if _is_receipt(second) else (second, first)
     if not _is_receipt(signed) or _is_receipt(own):
@@ -84,7 +84,7 @@ def verify(
 def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> None:
     """All receipts that a node keeps, or that of a run."""
     from likeset.app.cli.owner_setup import opened_node
-    from likeset.node.acknowledged import check, check_all
+    from likeset.homes.owner.kept_receipts import check, check_all
 
     if key is not None:
         raise InvalidArgument("--key", key, "is for a receipt in B; pin the node's own with `likeset owner trust`")
@@ -153,7 +153,7 @@ def keep(
     Example: [bold]likeset transcript keep st-mary st-mary.json[/]
     """
     from likeset.app.cli.owner_setup import opened_node
-    from likeset.node.acknowledged import receipt_path, take_file
+    from likeset.homes.owner.kept_receipts import receipt_path, take_file
 
     with opened_node(node) as opened:
         found = take_file(opened, receipt).transcript
@@ -175,7 +175,7 @@ def show(
 
     Example: [bold]likeset transcript show st-mary --run sepsis-2026-07[/]
     """
-    from likeset.node.receipts import read_receipt
+    from likeset.homes.receipts import read_receipt
 
     found = read_receipt(copy).transcript if _is_receipt(copy) else _copy(copy, run)[0]
     if as_json:
@@ -203,7 +203,7 @@ def receipts(
 
     Example: [bold]likeset transcript receipts curator sepsis-2026-07[/]
     """
-    from likeset.node.curating import CuratorHome
+    from likeset.homes.curator.home import CuratorHome
 
     home = CuratorHome(folder)
     home.check()
@@ -232,7 +232,7 @@ def _is_receipt(path: Path) -> bool:
 def _copy(path: Path, run: str) -> "tuple[Transcript, frozenset[Place]]":
     """An owner's copy, of its node or in a file; and what the node has removed of it."""
     from likeset.app.cli.owner_setup import opened_node
-    from likeset.node.transcripts import own_side, read_transcript
+    from likeset.homes.transcripts import own_side, read_transcript
 
     if not path.is_dir():
         return read_transcript(path), frozenset()

@@ -17,17 +17,17 @@ import numpy as np
 
 from likeset.app.demo.network_world import CONSUMER, NetworkWorld
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, beside, write_market
-from likeset.engines.flare_quiet import QuietEngine
-from likeset.engines.flare_report import SiteState
 from likeset.errors import LikesetError, RunCancelled
-from likeset.jobs.consumer_home import NetworkRun, expiry
-from likeset.jobs.job import Job
-from likeset.jobs.run import Render
-from likeset.jobs.whereabouts import Whereabouts
-from likeset.node import acknowledged, outbox
-from likeset.node.budgets import spent_by_run
-from likeset.node.owner_node import OwnerNode
+from likeset.homes.owner import kept_receipts, outbox
+from likeset.homes.owner.budgets import spent_by_run
+from likeset.homes.owner.node import OwnerNode
+from likeset.run.consumer_home import NetworkRun, expiry
+from likeset.run.job import Job
+from likeset.run.local import Render
+from likeset.run.whereabouts import Whereabouts
 from likeset.simulation.market import digits_market
+from likeset.transports.nvflare.quiet_client import QuietEngine
+from likeset.transports.nvflare.run_report import SiteState
 
 __all__ = ["CONSUMER", "RUN", "NetworkDemo", "run_network_demo"]
 
@@ -222,7 +222,7 @@ def _checks(world: NetworkWorld, run: NetworkRun) -> tuple[tuple[str, bool], ...
             found["rows were charged once"] &= spent == (0 if name == _denying(world) else rows)
             if name != _denying(world):
                 # The owner's own receipt, which came to it when the run ended.
-                kept = acknowledged.check(node, RUN)
+                kept = kept_receipts.check(node, RUN)
                 agree = kept.pinned and not kept.problems and not kept.aside
                 found["transcripts agree"] &= (
                     agree and kept.receipt is not None and kept.receipt.transcript.rows == rows

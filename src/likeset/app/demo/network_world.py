@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from likeset import documents
-from likeset.engines.flare_network import LoopbackNetwork
-from likeset.engines.flare_quiet import QuietEngine, hushed
-from likeset.jobs.consumer_home import ConsumerHome, make_consumer_home
-from likeset.node.curating import CuratorHome, make_curator_home
-from likeset.node.home import make_home
-from likeset.node.owner_node import OwnerNode
+from likeset.homes.curator.home import CuratorHome, make_curator_home
+from likeset.homes.owner.home import make_home
+from likeset.homes.owner.node import OwnerNode
+from likeset.run.consumer_home import ConsumerHome, make_consumer_home
+from likeset.transports.nvflare.loopback import LoopbackNetwork
+from likeset.transports.nvflare.quiet_client import QuietEngine, hushed
 
 __all__ = ["CONSUMER", "NetworkWorld"]
 
@@ -85,11 +85,11 @@ class NetworkWorld:
         make_consumer_home(self.consumer.folder, name=CONSUMER, kit=str(engine.kit), user=engine.user)
         for name in self.owners:
             self._make_node(name)
-            self.network.settle(name, factory="likeset.node.site:owner", folder=self.node(name))
-        self.network.settle(CONSUMER, factory="likeset.jobs.consumer_home:consumer", folder=self.consumer.folder)
+            self.network.settle(name, factory="likeset.homes.owner.site:owner", folder=self.node(name))
+        self.network.settle(CONSUMER, factory="likeset.run.consumer_home:consumer", folder=self.consumer.folder)
         self.network.settle(
             self.network.server,
-            factory="likeset.node.curating:curator",
+            factory="likeset.homes.curator.home:curator",
             folder=self.curator.folder,
             seconds_per_call=_SECONDS_PER_CALL,
             seconds_for_decisions=_SECONDS_FOR_DECISIONS,

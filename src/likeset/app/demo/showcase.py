@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.arguments import Rows
-from likeset.engines.local import Progress
 from likeset.geometry.discrepancy import squared_mmd
-from likeset.jobs.job import Job
-from likeset.jobs.opened import OpenedJob
-from likeset.jobs.run import Amend, FinishedJob, Render, run_job
-from likeset.market.run import Outcome
+from likeset.run.job import Job
+from likeset.run.job_files import OpenedJob
+from likeset.run.local import Amend, FinishedJob, Render, run_job
+from likeset.run.market import Outcome
 from likeset.simulation.baselines import greedy, published_protocol, uniform_sampling
 from likeset.simulation.market import DIGIT_GROUPS, Market, digits_market, svm_accuracy
 from likeset.simulation.tasks import Task
+from likeset.transports.local import Progress
 
 __all__ = ["EPSILON", "SEED", "SIZE", "beside", "run_showcase", "write_market"]
 

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from likeset.app.report.plain_words import count, number, plain
 from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing_in_page, inline
-from likeset.app.report.words import count, number, plain
 
 __all__ = ["MOST_LINES", "draw_images", "draw_marginal", "draw_picks", "draw_projection"]
 

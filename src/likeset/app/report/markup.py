@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from likeset.app.report.words import GLOSSARY, plain
+from likeset.app.report.plain_words import GLOSSARY, plain
 
 __all__ = [
     "Column",

@@ -11,8 +11,8 @@ from typing import Any
 
 from likeset.app.report.markup import definitions, document, glossary, note, section, text
 from likeset.app.report.page import guarantee_table, schema_table, simulation_banner
+from likeset.app.report.plain_words import DASH, TIMES, amount, bytes_in_words, count, number, plain, setting, title_of
 from likeset.app.report.story import checked, is_simulated, owner_names, promises
-from likeset.app.report.words import DASH, TIMES, amount, bytes_in_words, count, number, plain, setting, title_of
 from likeset.errors import InvalidArgument
 
 __all__ = ["render_for_owner"]

@@ -19,8 +19,7 @@ from likeset.app.report.markup import (
     table,
     text,
 )
-from likeset.app.report.story import checked, closeness, is_simulated, owners_learn_nothing, promises, protection
-from likeset.app.report.words import (
+from likeset.app.report.plain_words import (
     DASH,
     TIMES,
     amount,
@@ -32,6 +31,7 @@ from likeset.app.report.words import (
     title_of,
     trimmed,
 )
+from likeset.app.report.story import checked, closeness, is_simulated, owners_learn_nothing, promises, protection
 
 __all__ = ["guarantee_table", "render", "schema_table", "simulation_banner"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.app.report.words import cost, count, listed, number, odds, plain
+from likeset.app.report.plain_words import cost, count, listed, number, odds, plain
 from likeset.errors import InvalidArgument
 
 __all__ = [

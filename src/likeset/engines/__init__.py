@@ -1,1 +1,0 @@
-"""How messages travel between parties; what they mean is the protocol's business."""

@@ -1,0 +1,252 @@
+"""The curator's own side: a directory with its ledgers, the schemas that it knows, its transcripts and its signing key.
+
+What the settings of the curator's NVFlare site name: ``"factory": "likeset.homes.curator.home:curator"``, with the
+directory. Every message is in the transcript before it is answered or leaves; when a run ends, each owner's receipt
+lies in ``receipts``, and the engine sends it to the owner.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from likeset import documents
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
+from likeset.homes import receipts
+from likeset.homes.curator.public_rows import PublicRows
+from likeset.homes.curator.transcripts import CuratorTranscripts
+from likeset.homes.transcripts import Transcript
+from likeset.ledger import Ledger
+from likeset.privacy.noise import SecretNoise
+from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
+from likeset.protocol.budgets import open_accounts, owner_limits
+from likeset.protocol.curator import Charges, Curator
+from likeset.protocol.interactive import InteractiveCurator
+from likeset.protocol.messages import Message
+from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import SealedCurator
+from likeset.protocol.terms import Terms, is_digest
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
+from likeset.transports.sites import Seat
+
+__all__ = ["CuratorHome", "curator", "make_curator_home"]
+
+
+@dataclass(frozen=True, slots=True)
+class CuratorHome:
+    """The directory of a curator.
+
+    Args:
+        folder: where it is.
+    """
+
+    folder: Path
+
+    @property
+    def key(self) -> Path:
+        """The file of the signing key."""
+        return self.folder / "key"
+
+    @property
+    def public_key(self) -> Path:
+        """The file of the public key, for owners."""
+        return self.folder / "curator.pub"
+
+    @property
+    def ledgers(self) -> Path:
+        """The folder of the ledgers."""
+        return self.folder / "ledgers"
+
+    def ledger(self, terms: Terms) -> Ledger:
+        """A run's ledger, with what its terms allow; over all runs owners keep their own."""
+        ledger = Ledger(self.ledgers / f"{terms.digest}.sqlite")
+        open_accounts(ledger, owner_limits(terms, simulated=False))
+        return ledger
+
+    @property
+    def schemas(self) -> Path:
+        """The folder of the schemas, each under its digest."""
+        return self.folder / "schemas"
+
+    def charges(self, terms: Terms) -> Charges:
+        """A run's ledger, opened for its first charge: terms that nobody agreed to leave nothing here."""
+        return _ChargesOpenedLate(lambda: self.ledger(terms))
+
+    def transcripts(self) -> CuratorTranscripts:
+        """What passed between the curator and owners; close it."""
+        return CuratorTranscripts(self._transcripts_file)
+
+    @property
+    def _transcripts_file(self) -> Path:
+        return self.folder / "transcripts.sqlite"
+
+    def check(self) -> None:
+        """Raise unless this is the directory of a curator."""
+        if not self.key.is_file() or not self.schemas.is_dir():
+            raise InvalidArgument("DIR", self.folder, "is not the directory of a curator; make one with `site curator`")
+
+    def add_schema(self, path: Path) -> Schema:
+        """Know a schema; runs of which it is not known end before anything is asked."""
+        schema = Schema.load(path)
+        keep_private_bytes(self.schemas / f"{schema.digest}.yaml", path.read_bytes())
+        return schema
+
+    def schema(self, digest: str) -> Schema:
+        """The schema of this digest; nothing else is ever part of a file's name."""
+        if not is_digest(digest):
+            raise NotCurated("the terms name no schema by its digest, and a curator needs one")
+        path = self.schemas / f"{digest}.yaml"
+        if not path.exists():
+            raise NotCurated(f"the curator does not know the schema {digest[:12]} that the terms name")
+        schema = Schema.load(path)
+        if schema.digest != digest:
+            raise BadDocument(str(path), "is not the schema that it is called after")
+        return schema
+
+    @property
+    def public_rows(self) -> PublicRows:
+        """The public rows that runs may start from."""
+        return PublicRows(self.folder / "seed-rows")
+
+    def add_seed_rows(self, place: str) -> tuple[str, ...]:
+        """Know public rows, as the schemas that are known here map them; returns their digests."""
+        return self.public_rows.add(place, [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))])
+
+    def write_receipts(self, run: str) -> list[Path]:
+        """Sign what is known of a run, for each owner; returns the files."""
+        return [path for path, _ in self._signed(run)]
+
+    def receipts_under(self, terms: Terms) -> dict[str, bytes]:
+        """Sign what is known of a run, and return what is to be sent to the owners in it, under these terms."""
+        return {
+            one.transcript.owner: one.to_bytes()
+            for _, one in self._signed(terms.run)
+            if one.transcript.terms == terms.digest
+        }
+
+    def _signed(self, run: str) -> list[tuple[Path, receipts.Receipt]]:
+        """Receipts for the owners of a run, in files; one more for each further version of its terms."""
+        place = self.folder / "receipts" / receipts.file_name(run)
+        made = list[tuple[Path, receipts.Receipt]]()
+        transcripts = self._transcripts_of(run)
+        if transcripts:
+            make_private_folder(place)
+        times = Counter(found.owner for found in transcripts)
+        for found in transcripts:
+            version = f"-{found.terms[:12]}" if times[found.owner] > 1 else ""
+            path, receipt = place / f"{receipts.file_name(found.owner)}{version}.json", receipts.sign(found, self.key)
+            receipts.write_receipt(path, receipt)
+            made.append((path, receipt))
+        return made
+
+    def _transcripts_of(self, run: str) -> list[Transcript]:
+        if not self._transcripts_file.exists():
+            return []  # nothing ever passed, and a look at it leaves no file
+        with self.transcripts() as copies:
+            return copies.of_run(run)
+
+
+@dataclass
+class _ChargesOpenedLate:
+    """A ledger that is opened when something is first charged to it."""
+
+    open: Callable[[], Ledger]
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        return self.open()
+
+    def answer(self, *arguments: Any, **options: Any) -> bytes:
+        """As ``Ledger.answer``; what it takes is declared by ``Charges``."""
+        return self._ledger.answer(*arguments, **options)
+
+
+def make_curator_home(folder: Path) -> CuratorHome:
+    """A new directory of a curator: a key, no ledgers, no schemas.
+
+    Raises:
+        InvalidArgument: it holds something already, or cannot be made.
+    """
+    home = CuratorHome(folder)
+    make_home_folder(folder)
+    home.schemas.mkdir(mode=PRIVATE_FOLDER)
+    home.ledgers.mkdir(mode=PRIVATE_FOLDER)
+    receipts.make_key(home.key)
+    documents.write_text(home.public_key, receipts.public_key(home.key) + "\n")
+    return home
+
+
+class _Recorded(Curator):
+    """A curator who writes everything down."""
+
+    home: CuratorHome
+
+    @cached_property
+    def copies(self) -> CuratorTranscripts:
+        """Opened for the first message: terms that nobody agreed to leave nothing."""
+        return self.home.transcripts()
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """As any curator; the message is kept first, used or not, and the replies before they leave."""
+        if message.sender in self.terms.owners and message.terms == self.terms.digest:
+            self._keep([message])
+        return self._kept(lambda: super(_Recorded, self).receive(message))
+
+    def give_up(self, owner: str) -> tuple[Message, ...]:
+        """As any curator."""
+        return self._kept(lambda: super(_Recorded, self).give_up(owner))
+
+    def _kept(self, answer: Callable[[], tuple[Message, ...]]) -> tuple[Message, ...]:
+        try:
+            replies = answer()
+        except QuorumMissed:
+            self.home.write_receipts(self.terms.run)  # rows came in all the same
+            raise
+        self._keep([reply for reply in replies if reply.receiver in self.terms.owners])
+        if self.finished:
+            self.home.write_receipts(self.terms.run)
+        return replies
+
+    def _keep(self, messages: list[Message]) -> None:
+        if messages:
+            self.copies.keep(messages)
+
+
+class _RecordedSealed(_Recorded, SealedCurator):
+    pass
+
+
+class _RecordedInteractive(_Recorded, InteractiveCurator):
+    pass
+
+
+def curator(terms: Terms, name: str, folder: Path) -> Seat:
+    """The curator's party in a run.
+
+    Args:
+        terms: of the run.
+        name: the curator's name in all runs.
+        folder: the curator's directory.
+
+    Raises:
+        LikesetError: it does not curate this run.
+    """
+    if name != CURATOR:
+        raise IllegalMessage("this is the curator's directory")
+    home = CuratorHome(folder)
+    home.check()
+    receipts.public_key(home.key)  # without it no receipt could be signed when rows are here
+    declared = DeclaredRecords(home.schema(terms.schema_digest))
+    seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
+    made: _Recorded
+    if terms.protocol == "sealed":
+        made = _RecordedSealed(terms, ledger=home.charges(terms), noise=SecretNoise(), declared=declared)
+    else:
+        made = _RecordedInteractive(
+            terms, ledger=home.charges(terms), noise=SecretNoise(), declared=declared, seed_rows=seed_rows
+        )
+    made.home = home
+    return Seat(made, receipts=lambda: home.receipts_under(terms))

@@ -1,0 +1,180 @@
+"""Where messages are answered.
+
+A run begins here, is charged, and goes on after a restart; every reply is kept before it leaves.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from likeset.errors import IllegalMessage
+from likeset.geometry.features import FourierFeatures
+from likeset.homes.owner import budgets, exchanges
+from likeset.homes.owner.audit_log import Logbook
+from likeset.homes.owner.datasets import OpenedData, Registry
+from likeset.homes.owner.home import Home
+from likeset.homes.owner.policy import History, Policy, about_month
+from likeset.homes.owner.run_records import Decision, RunRecord
+from likeset.ledger import Ledger, Request
+from likeset.protocol.hashing import hash_map
+from likeset.protocol.interactive import InteractiveOwner
+from likeset.protocol.messages import Message, decode, encode
+from likeset.protocol.owner import Owner
+from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.terms import Terms
+
+__all__ = ["Desk"]
+
+Permit = Callable[[RunRecord, Terms], Policy]
+"""Asked before a run is opened here; raises if it may not be."""
+
+Stands = Callable[[RunRecord, Terms], None]
+"""Asked when a run begins, and before each answer leaves; raises if the decision for it stands no longer."""
+
+
+@dataclass(eq=False)
+class _Active:
+    """A run that has begun."""
+
+    owner: Owner
+    rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
+
+
+class Desk:
+    """The runs that this process answers.
+
+    Args:
+        home: the node's directory.
+        name: the owner's name.
+        ledger: where everything is charged and kept.
+        log: the audit log.
+        clock: tells the time.
+    """
+
+    def __init__(self, home: Home, name: str, *, ledger: Ledger, log: Logbook, clock: Callable[[], datetime]) -> None:
+        self._home = home
+        self._name = name
+        self._key = home.key()
+        self._registry = Registry(home.data)
+        self._ledger = ledger
+        self._log = log
+        self._clock = clock
+        self._active: dict[str, _Active] = {}
+        self._open = ExitStack()
+
+    def answer(
+        self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit, stands: Stands
+    ) -> tuple[Message, ...]:
+        """The replies to a message of a run that is approved."""
+        if terms.digest not in self._active:
+            if not record.began:
+                _owners(terms).check_opening(terms, self._name, message)  # what begins nothing costs nothing
+            self._active[terms.digest] = self._begun(record, terms, permit(record, terms), stands)
+        return self._answered(record, self._active[terms.digest], message, stands)
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        self._open.close()
+
+    def _begun(self, record: RunRecord, terms: Terms, policy: Policy, stands: Stands) -> _Active:
+        """The run at work; charged, and put where it was before."""
+        decision = record.decided(terms.digest)
+        assert decision is not None  # noqa: S101 - the node asks only for what is approved
+        with ExitStack() as stack:
+            data = self._registry.get(decision.data)
+            source = stack.enter_context(data.open_source())
+            opened = data.guarded(source, terms, smallest_group=record.smallest_group or policy.smallest_group)
+            # Without the seed nothing can be answered, so nothing is charged.
+            hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
+            if record.began:
+                self._charge(terms, data.name, opened.fingerprint)
+            else:
+                self._begin(record, terms, decision, policy, stands, opened.fingerprint)
+            active = self._resumed(terms, opened, hashes)
+            self._open.push(stack.pop_all())
+        return active
+
+    def _begin(
+        self, record: RunRecord, terms: Terms, decision: Decision, policy: Policy, stands: Stands, fingerprint: str
+    ) -> None:
+        """Charge, and write down that the run began: while nobody can decide otherwise, or begin another run."""
+        with self._log.deciding() as append:
+            stands(record, terms)
+            if record.decided(terms.digest) != decision:
+                raise IllegalMessage(f"run {terms.run}: somebody decided anew while it began")
+            began = budgets.began(self._ledger)
+            if terms.run not in began:
+                reasons = about_month(policy, terms.run, History(began, self._clock()))
+                if reasons:
+                    raise IllegalMessage("; ".join(reasons))
+            self._charge(terms, decision.data, fingerprint)
+            if not record.began:
+                words = {"digest": terms.digest, "data": decision.data, "ledger": str(self._ledger.head())}
+                append("began", terms.run, {**words, "smallest_group": policy.smallest_group})
+
+    def _charge(self, terms: Terms, data: str, fingerprint: str) -> None:
+        """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
+        others, _, _ = budgets.costs_of(terms, self._name)
+        first = self._ledger.answer(
+            others.view,
+            others.event,
+            lambda: (fingerprint.encode(), None),
+            request=Request(terms.run, 0, budgets.BEGIN, content=terms.digest.encode()),
+            unfinished="resume",  # nothing is drawn here: the charge is for what the curator will draw
+        )
+        if first != fingerprint.encode():
+            raise IllegalMessage(
+                f"run {terms.run}: data set {data} is not what it was when the run began: its rows, its schema or "
+                "smallest_group changed"
+            )
+
+    def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
+        """The owner of the protocol, where it was before: it hears again what it heard."""
+        active = _Active(
+            _owners(terms)(
+                terms,
+                self._name,
+                scan=opened.scan,
+                key=self._key,
+                ledger=self._ledger,
+                declared=opened.declared,
+                hashes=hashes,
+            )
+        )
+        for past in exchanges.exchanges(self._ledger, terms.run):
+            heard = decode(past.heard)
+            if tuple(map(encode, active.owner.receive(heard))) != past.replies:
+                raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
+            active.rows[heard.round, heard.body.kind] = exchanges.rows_in(past.replies)
+        return active
+
+    def _answered(self, record: RunRecord, active: _Active, message: Message, stands: Stands) -> tuple[Message, ...]:
+        """The replies, kept before they leave; they leave only if the decision stands when that is written down."""
+        terms = active.owner.terms
+        replies = active.owner.receive(message)
+        rows = exchanges.rows_in(tuple(map(encode, replies)))
+        place, most = (message.round, message.body.kind), terms.rows_per_owner
+        if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
+            raise IllegalMessage(f"run {record.run}: more rows would leave than the {most} that the terms allow")
+        entry, kept = exchanges.record(self._ledger, self._name, message, replies)
+        active.rows[place] = rows
+        answers = tuple(decode(one) for one in kept)
+        words = {
+            "entry": entry,
+            "round": message.round,
+            "heard": message.body.kind,
+            "replies": [one.body.kind for one in answers],
+            "bytes": sum(map(len, kept)),
+            "rows": rows,
+            "ledger": str(self._ledger.head()),
+        }
+        with self._log.deciding() as append:
+            stands(record, terms)
+            if kept and entry not in record.sent:
+                append("sent", record.run, words)
+        return answers
+
+
+def _owners(terms: Terms) -> type[Owner]:
+    return SealedOwner if terms.protocol == "sealed" else InteractiveOwner

@@ -1,0 +1,199 @@
+"""Before the first run: is everything in order at this node? Verdicts that a person understands."""
+
+import importlib.util
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from likeset.errors import BadTable, LikesetError
+from likeset.homes.owner import kept_receipts, outbox
+from likeset.homes.owner.datasets import DataSet
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.small_groups import small_groups
+from likeset.tables.schema.identifiers import Suspicion
+from likeset.tables.schema.table_checks import Inspection
+from likeset.tables.sources.source import Source
+
+__all__ = ["Finding", "checkup"]
+
+_LEAST_DISK = 1 << 30
+_SOON = timedelta(days=30)
+_BUILT = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        what: was looked at.
+        ok: whether it is in order.
+        words: what was found, and what to do about it; never a value of a row.
+        suspicion: a column that may identify people, where that is what was found: a warning, not a failure.
+    """
+
+    what: str
+    ok: bool
+    words: str
+    suspicion: Suspicion | None = None
+
+
+def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Finding]:
+    """Look at everything.
+
+    Args:
+        node: the node.
+        certificates: files to look at besides those that ``owner.yaml`` names.
+    """
+    found = [*_policy(node), *_files(node), *_guarded("curator's key", lambda: _curator_key(node))]
+    names = node.registry.names()
+    if not names:
+        found.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
+    for name in names:
+        found += _guarded(f"data set {name}", lambda name=name: _data(node, node.registry.get(name)))  # type: ignore[misc]
+    found += [
+        _disk(place, what) for place, what in ((node.home.folder, "node"), (Path(tempfile.gettempdir()), "copies"))
+    ]
+    for path in (*map(Path, node.policy.certificates), *certificates):
+        found.append(_certificate(path))
+    return [*found, _clock(node)]
+
+
+def _policy(node: OwnerNode) -> Iterator[Finding]:
+    policy = node.policy
+    empty = [word for word in ("consumers", "purposes", "columns") if not getattr(policy, word)]
+    if not policy.total.rows or not policy.per_run.rows:
+        empty.append("rows in per_run and total")
+    if empty:
+        yield Finding("policy", ok=False, words=f"allows nothing yet: fill in {', '.join(empty)} in owner.yaml")
+    elif policy.per_run.rows > policy.total.rows or policy.per_run.epsilon > policy.total.epsilon:
+        yield Finding("policy", ok=False, words="one run may cost more than all together; lower per_run or raise total")
+    else:
+        gate = (
+            "a person decides about each run" if policy.manual_approval else "runs within it are approved by themselves"
+        )
+        yield Finding("policy", ok=True, words=f"can be used; {gate}")
+
+
+def _files(node: OwnerNode) -> Iterator[Finding]:
+    mode = stat.S_IMODE(node.home.folder.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        yield Finding("directory", ok=False, words=f"other users may look into it (mode {mode:04o}); chmod 700 it")
+    else:
+        yield Finding("directory", ok=True, words="private")
+    problems, notes = outbox.verify(node)
+    words = "; ".join(map(str, problems)) or "; ".join(["they hold and agree", *notes])
+    yield Finding("audit log and ledger", ok=not problems, words=words)
+
+
+def _curator_key(node: OwnerNode) -> Iterator[Finding]:
+    key = kept_receipts.pinned_key(node)
+    words = "none is pinned, so receipts prove little: ask for curator.pub, and call `likeset owner trust curator.pub`"
+    if key is not None:
+        words = f"{key[:16]}... is pinned; receipts that another key signed are refused"
+    yield Finding("curator's key", ok=key is not None, words=words)
+
+
+def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
+    what, policy = f"data set {data.name}", node.policy
+    with data.open_source() as source:
+        inspection = data.schema.inspection()
+        for block in source.blocks(data.schema.needed_columns):
+            inspection.add(block.table, table=source.name, locate=block.locate)
+        complaints = [*_complaints(inspection), *_about_ids(data, source)]
+        for words in complaints:
+            yield Finding(what, ok=False, words=words)
+        if not complaints:
+            yield Finding(what, ok=True, words=f"all {inspection.rows:,} rows are as the schema declares")
+        if not inspection.rows:
+            yield Finding(what, ok=False, words="has no rows")
+        labelled = data.schema.label_column is not None
+        withheld = len(small_groups(source, data.schema, smallest=policy.smallest_group, labelled=labelled))
+        words = f"{withheld:,} rows are in groups of fewer than {policy.smallest_group} and are never offered"
+        if policy.smallest_group == 1:
+            words = "every row may be offered: owner.yaml sets no smallest group"
+        yield Finding(what, ok=withheld < inspection.rows, words=words)
+        if inspection.too_long:
+            most = f"{data.schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
+            words = f"{inspection.too_long:,} rows have a text of more than {most}: never offered"
+            yield Finding(what, ok=inspection.too_long < inspection.rows, words=words)
+    forbidden = [name for name in data.schema.record_columns if name not in policy.columns]
+    if forbidden:
+        listed = ", ".join(map(repr, forbidden))
+        yield Finding(what, ok=False, words=f"owner.yaml does not let these columns leave: {listed}")
+    suspicions = inspection.suspicions()
+    data.keep_suspicions(suspicions)
+    for suspicion in suspicions:
+        yield Finding(what, ok=True, words=suspicion.warning, suspicion=suspicion)
+    if data.schema.from_data:
+        listed = ", ".join(map(repr, data.schema.from_data))
+        yield Finding(what, ok=False, words=f"bounds or values came from data, and tell something about it: {listed}")
+
+
+def _complaints(inspection: Inspection) -> Iterator[str]:
+    for column in inspection.columns:
+        for trouble, complaint in column.complaints.items():
+            places = ", ".join(column.first[trouble])
+            yield f"column {column.name!r}: {column.counts[trouble]:,} {trouble}, first at {places}: {complaint}"
+    ids = inspection.id_count()
+    if ids is not None and ids.missing:
+        yield f"{ids.missing:,} rows do not say whose they are"
+
+
+def _about_ids(data: DataSet, source: Source) -> Iterator[str]:
+    try:
+        data.check_ids(source)
+    except BadTable as error:
+        yield str(error)
+
+
+def _guarded(what: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    try:
+        return list(look())
+    except LikesetError as error:
+        return [Finding(what, ok=False, words=str(error))]
+
+
+def _disk(place: Path, what: str) -> Finding:
+    free = shutil.disk_usage(place).free
+    words = f"{free / 1e9:.1f} GB free"
+    if free < _LEAST_DISK:
+        return Finding(f"disk ({what})", ok=False, words=f"{words}; make room: without it nothing can be answered")
+    return Finding(f"disk ({what})", ok=True, words=words)
+
+
+def _certificate(path: Path) -> Finding:
+    what = f"certificate {path.name}"
+    if importlib.util.find_spec("cryptography") is None:
+        return Finding(what, ok=False, words="cannot be looked at; pip install 'likeset[nvflare]'")
+    from cryptography import x509
+
+    try:
+        found: Any = x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError:
+        return Finding(what, ok=False, words="there is no such file, or it cannot be read")
+    except ValueError:
+        return Finding(what, ok=False, words="is no certificate in PEM form")
+    now, first, last = datetime.now(UTC), found.not_valid_before_utc, found.not_valid_after_utc
+    if now < first:
+        return Finding(what, ok=False, words=f"is not valid before {first:%Y-%m-%d}; is the clock right?")
+    if now > last:
+        return Finding(what, ok=False, words=f"ended on {last:%Y-%m-%d}; ask for a new one")
+    soon = "; ask for a new one soon" if last - now < _SOON else ""
+    return Finding(what, ok=True, words=f"valid until {last:%Y-%m-%d}{soon}")
+
+
+def _clock(node: OwnerNode) -> Finding:
+    now, last = node.now(), node.runs.last_at
+    shown = f"{now:%Y-%m-%d %H:%M} UTC"
+    if now < _BUILT:
+        return Finding("clock", ok=False, words=f"says {shown}, which cannot be; set it")
+    if last and now < datetime.fromisoformat(last) - timedelta(minutes=1):
+        return Finding("clock", ok=False, words=f"says {shown}, before the last entry of the audit log; set it")
+    return Finding("clock", ok=True, words=f"says {shown}")

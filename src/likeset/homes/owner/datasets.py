@@ -1,0 +1,341 @@
+"""The data sets of a node: where rows lie, which schema declares them, and how own columns become declared ones.
+
+Each lies in a folder of its own, with a copy of its schema and its mapping: what was registered is what is used. The
+mapping is SQL of the owner's own, for files and queries that DuckDB reads:
+
+    likeset: mapping
+    version: 1
+    columns:
+      age: "2026 - TRY_CAST(birth_year AS INTEGER)"
+      sex: "CASE geschlecht WHEN 'W' THEN 'f' ELSE 'm' END"
+    where: "ward <> 'test'"
+
+Columns of CSV files are text in it, so that codes such as 007 stay what they are.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from likeset import documents
+from likeset.documents import Document
+from likeset.errors import BadTable, InvalidArgument, LikesetError
+from likeset.homes.owner.small_groups import small_groups
+from likeset.privacy.view import checked_name
+from likeset.private_files import make_private_folder
+from likeset.protocol.admission import Admission
+from likeset.protocol.owner import Scan
+from likeset.protocol.terms import Terms
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan.withheld_rows import WithholdingScan, too_long_rows
+from likeset.tables.schema.column_looks import TableLook
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.identifiers import Reason, Suspicion, suspicions_in
+from likeset.tables.schema.rows_per_id import check_ids, most_rows_per_id
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.row_blocks import BLOCK_ROWS
+from likeset.tables.sources.source import Source, open_source
+
+__all__ = ["DataSet", "Mapping", "OpenedData", "Registry"]
+
+_SOURCE, _SCHEMA, _MAPPING, _IDS = "source.yaml", "schema.yaml", "mapping.yaml", "ids.yaml"
+_SUSPECTED = "suspected.yaml"
+
+
+class Mapping(Document):
+    """How the owner's own columns become the declared ones: an SQL expression for each."""
+
+    likeset: Literal["mapping"]
+    version: Literal[1]
+    columns: Annotated[dict[str, str], Field(min_length=1)]
+    where: str = ""
+
+    def query(self, source: str) -> str:
+        """One SELECT over a source."""
+        parts = [f"({expression}\n) AS {_quoted(name)}" for name, expression in self.columns.items()]
+        condition = f" WHERE ({self.where}\n)" if self.where else ""
+        return f"SELECT {', '.join(parts)} FROM {_table(source)}{condition}"  # noqa: S608 (it can only read)
+
+
+class _Place(Document):
+    """Where the rows of a data set lie."""
+
+    likeset: Literal["data"]
+    version: Literal[1]
+    source: Annotated[str, Field(repr=False)]
+
+
+class _Ids(Document):
+    """How many rows one id has at most, in data of this fingerprint: counted once."""
+
+    likeset: Literal["ids"]
+    version: Literal[1]
+    fingerprint: str
+    most_rows: Annotated[int, Field(ge=1)]
+
+
+class _SuspectedColumn(Document):
+    """A column that may identify people, and why."""
+
+    column: str
+    reason: Reason
+    word: str = ""
+
+
+class _Suspected(Document):
+    """The columns that may identify people, as they looked when rows were last looked at."""
+
+    likeset: Literal["suspected"]
+    version: Literal[1]
+    schema_digest: str
+    columns: tuple[_SuspectedColumn, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedData:
+    """A data set while it is used.
+
+    Attributes:
+        scan: the rows that may be offered.
+        row_count: how many rows there are in all.
+        withheld: how many of them are not offered, because of small groups.
+        too_long: how many have a cell that is longer than the schema declares, and so are no rows of any run.
+        declared: what its records look like.
+        fingerprint: stays the same as long as the data, the schema and the group size do.
+    """
+
+    scan: Scan
+    row_count: int
+    withheld: int
+    too_long: int
+    declared: DeclaredRecords
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A registered data set.
+
+    Attributes:
+        name: by which the owner calls it.
+        source: where its rows lie.
+        schema: what is declared.
+        mapping: how own columns become declared ones, if they are not that already.
+        folder: where it is registered; None if it is not yet.
+    """
+
+    name: str
+    source: str = field(repr=False)  # an address may hold a password
+    schema: Schema
+    mapping: Mapping | None
+    folder: Path | None = None
+
+    def open_source(self) -> Source:
+        """Its rows, in declared columns."""
+        if self.mapping is None:
+            return open_source(self.source)
+        return open_source("sql:" + self.mapping.query(self.source), name=f"data set {self.name}, mapped")
+
+    @contextmanager
+    def opened(self, terms: Terms, *, smallest_group: int) -> Iterator[OpenedData]:
+        """Its rows as a run under these terms may see them."""
+        with self.open_source() as source:
+            yield self.guarded(source, terms, smallest_group=smallest_group)
+
+    def guarded(self, source: Source, terms: Terms, *, smallest_group: int) -> OpenedData:
+        """The rows of its source as a run may see them: without small groups, and in ``sealed`` without too long rows.
+
+        Raises:
+            BadTable: no row may be offered, or a person has more rows than the schema declares.
+        """
+        self.check_ids(source)
+        labelled = self.schema.label_column in terms.columns
+        rare = small_groups(source, self.schema, smallest=smallest_group, labelled=labelled)
+        too_long = too_long_rows(source, self.schema)
+        # An owner of interactive leaves rows that are too long out by itself, so that its others keep their numbers.
+        withheld = np.union1d(rare, too_long) if terms.protocol == "sealed" else rare
+        every = SourceScan(source, self.schema, labelled=labelled)
+        scan: Scan = WithholdingScan(every, self.schema, withheld) if len(withheld) else every
+        if scan.row_count == 0:
+            raise BadTable(source.name, "has no row that may be offered")
+        fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
+        return OpenedData(
+            scan=scan,
+            row_count=source.row_count,
+            withheld=len(rare),
+            too_long=len(too_long),
+            declared=DeclaredRecords(self.schema),
+            fingerprint=fingerprint,
+        )
+
+    def check_ids(self, source: Source) -> None:
+        """Raise if a person has more rows than the schema declares: what is promised would not hold for that person."""
+        if self.schema.id_column is not None:
+            check_ids(source, self.schema, counted=self._most_rows(source, self.schema.id_column))
+
+    def _most_rows(self, source: Source, column: str) -> int:
+        """Of one id; one pass over the ids, once for the same data."""
+        fingerprint = _digest(source.fingerprint(), self.schema.digest)
+        kept = None if self.folder is None else self.folder / _IDS
+        if kept is not None and kept.exists():
+            with contextlib.suppress(LikesetError):
+                known = documents.read(kept, _Ids)
+                if known.fingerprint == fingerprint:
+                    return known.most_rows
+        most = most_rows_per_id(source, column, missing=self.schema.declaration.missing_words)
+        if kept is not None:
+            with contextlib.suppress(LikesetError):  # then it is counted again next time
+                documents.write(kept, {"likeset": "ids", "version": 1, "fingerprint": fingerprint, "most_rows": most})
+        return most
+
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Columns that leave with a record and may identify people: as last seen in rows, or by the schema alone."""
+        if self.folder is not None and (self.folder / _SUSPECTED).exists():
+            with contextlib.suppress(LikesetError):
+                known = documents.read(self.folder / _SUSPECTED, _Suspected)
+                if known.schema_digest == self.schema.digest:
+                    return tuple(Suspicion(one.column, one.reason, one.word) for one in known.columns)
+        return suspicions_in(self.schema)
+
+    def keep_suspicions(self, suspicions: Iterable[Suspicion]) -> None:
+        """Remember what a look at rows said; it stays in this node."""
+        if self.folder is None:
+            return
+        columns = [{"column": one.column, "reason": str(one.reason), "word": one.word} for one in suspicions]
+        content = {"likeset": "suspected", "version": 1, "schema_digest": self.schema.digest, "columns": columns}
+        with contextlib.suppress(LikesetError):  # then the schema alone tells until the next look
+            documents.write(self.folder / _SUSPECTED, content)
+
+    def misfits(self, terms: Terms) -> list[str]:
+        """What in the terms does not go with this data set."""
+        schema, found = self.schema, []
+        if not set(schema.columns) <= set(terms.columns):
+            found.append("the terms name fewer columns than leave with a row")
+        odd = [name for name in terms.columns if name not in schema.record_columns]
+        if odd:
+            found.append(f"the schema of data set {self.name} does not declare {', '.join(map(repr, odd))}")
+        if terms.kernel.columns != schema.width:
+            found.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
+        try:
+            Admission(terms, DeclaredRecords(schema))
+        except InvalidArgument as error:
+            found.append(f"in the terms {error.argument} {error.reason}")
+        if terms.rows_per_unit < schema.rows_per_unit:
+            found.append(
+                f"the terms protect {terms.rows_per_unit} rows of a person, the schema declares up to "
+                f"{schema.rows_per_unit}"
+            )
+        return found
+
+
+class Registry:
+    """All data sets of a node.
+
+    Args:
+        folder: where they lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def names(self) -> list[str]:
+        """Of all data sets."""
+        return sorted(path.parent.name for path in self._folder.glob(f"*/{_SOURCE}"))
+
+    def get(self, name: str) -> DataSet:
+        """A data set by its name.
+
+        Raises:
+            InvalidArgument: there is none of that name.
+        """
+        known = self.names()
+        if name not in known:
+            hint = documents.near_miss(name, known) or "; add it with `likeset owner data add`"
+            raise InvalidArgument("data set", name, f"is not registered{hint}")
+        place = self._folder / name
+        mapping = place / _MAPPING
+        return DataSet(
+            name,
+            documents.read(place / _SOURCE, _Place).source,
+            Schema.load(place / _SCHEMA),
+            documents.read(mapping, Mapping) if mapping.exists() else None,
+            place,
+        )
+
+    def add(self, name: str, source: str, *, schema: Path, mapping: Path | None = None) -> DataSet:
+        """Register a data set; its rows stay where they are.
+
+        Raises:
+            LikesetError: the name is taken, the source cannot be read, does not have the declared columns, or has more
+                rows of a person than declared.
+        """
+        if "/" in checked_name("data set", name):
+            raise InvalidArgument("data set", name, "must not contain /")
+        if name in self.names():
+            raise InvalidArgument("data set", name, "is registered already; take another name")
+        rules = None if mapping is None else documents.read(mapping, Mapping)
+        lasting = str(Path(source).absolute()) if Path(source).exists() else source
+        found = DataSet(name, lasting, Schema.load(schema), rules)
+        with found.open_source() as opened:
+            there = set(opened.schema.names)
+            for column in found.schema.needed_columns:
+                if column not in there:
+                    found.schema.column_of(opened, column, table=opened.name)
+            if opened.row_count == 0:
+                raise BadTable(opened.name, "has no rows")
+            found.check_ids(opened)
+            suspicions = _suspicions_at_first(opened, found.schema)
+        place = self._folder / name
+        make_private_folder(place)  # an address may hold a password
+        documents.write_text(place / _SCHEMA, found.schema.to_yaml())
+        if rules is not None:
+            documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
+        # Last, since a folder without it is no data set.
+        documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
+        registered = replace(found, folder=place)
+        registered.keep_suspicions(suspicions)
+        return registered
+
+    def for_terms(self, terms: Terms) -> list[DataSet]:
+        """The data sets that are declared as the terms say."""
+        return [found for name in self.names() if (found := self.get(name)).schema.digest == terms.schema_digest]
+
+
+def _suspicions_at_first(source: Source, schema: Schema) -> tuple[Suspicion, ...]:
+    """Columns that may identify people, by the first rows: enough to see whether each has a value of its own."""
+    look = TableLook(schema.record_columns, schema.declaration.missing_words)
+    look.add(source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns))
+    return suspicions_in(schema, look.seen())
+
+
+def _table(source: str) -> str:
+    """What stands behind FROM."""
+    if source.startswith("sql:"):
+        return f"(\n{source[len('sql:') :]}\n)"
+    kind = "".join(Path(source).suffixes[-2:]).lower()
+    quoted = "'" + source.replace("'", "''") + "'"
+    if kind.endswith((".parquet", ".pq")):
+        return quoted
+    if kind.endswith((".csv", ".csv.gz")):
+        return f"read_csv({quoted}, header = true, all_varchar = true)"
+    if kind.endswith((".tsv", ".tsv.gz")):
+        return f"read_csv({quoted}, header = true, all_varchar = true, delim = '\t')"
+    raise BadTable(
+        source, "a mapping goes with a CSV, TSV or Parquet file or sql:SELECT ...; put the SQL into the source instead"
+    )
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,103 @@
+"""A node's state in one directory.
+
+``owner.yaml`` is the policy, ``ledger.sqlite`` holds both budgets (and beside it the messages that left),
+``audit.sqlite`` the audit log, ``data`` a folder for each data set, ``key`` the secret that decides which rows are
+drawn, ``seeds`` the seeds of runs in which the curator sees hashes only.
+"""
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from likeset import documents
+from likeset.errors import InvalidArgument
+from likeset.homes.owner.audit_log import Logbook
+from likeset.homes.owner.policy import starting_text
+from likeset.ledger import Ledger
+from likeset.private_files import PRIVATE_FOLDER, make_home_folder, read_secret, write_secret
+
+__all__ = ["Home", "make_home"]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The directory of a node.
+
+    Args:
+        folder: where it is.
+    """
+
+    folder: Path
+
+    @property
+    def policy(self) -> Path:
+        """The policy's file."""
+        return self.folder / "owner.yaml"
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file."""
+        return self.folder / "ledger.sqlite"
+
+    @property
+    def audit(self) -> Path:
+        """The audit log's file."""
+        return self.folder / "audit.sqlite"
+
+    @property
+    def data(self) -> Path:
+        """The folder of the data sets."""
+        return self.folder / "data"
+
+    @property
+    def key_file(self) -> Path:
+        """The file of the sampling key."""
+        return self.folder / "key"
+
+    def check(self) -> None:
+        """Raise unless this is the directory of a node."""
+        if not self.policy.is_file() or not self.key_file.is_file():
+            raise InvalidArgument(
+                "--node", str(self.folder), "is not the directory of a node; make one with `likeset owner init`"
+            )
+
+    def key(self) -> int:
+        """The sampling key.
+
+        Raises:
+            LedgerUnavailable: other users may read it, or it is damaged.
+        """
+        return read_secret(self.key_file)
+
+    def hash_seed(self, digest: str) -> int:
+        """The seed of a run in which the curator sees hashes only, by the digest of its terms."""
+        path = self.folder / "seeds" / digest
+        if not path.exists():
+            raise InvalidArgument(
+                "--hash-seed", "none", "the run needs the seed that owners and consumer share; give it when approving"
+            )
+        return read_secret(path)
+
+    def keep_hash_seed(self, digest: str, seed: int) -> None:
+        """Keep the seed of a run."""
+        place = self.folder / "seeds"
+        place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        (place / digest).unlink(missing_ok=True)
+        write_secret(place / digest, seed)
+
+
+def make_home(folder: Path, *, name: str) -> Home:
+    """A new node: a policy that allows nothing yet, a key, an empty ledger and an audit log.
+
+    Raises:
+        InvalidArgument: the directory holds something already, or cannot be made.
+    """
+    home = Home(folder)
+    text = starting_text(name)
+    make_home_folder(folder)
+    home.data.mkdir(mode=PRIVATE_FOLDER)
+    with Ledger(home.ledger) as ledger, Logbook(home.audit):
+        ledger.messages()  # makes their file
+    write_secret(home.key_file, secrets.randbits(256))
+    documents.write_text(home.policy, text)
+    return home

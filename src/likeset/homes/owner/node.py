@@ -1,0 +1,429 @@
+"""The node: lets a run in, answers its messages within what was approved, and refuses and logs everything else.
+
+Whatever the curator says, what happens here follows from the owner's policy, from decisions in the audit log, and from
+the ledger. The other side hears one of three words, or replies of the protocol; never a reason, for reasons could tell
+something about rows.
+"""
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
+from likeset.homes.owner import budgets, invitations
+from likeset.homes.owner.answering import Desk
+from likeset.homes.owner.audit_log import Logbook
+from likeset.homes.owner.datasets import DataSet, Registry
+from likeset.homes.owner.home import Home
+from likeset.homes.owner.policy import History, Policy, Verdict, verdict
+from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
+from likeset.homes.owner.run_records import RunRecord, Runs
+from likeset.homes.term_files import parse_terms
+from likeset.ledger import Ledger
+from likeset.protocol.hashing import check_seed
+from likeset.protocol.messages import Message
+from likeset.protocol.party import Party
+from likeset.protocol.terms import Terms
+from likeset.transports.pump import check_not_expired, utc_now
+from likeset.transports.sites import ABSTAINS, READY, WAITING, Abstains, Standing
+
+__all__ = ["GuardedOwner", "OwnerNode"]
+
+_BY_POLICY = "owner.yaml"
+
+_Answer = TypeVar("_Answer")
+
+
+class GuardedOwner(Party):
+    """An owner in a run, behind its node: what engines talk to."""
+
+    def __init__(self, node: "OwnerNode", terms: Terms) -> None:
+        super().__init__(terms, node.name)
+        self._node = node
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """Take a message; returns the replies.
+
+        Raises:
+            LikesetError: it is refused; the reason is in the node's audit log, and for nobody else.
+        """
+        return self._node.receive(message)
+
+
+class OwnerNode:
+    """An owner's side of all its runs, over a directory that several processes may share.
+
+    Args:
+        folder: the node's directory.
+        clock: tells the time.
+
+    Privacy contract:
+        Protects:  the owner's rows, within the limits of ``owner.yaml``.
+        Reveals:   to the curator: replies of the protocol in approved runs, and else one of three words; to those who
+                   read the directory: everything.
+        Costs:     what the terms announce, charged to the node's ledger before the first answer of a run.
+        Assumes:   the directory and its clock are the owner's own; nothing else answers in its name.
+        Basis:     proven, docs/proofs/ledger.md
+    """
+
+    def __init__(self, folder: Path, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self.home = Home(folder)
+        self.home.check()
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._open = ExitStack()
+        self.runs = Runs()
+        self.registry = Registry(self.home.data)
+        self.log = Logbook(self.home.audit, clock=clock, taken_in=self.runs.take)
+        self._open.callback(self.log.close)
+        self._refusals = Refusals(self.log, self.runs.refusals, clock)
+        self._open.callback(self._refusals.flush)
+        self.log.refresh()
+        try:
+            self.ledger = Ledger(self.home.ledger, clock=clock)
+            self._open.callback(self.ledger.close)
+            self.name = self.policy.name
+            self._desk = Desk(self.home, self.name, ledger=self.ledger, log=self.log, clock=clock)
+            self._open.callback(self._desk.close)
+        except BaseException:
+            self._open.close()
+            raise
+
+    @property
+    def policy(self) -> Policy:
+        """The policy as it is now; a change is written into the audit log before it counts."""
+        policy = Policy.load(self.home.policy)
+        digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
+        if digest != self.runs.policy:
+            if self.runs.name not in ("", policy.name):
+                # Budgets are kept by name: under another one they would start anew.
+                reason = f"was {self.runs.name}, and a node keeps its name; put it back, or make another node"
+                raise BadDocument(str(self.home.policy), reason, field="name")
+            self.log.append(
+                "policy", "", {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
+            )
+        budgets.set_limits(self.ledger, policy, place=self.home.policy)
+        return policy
+
+    def now(self) -> datetime:
+        """The time, as this node tells it."""
+        return self._clock()
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What others may ask.
+
+    def invite(self, text: str, *, by_steward: bool = False) -> Standing:
+        """Terms of a run; they wait for a decision, unless the policy decides.
+
+        Args:
+            text: canonical text of the terms.
+            by_steward: somebody in this house put them here, and wants to see them even if the policy forbids them;
+                of others' forbidden terms only the digest is kept.
+        """
+
+        def take() -> Standing:
+            terms = parse_terms(text)
+            self._take_in(terms, by_steward=by_steward)
+            return self._stand(self.runs.by_name[terms.run], terms)
+
+        return self._quietly("", take)
+
+    def add(self, terms: Terms) -> bool:
+        """As ``invite``, for somebody in this house, who hears why nothing is added; False if they were known already.
+
+        Raises:
+            IllegalMessage: they are not for this owner, or the run has begun under other terms.
+        """
+        with self._lock:
+            try:
+                return self._take_in(terms, by_steward=True)
+            except Exception as error:
+                self._refuse("", error)
+                raise
+
+    def standing(self, run: str, digest: str | None = None) -> Standing:
+        """Whether this owner takes part in a run: ready, waiting for a decision, or it abstains.
+
+        Args:
+            run: its name.
+            digest: of its terms; of those that came last if None.
+        """
+
+        def look() -> Standing:
+            self.log.refresh()
+            record = self._known(run)
+            return self._stand(record, record.latest if digest is None else record.version(digest))
+
+        return self._quietly(run, look)
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """The replies to a message of the curator, whose bytes the site has read and bounded (``transports.sites``).
+
+        Raises:
+            LikesetError: it is refused; the reason is in the audit log, and for nobody else.
+        """
+        with self._lock:
+            try:
+                self.log.refresh()
+                record = self._known(message.run)
+                terms = record.version(message.terms)
+                self._check_open(record, terms)
+                return self._desk.answer(record, terms, message, permit=self._permit, stands=self._check_open)
+            except Exception as error:
+                self._refuse(message.run, error)
+                raise
+
+    def guarded(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
+        """What somebody outside wants done in a run; where that fails, why is in the audit log, and for nobody else."""
+        return self._quietly(run, work)
+
+    def refused(self, reason: str) -> None:
+        """Write down what was refused before it came here: its size, its form, who sent it."""
+        with self._lock, contextlib.suppress(LikesetError, OSError):
+            self.log.refresh()
+            self._refusals.write("", reason, account=BY_SITE)
+
+    def seat(self, terms: Terms) -> GuardedOwner | None:
+        """The owner in a run, for an engine; None while nobody has decided.
+
+        Raises:
+            IllegalMessage: this owner does not take part.
+        """
+        standing = self.invite(terms.to_json())
+        if standing == ABSTAINS:
+            raise IllegalMessage("this owner does not take part; its audit log says why")
+        return GuardedOwner(self, terms) if standing == READY else None
+
+    # What the owner decides.
+
+    def judge(self, terms: Terms, *, data: str = "") -> Verdict:
+        """Whether the policy allows a run, with every reason against it; the same here, in reviews and when it begins.
+
+        Args:
+            terms: of the run.
+            data: the data set to use; the one that fits if empty.
+        """
+        policy = self.policy
+        if policy.name not in terms.owners:
+            return Verdict.of([f"{policy.name} is not among the owners that the terms invite"])
+        try:
+            accounts = budgets.accounts_for(self.ledger, terms, policy.name)
+        except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers, which may be odd together
+            return Verdict.of([f"what it costs cannot be computed ({type(error).__name__})"])
+        history = History(budgets.began(self.ledger), self._clock())
+        return Verdict.of([*self._about_data(terms, data), *verdict(policy, terms, accounts, history).reasons])
+
+    def record_of(self, run: str) -> RunRecord:
+        """What is known of a run.
+
+        Raises:
+            InvalidArgument: nobody was invited to a run of that name.
+        """
+        self.log.refresh()
+        if run not in self.runs.by_name:
+            raise InvalidArgument("RUN", run, "is not known here; see `likeset owner inbox --all`")
+        return self.runs.by_name[run]
+
+    def waiting(self) -> list[RunRecord]:
+        """Runs that wait for a decision, and whose terms have not ended; without those of another version."""
+        self.log.refresh()
+        return [one for one in self.runs.waiting() if self._lasting(one, one.latest_digest) is not None]
+
+    def unreadable(self) -> list[RunRecord]:
+        """Runs that wait for a decision, and whose terms this version of likeset refuses; they can be denied."""
+        self.log.refresh()
+        return [one for one in self.runs.waiting() if one.readable(one.latest_digest) is None]
+
+    def note(self, kind: str, run: str, **words: Any) -> None:
+        """Write something into the audit log."""
+        self.log.append(kind, run, words)
+
+    def approve(self, run: str, digest: str, *, by: str, data: str = "", hash_seed: int | None = None) -> Verdict:
+        """Approve these very terms, if the policy allows them; others of the same run are approved no longer.
+
+        Args:
+            run: its name.
+            digest: of the terms that are approved.
+            by: who approves.
+            data: the data set that may be used; the one that fits if empty.
+            hash_seed: where the curator may see hashes only, the seed that owners and consumer share.
+        """
+        record = self.record_of(run)
+        terms = record.version(digest)
+        self._check_undecidable(record, digest)
+        found = self.judge(terms, data=data)
+        if found.accepted:
+            if hash_seed is not None:
+                check_seed(terms, hash_seed)  # raises if it is another one
+                self.home.keep_hash_seed(digest, hash_seed)
+            elif terms.hashing is not None:
+                self.home.hash_seed(digest)  # raises if nobody gave it
+            chosen = data or self.registry.for_terms(terms)[0].name
+            with self.log.deciding() as append:
+                self._check_undecidable(record, digest)
+                append("approved", run, {"digest": digest, "by": by, "data": chosen})
+        return found
+
+    def deny(self, run: str, *, by: str, reason: str) -> None:
+        """Refuse the terms of a run that came last."""
+        record = self.record_of(run)
+        with self.log.deciding() as append:
+            self._check_undecidable(record, record.latest_digest)
+            if self._has_begun(record):
+                raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
+            append("denied", run, {"digest": record.latest_digest, "by": by, "reason": reason})
+
+    def withdraw(self, run: str, *, by: str) -> None:
+        """From now on no message of this run is answered; what left has left, and stays charged.
+
+        An answer that is being computed meanwhile does not leave: it would have to be written down as sent, and after
+        this entry it is not.
+        """
+        record = self.record_of(run)
+        with self.log.deciding() as append:
+            if record.withdrawn is None:
+                append("withdrawn", run, {"by": by})
+
+    def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
+        """The data set that a run uses.
+
+        Raises:
+            InvalidArgument: none fits, or the choice is not clear.
+        """
+        problems = self._about_data(terms, data)
+        if problems:
+            raise InvalidArgument("data set", data or "none", problems[0])
+        return self.registry.get(data) if data else self.registry.for_terms(terms)[0]
+
+    # How a run is let in.
+
+    def _take_in(self, terms: Terms, *, by_steward: bool) -> bool:
+        """Write terms down that are not known yet; returns whether they were not."""
+        self.log.refresh()
+        if self._knows(terms):
+            return False
+        policy = self.policy
+        if self.name not in terms.owners:
+            raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: they do not invite {self.name}")
+        if not by_steward:
+            invitations.check_words(policy, terms, self._clock())
+        with self.log.deciding() as append:
+            if not self._knows(terms):
+                invitations.check_not_begun(self.runs, terms)
+                words: dict[str, Any] = {"digest": terms.digest, "terms": terms.to_json()}
+                if by_steward:
+                    words["by_steward"] = True
+                else:
+                    invitations.check_room(self.runs, policy, terms, self._clock())
+                append("invited", terms.run, words)
+        return True
+
+    def _knows(self, terms: Terms) -> bool:
+        return terms.run in self.runs.by_name and terms.digest in self.runs.by_name[terms.run].versions
+
+    def _stand(self, record: RunRecord, terms: Terms) -> Standing:
+        decision = record.decided(terms.digest)
+        self._check_not_ended(record, terms)
+        if decision is not None and decision.what == "denied":
+            return ABSTAINS
+        if decision is not None and record.began:
+            return READY
+        found = self.judge(terms, data=decision.data if decision else "")
+        if not found.accepted:
+            raise IllegalMessage("; ".join(found.reasons))
+        if decision is None:
+            if self.policy.manual_approval:
+                return WAITING
+            self.approve(terms.run, terms.digest, by=_BY_POLICY)
+        return READY
+
+    def _check_not_ended(self, record: RunRecord, terms: Terms) -> None:
+        if record.withdrawn is not None:
+            raise IllegalMessage(f"run {record.run} was withdrawn")
+        check_not_expired(terms, self._clock())
+
+    def _check_open(self, record: RunRecord, terms: Terms) -> None:
+        """Raise unless messages under these terms may be answered."""
+        self._check_not_ended(record, terms)
+        decision = record.decided(terms.digest)
+        if decision is None and record.decision is not None:
+            raise IllegalMessage(f"run {record.run}: other terms than these were decided about")
+        if decision is None:
+            raise IllegalMessage(f"run {record.run}: nobody has approved these terms")
+        if decision.what == "denied":
+            raise IllegalMessage(f"run {record.run} was denied")
+
+    def _check_undecidable(self, record: RunRecord, digest: str) -> None:
+        if record.withdrawn is not None:
+            raise InvalidArgument("RUN", record.run, "was withdrawn; that stays so")
+        if record.decided(digest) is None and self._has_begun(record):
+            raise InvalidArgument("RUN", record.run, "has begun under other terms")
+
+    def _has_begun(self, record: RunRecord) -> bool:
+        # Where a crash came between the charge and the log, the ledger knows.
+        return record.began or record.run in budgets.began(self.ledger)
+
+    def _about_data(self, terms: Terms, data: str) -> list[str]:
+        fitting = self.registry.for_terms(terms)
+        if data:
+            fitting = [one for one in fitting if one.name == data]
+        if not fitting:
+            which = f"data set {data} does not have" if data else "no registered data set has"
+            return [f"{which} the schema of the terms"]
+        if len(fitting) > 1:
+            names = ", ".join(one.name for one in fitting)
+            return [f"several data sets have the schema of the terms ({names}): say which, with --data"]
+        return fitting[0].misfits(terms)
+
+    def _permit(self, record: RunRecord, terms: Terms) -> Policy:
+        """The policy that a run is under; raises if it may not begin, and did not."""
+        decision = record.decided(terms.digest)
+        if terms.run not in budgets.began(self.ledger):
+            found = self.judge(terms, data=decision.data if decision else "")
+            if not found.accepted:
+                raise IllegalMessage("; ".join(found.reasons))
+        return self.policy
+
+    def _known(self, run: str) -> RunRecord:
+        if run not in self.runs.by_name:
+            raise IllegalMessage(f"run {run} is unknown here")
+        return self.runs.by_name[run]
+
+    def _lasting(self, record: RunRecord, digest: str) -> Terms | None:
+        """Terms that this version of likeset can read, and that have not ended."""
+        terms = record.readable(digest)
+        return terms if terms is not None and (terms.end is None or self._clock() < terms.end) else None
+
+    def _quietly(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
+        """The result of some work, or the one word; the reason is for the audit log alone."""
+        with self._lock:
+            try:
+                return work()
+            except Exception as error:
+                self._refuse(run, error)
+                return ABSTAINS
+
+    def _refuse(self, run: str, error: Exception) -> None:
+        # Texts of errors that are not likeset's may quote rows.
+        name = type(error).__name__
+        record = self.runs.by_name.get(run)
+        approved = record is not None and record.decision is not None and record.decision.what == "approved"
+        self._refusals.write(
+            run,
+            f"{name}: {error}" if isinstance(error, LikesetError) else name,
+            account=about_run(run) if approved else OTHERS,
+        )

@@ -1,0 +1,158 @@
+"""A dry run: everything is done here, nothing is sent, nothing is charged.
+
+Which rows an owner offers follows from its key, its rows, the terms and the release that it hears. So for a given
+release these are exactly the rows that would leave. Before the release is known another one stands in, and says so.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.errors import BadDocument
+from likeset.homes.owner import exchanges
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.outbox import LeftRows, rows_of
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.view import View
+from likeset.protocol.hashing import hash_map
+from likeset.protocol.interactive import InteractiveOwner
+from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
+from likeset.protocol.owner import Owner
+from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.terms import Terms
+
+__all__ = ["Rehearsal", "read_release", "rehearse"]
+
+Basis = Literal["the release that was heard", "the release in the file", "no release is needed", "a stand-in"]
+
+_MOST_RELEASE = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What would leave.
+
+    Attributes:
+        basis: on which release it rests; unless that is a stand-in, exactly these rows would leave.
+        rows: that would leave, at most: fewer do where not everyone is asked.
+        messages: the bytes of the messages that would carry them.
+        row_count: rows in the data set.
+        withheld: rows that are never offered, because of small groups.
+        too_long: rows with a cell that is longer than the schema declares: no rows of any run.
+    """
+
+    basis: Basis
+    rows: LeftRows
+    messages: tuple[bytes, ...]
+    row_count: int
+    withheld: int
+    too_long: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether these are the rows that would leave, and not an example."""
+        return self.basis != "a stand-in"
+
+
+def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | None = None, data: str = "") -> Rehearsal:
+    """Do here what a run would do.
+
+    Args:
+        node: whose rows.
+        terms: of the run.
+        release: of the target's mean; the one that was heard if there is one, and else a stand-in, if None.
+        data: the data set to use; the one that was approved, or fits, if empty.
+    """
+    record = node.runs.by_name.get(terms.run)
+    decision = None if record is None else record.decided(terms.digest)
+    smallest = (None if record is None else record.smallest_group) or node.policy.smallest_group
+    chosen = data or (decision.data if decision is not None else "")
+    found = node.data_for(terms, data=chosen)
+    basis, heard, used = _release(node, terms, release)
+    with ExitStack() as stack:
+        opened = stack.enter_context(found.opened(terms, smallest_group=smallest))
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="likeset-"))
+        ledger = stack.enter_context(Ledger(Path(place) / "ledger.sqlite"))
+        ledger.set_limit(View.curator(node.name), Limit.rows_only(terms.rows_per_owner))
+        hashes = None if terms.hashing is None else hash_map(terms, node.home.hash_seed(terms.digest))
+        kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
+        owner = kind(
+            used,
+            node.name,
+            scan=opened.scan,
+            key=node.home.key(),
+            ledger=ledger,
+            declared=opened.declared,
+            hashes=hashes,
+        )
+        replies = tuple(encode(reply) for call in _calls(used, heard) for reply in _said(owner, call))
+        leaving = tuple(reply for reply in replies if exchanges.rows_in((reply,)))
+        return Rehearsal(
+            basis=basis,
+            rows=rows_of(leaving, found.schema),
+            messages=leaving,
+            row_count=opened.row_count,
+            withheld=opened.withheld,
+            too_long=opened.too_long,
+        )
+
+
+def read_release(path: Path, terms: Terms) -> NDArray[np.float64]:
+    """A release from a file that ``numpy.save`` wrote, or from text with one number a line."""
+    try:
+        if path.stat().st_size > _MOST_RELEASE:
+            raise BadDocument(str(path), "is too large for a release")
+        found: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, ndmin=1)
+    except OSError as error:
+        raise BadDocument(str(path), "cannot be read; give a .npy file, or text with one number a line") from error
+    except ValueError as error:
+        raise BadDocument(str(path), "holds no numbers; give a .npy file, or text with one number a line") from error
+    if found.shape != (terms.kernel.dimension,) or not np.isfinite(found).all():
+        raise BadDocument(str(path), f"must hold {terms.kernel.dimension} finite numbers, as the terms say")
+    return np.asarray(found, dtype=np.float64)
+
+
+def _release(
+    node: OwnerNode, terms: Terms, given: NDArray[np.float64] | None
+) -> tuple[Basis, NDArray[np.float64], Terms]:
+    """The release to use, what it is, and the terms to use with it."""
+    if terms.offers == "uniform":
+        return "no release is needed", np.empty(0), terms
+    if given is not None:
+        return "the release in the file", given, terms
+    for past in exchanges.exchanges(node.ledger, terms.run):
+        if exchanges.is_older(past.heard):
+            continue
+        message = decode(past.heard)
+        if isinstance(message.body, TargetRelease) and message.terms == terms.digest:
+            return "the release that was heard", message.body.release, terms
+    if terms.protocol == "sealed":
+        # The same run with uniform offers: the same key, and all rows weigh the same.
+        return "a stand-in", np.empty(0), terms.with_changes(offers="uniform")
+    return "a stand-in", np.zeros(terms.kernel.dimension), terms
+
+
+def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Body]]:
+    """What a curator says who asks for all that it may ask for, and releases nothing about the summary."""
+    if terms.protocol == "sealed":
+        yield 1, TargetRelease(release=release)
+        if terms.auction != "everyone":
+            yield 2, Asked(asked=True)
+        return
+    yield 0, TargetRelease(release=release)
+    for number in range(1, terms.size + 1):
+        yield number, SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
+        yield number, Asked(asked=True)
+
+
+def _said(owner: Owner, call: tuple[int, Body]) -> tuple[Message, ...]:
+    number, body = call
+    terms = owner.terms
+    return owner.receive(Message(terms.run, terms.digest, CURATOR, owner.name, number, body))

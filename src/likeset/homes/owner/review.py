@@ -1,0 +1,221 @@
+"""Everything about a run in plain words, for the person who decides."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from likeset.homes.owner import budgets, kept_receipts, outbox
+from likeset.homes.owner.datasets import DataSet
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.policy import Accounts, Policy, Verdict
+from likeset.homes.owner.run_records import OTHER_VERSION
+from likeset.privacy.events import NoRelease
+from likeset.privacy.guarantee import Guarantee
+from likeset.protocol.plans import PlannedView
+from likeset.protocol.terms import Terms
+from likeset.shown_text import harmless
+from likeset.tables.schema.identifiers import Suspicion, suspicion_documents, suspicion_of
+from likeset.transports.nvflare.trust import TRIALS_ONLY
+
+__all__ = ["Review", "budget_document", "budget_lines", "review", "status_of"]
+
+_MOST_WORDS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Review:
+    """A run as the steward should see it.
+
+    Attributes:
+        terms: of the run.
+        status: where it stands.
+        lines: (question, answer) in the order in which one would ask.
+        accounts: both budgets before and after.
+        verdict: of the policy.
+        suspicions: columns that would leave and may identify people.
+    """
+
+    terms: Terms
+    status: str
+    lines: tuple[tuple[str, str], ...]
+    accounts: Accounts
+    verdict: Verdict
+    suspicions: tuple[Suspicion, ...]
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "run": self.terms.run,
+            "digest": self.terms.digest,
+            "status": self.status,
+            "answers": dict(self.lines),
+            "budgets": budget_document(self.accounts),
+            "accepted": self.verdict.accepted,
+            "reasons": list(self.verdict.reasons),
+            "suspected_identifiers": suspicion_documents(self.suspicions),
+        }
+
+
+def review(node: OwnerNode, run: str) -> Review:
+    """The terms of a run that came last, in words."""
+    record = node.record_of(run)
+    terms, policy = record.latest, node.policy
+    decision = record.decided(terms.digest)
+    found = node.judge(terms, data=decision.data if decision is not None else "")
+    accounts = budgets.accounts_for(node.ledger, terms, node.name)
+    others, curator, consumer = budgets.costs_of(terms, node.name)
+    fitting = node.registry.for_terms(terms)
+    lines = [
+        ("Who asks?", f"{_short(terms.consumer)}, with {_others(terms, node.name)}."),
+        ("What for?", _short(terms.purpose) or "It does not say."),
+        ("Until when?", _short(terms.expires) or "The terms have no end."),
+        (
+            "From which data?",
+            ", ".join(one.name for one in fitting) or "No data set of yours is declared as the terms say.",
+        ),
+        ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
+        ("How many rows at most?", _rows(terms, curator)),
+        ("What does the curator see?", _seen_by_curator(terms)),
+        ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
+        ("What may other owners learn about your rows?", _learned(terms, others)),
+        ("Is the network safe?", f"No: {TRIALS_ONLY}."),
+        ("What is paid?", _payment(terms)),
+        *budget_lines(policy, accounts),
+    ]
+    if len(record.versions) > 1:
+        lines.insert(
+            0, ("Careful:", f"these are version {len(record.versions)} of the terms; earlier ones were different.")
+        )
+    if said := kept_receipts.in_words(node, run):
+        lines.append(("Did the curator acknowledge what left?", said))
+    if held_back := sum(one.rows for one in outbox.left(node, run) if not one.sent):
+        words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
+        lines.append(("What was held back?", words))
+    return Review(terms, status_of(node, run), tuple(lines), accounts, found, _suspicions(terms, fitting))
+
+
+def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ...]:
+    """Columns that would leave and may identify people: by names alone where no data set is declared so."""
+    if not fitting:
+        named = (suspicion_of(name) for name in terms.columns)
+        return tuple(one for one in named if one is not None)
+    suspected = dict.fromkeys(one for data in fitting for one in data.suspicions)
+    return tuple(one for one in suspected if one.column in terms.columns)
+
+
+def status_of(node: OwnerNode, run: str) -> str:
+    """Where a run stands, in a word or two."""
+    record = node.record_of(run)
+    if record.withdrawn is not None:
+        return "withdrawn"
+    decision = record.decided(record.latest_digest)
+    if record.readable(record.latest_digest) is None and (decision is None or decision.what == "approved"):
+        return OTHER_VERSION
+    if decision is None:
+        if not node.judge(record.latest).accepted:
+            return "owner.yaml refuses it"
+        return "changed after a decision, waiting" if record.decision is not None else "waiting"
+    if decision.what == "denied":
+        return "denied"
+    if not record.began:
+        return "approved"
+    return "rows left" if any(one.rows for one in record.sent.values()) else "began"
+
+
+def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
+    """Both budgets in words."""
+    rows, total = policy.total.rows, policy.total
+    verb = "cost" if accounts.charged else "costs"
+    epsilon_cost = accounts.epsilon_of_run
+    cost = "without a bound" if math.isinf(epsilon_cost) else f"epsilon {epsilon_cost:.4g}"
+    return [
+        (
+            "Budget of rows:",
+            f"this run {verb} up to {accounts.rows_of_run:,}; {accounts.rows_spent:,} of {rows:,} are spent, "
+            f"{max(0, rows - accounts.rows_after):,} remain after it.",
+        ),
+        (
+            "Budget toward other owners:",
+            f"this run {verb} {cost}; {accounts.epsilon_spent:.4g} of {total.epsilon:.4g} is spent "
+            f"(at delta {total.delta:g}), {max(0.0, total.epsilon - accounts.epsilon_after):.4g} remains after it.",
+        ),
+    ]
+
+
+def budget_document(accounts: Accounts) -> dict[str, Any]:
+    """Both budgets for machines; null where there is no bound."""
+    bounded = not math.isinf(accounts.epsilon_of_run)
+    return {
+        "rows": {"spent": accounts.rows_spent, "run": accounts.rows_of_run, "after": accounts.rows_after},
+        "epsilon": {
+            "spent": accounts.epsilon_spent,
+            "run": accounts.epsilon_of_run if bounded else None,
+            "after": accounts.epsilon_after,
+        },
+        "charged": accounts.charged,
+    }
+
+
+def _short(text: str) -> str:
+    """A stranger's words, short and without characters that could do something to a screen."""
+    return harmless(text, most=_MOST_WORDS)
+
+
+def _others(terms: Terms, name: str) -> str:
+    others = [one for one in terms.owners if one != name]
+    if not others:
+        return "no other owner"
+    shown = ", ".join(map(_short, others[:5])) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    return f"{len(others)} other owner{'s' if len(others) > 1 else ''} ({shown})"
+
+
+def _rows(terms: Terms, curator: PlannedView) -> str:
+    when = "in one message" if terms.protocol == "sealed" else f"one by one, in up to {terms.size} rounds"
+    unless = "" if terms.auction == "everyone" else "; perhaps none, for not everyone is asked"
+    return f"{curator.rows:,} of your rows leave, {when}{unless}."
+
+
+def _seen_by_curator(terms: Terms) -> str:
+    if terms.hashing is not None:
+        return (
+            "Hashes of those rows, with their labels: it can tell how far rows are from each other, and with the seed "
+            "that you share with the consumer and the other owners it could read them."
+        )
+    return "Those rows, in the clear, with all columns above. Nothing is hidden from the curator about them."
+
+
+def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
+    how = " (it reads them from their hashes, by the seed that you share)" if terms.hashing is not None else ""
+    return (
+        f"{consumer.rows:,} rows in the clear{how} in all, chosen from those of all owners; some, all or none of them "
+        "yours."
+    )
+
+
+def _learned(terms: Terms, others: PlannedView) -> str:
+    if others.event == NoRelease():
+        return "Nothing by the protocol: whatever another owner hears in it does not depend on your rows."
+    guarantee: Guarantee = others.guarantee
+    if math.isinf(guarantee.epsilon):
+        return f"Nobody can say: there is no proof ({guarantee.note})."
+    factor = math.exp(min(guarantee.epsilon, 700.0))
+    return (
+        f"Little about any one row: whatever they hear is at most {factor:.3g} times as likely, or as unlikely, with "
+        f"that row as with another in its place (epsilon {guarantee.epsilon:.4g}), except with probability "
+        f"{guarantee.delta:g}.{_by_the_clock(terms)}"
+    )
+
+
+def _by_the_clock(terms: Terms) -> str:
+    if terms.auction == "everyone":
+        return ""
+    return " This counts what they hear, not when: by the clock an owner may see whether others were asked for rows."
+
+
+def _payment(terms: Terms) -> str:
+    if not terms.price_per_row:
+        return "Nothing."
+    return (
+        f"{terms.price_per_row:g} for each row that leaves, so at most {terms.price_per_row * terms.rows_per_owner:g}."
+    )

@@ -1,0 +1,177 @@
+"""What the audit log says about runs: invited, approved, denied, withdrawn; a fold, nothing is stored here."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from likeset.errors import IllegalMessage, LikesetError
+from likeset.homes.owner.refusals import RefusalCounts
+from likeset.homes.term_files import parse_terms
+from likeset.ledger.chain import Entry
+from likeset.protocol.terms import Terms
+
+__all__ = ["OTHER_VERSION", "Decision", "RunRecord", "Runs", "Sent"]
+
+OTHER_VERSION = "of another version of likeset"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What somebody decided about terms.
+
+    Attributes:
+        what: approved or denied.
+        digest: of the terms that it is about.
+        by: who.
+        at: when (UTC).
+        reason: for a denial.
+        data: for an approval, the data set that may be used.
+    """
+
+    what: Literal["approved", "denied"]
+    digest: str
+    by: str
+    at: str
+    reason: str = ""
+    data: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the audit log says of replies that left.
+
+    Attributes:
+        round: of the run.
+        heard: kind of the message that they answer.
+        replies: their kinds.
+        rows: in all of them.
+    """
+
+    round: int
+    heard: str
+    replies: tuple[str, ...]
+    rows: int
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """One run, by its name.
+
+    Attributes:
+        run: its name.
+        versions: the text of every version of the terms that came, oldest first, by digest.
+        invited_at: when each came.
+        consumers: who asks by each.
+        by_steward: digests of those that somebody in this house put here.
+        decision: the last one; it is about one version of the terms only.
+        withdrawn: by whom and when, if at all.
+        reviewed: digest of the terms that somebody looked at last.
+        began: whether it was recorded that the run began here.
+        smallest_group: of the policy under which it began; None if it did not, or nobody wrote that down.
+        sent: what was recorded as sent, by the entry of the ledger.
+        receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
+    """
+
+    run: str
+    versions: dict[str, str] = field(default_factory=dict)
+    invited_at: dict[str, str] = field(default_factory=dict)
+    consumers: dict[str, str] = field(default_factory=dict)
+    by_steward: set[str] = field(default_factory=set)
+    decision: Decision | None = None
+    withdrawn: tuple[str, str] | None = None
+    reviewed: str = ""
+    began: bool = False
+    smallest_group: int | None = None
+    sent: dict[int, Sent] = field(default_factory=dict)
+    receipts: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def latest_digest(self) -> str:
+        """Of the terms that came last."""
+        return next(reversed(self.versions))
+
+    @property
+    def latest(self) -> Terms:
+        """The terms that came last."""
+        return self.version(self.latest_digest)
+
+    def version(self, digest: str) -> Terms:
+        """The terms of this digest.
+
+        Raises:
+            IllegalMessage: they never came, or came to another version of likeset, and this one refuses them.
+        """
+        if digest not in self.versions:
+            raise IllegalMessage(f"run {self.run}: these terms never came here")
+        try:
+            return parse_terms(self.versions[digest])
+        except LikesetError as error:
+            raise IllegalMessage(f"run {self.run}: its terms are {OTHER_VERSION}") from error
+
+    def readable(self, digest: str) -> Terms | None:
+        """The same; None if this version of likeset refuses them, so that one run does not keep others from theirs."""
+        try:
+            return self.version(digest)
+        except IllegalMessage:
+            return None
+
+    def decided(self, digest: str) -> Decision | None:
+        """What was decided about these very terms."""
+        return self.decision if self.decision is not None and self.decision.digest == digest else None
+
+
+class Runs:
+    """All runs of a node."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, RunRecord] = {}
+        self.refusals = RefusalCounts()
+        self.policy = ""
+        self.name = ""
+        self.last_at = ""
+
+    def take(self, entry: Entry) -> None:
+        """The next entry of the audit log."""
+        document: dict[str, Any] = entry.document()
+        self.last_at = max(self.last_at, document["at"])
+        if entry.kind == "policy":
+            self.policy, self.name = document["digest"], document["name"]
+        elif entry.kind == "refused":
+            self.refusals.take(entry.key, document)
+        elif entry.kind == "invited":
+            record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
+            record.versions[document["digest"]] = document["terms"]  # read when they are needed: that takes time
+            record.invited_at[document["digest"]] = document["at"]
+            record.consumers[document["digest"]] = json.loads(document["terms"])["consumer"]
+            if document.get("by_steward", False):
+                record.by_steward.add(document["digest"])
+        elif entry.key in self.by_name:
+            self._happened(self.by_name[entry.key], entry.kind, document)
+
+    def _happened(self, record: RunRecord, kind: str, document: dict[str, Any]) -> None:
+        by, at = document.get("by", ""), document["at"]
+        if kind == "approved":
+            record.decision = Decision("approved", document["digest"], by, at, data=document["data"])
+        elif kind == "denied":
+            record.decision = Decision("denied", document["digest"], by, at, reason=document["reason"])
+        elif kind == "withdrawn":
+            record.withdrawn = (by, at)
+        elif kind == "reviewed":
+            record.reviewed = document["digest"]
+        elif kind == "began":
+            record.began, record.smallest_group = True, document.get("smallest_group")
+        elif kind == "sent":
+            record.sent[document["entry"]] = Sent(
+                document["round"], document["heard"], tuple(document["replies"]), document["rows"]
+            )
+        elif kind == "acknowledged":
+            record.receipts.pop(document["digest"], None)
+            record.receipts[document["digest"]] = document["pinned"]
+
+    def waiting(self) -> list[RunRecord]:
+        """Runs whose latest terms nobody has decided about."""
+        return [
+            record
+            for record in self.by_name.values()
+            if record.withdrawn is None and record.decided(record.latest_digest) is None
+        ]

@@ -1,0 +1,189 @@
+"""The entries of a ledger, folded into what they mean: accounts, requests and their answers.
+
+Nothing here is stored: the entries are the truth, and every process folds them for itself, checking each link
+of the chain as it goes.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from likeset.errors import ChargeRefused, LikesetError, OtherRelation, UnknownEvent
+from likeset.ledger.accounts import Account, Tally
+from likeset.ledger.chain import START, Entry, Head, Problem, canonical
+from likeset.ledger.charges import Charge, Limit
+from likeset.privacy.view import View
+
+__all__ = ["FORMAT", "Answer", "Known", "LedgerState"]
+
+FORMAT = 2
+"""The version of what the bodies of entries hold, the JSON form of events (``events.VERSION``) included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """That a request was answered: by which reservation, and the salted digest of the bytes."""
+
+    number: int
+    digest: str
+
+
+@dataclass(slots=True)
+class Known:
+    """A request that was charged at least once; ``repeatable`` if every time as one that may be resumed."""
+
+    fingerprint: str
+    charge: Charge
+    repeatable: bool = True
+    reservations: list[int] = field(default_factory=list)
+    answer: Answer | None = None
+
+
+class LedgerState:
+    """What a prefix of the chain means.
+
+    Args:
+        checking: also check that every charge was within the limits in force when it was made.
+    """
+
+    def __init__(self, *, checking: bool = False) -> None:
+        self._checking = checking
+        self.head: Head = START
+        self.identity = ""
+        self.requests: dict[str, Known] = {}
+        self._limits: dict[View, Limit] = {}
+        self._tallies: dict[View, Tally] = {}
+        self._charges: list[Charge] = []
+        self._changed_limits = False
+        self._other_format = False
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Every account, in the order in which they were opened."""
+        return tuple(self._tallies[view].account() for view in self._limits)
+
+    def limit(self, view: View) -> Limit | None:
+        """The limit in force for a view, if it has an account."""
+        return self._limits.get(view)
+
+    def tally(self, view: View, limit: Limit) -> Tally:
+        """What the charges so far would add up to on an account with this view and limit."""
+        tally = Tally(view, limit)
+        for charge in self._charges:
+            if charge.reaches(view):
+                tally.add(charge)
+        return tally
+
+    def surely_within_limits(self) -> bool:
+        """Whether the sums alone show that every charge was within its limits: sums only grow.
+
+        Where a limit was changed, or is passed at the end, each charge has to be looked at (``checking``).
+        """
+        return not self._changed_limits and all(tally.within_limit() for tally in self._tallies.values())
+
+    def check(self, charge: Charge) -> None:
+        """Raise if an account that hears the charge cannot pay it, or no account answers for it."""
+        for tally in self._reached(charge):
+            tally.check(charge)
+
+    def quote(self, charge: Charge) -> tuple[tuple[Account, Account], ...]:
+        """Each account that hears the charge, before and after it, whether or not it can pay."""
+        pairs = []
+        for tally in self._reached(charge):
+            after = tally.copy()
+            after.add(charge)
+            pairs.append((tally.account(), after.account()))
+        return tuple(pairs)
+
+    def apply(self, entry: Entry) -> Problem | None:
+        """Take in the next entry; what it says must make sense after those before it."""
+        self.head = Head(entry.number, entry.hash)
+        if self._other_format:
+            return None  # what the entries after it mean is not known here, and it was said
+        try:
+            return self._apply(entry, entry.document())
+        except OtherRelation as error:
+            return Problem(
+                entry.number,
+                f"counts what was planned under {error.planned} on an account under {error.account}: no price there",
+            )
+        except UnknownEvent:
+            return Problem(entry.number, "holds an event that this version of likeset does not know")
+        except (LikesetError, KeyError, TypeError, ValueError, AttributeError) as error:
+            # The text of the error may quote the entry, and entries written by a stranger may hold anything.
+            return Problem(entry.number, f"does not say what an entry of its kind says ({type(error).__name__})")
+
+    def _apply(self, entry: Entry, document: Any) -> Problem | None:
+        match entry.kind:
+            case "open":
+                return self._opened(entry, document)
+            case "limit":
+                self._limited(document)
+                return None
+            case "reserve":
+                return self._reserved(entry, document)
+            case "commit":
+                return self._committed(entry, document)
+            case "purge":
+                return None
+            case _:
+                return Problem(entry.number, "is of no known kind")
+
+    def _reached(self, charge: Charge) -> list[Tally]:
+        for view, _ in charge.costs:
+            if not any(account.covers(view) for account in self._limits):
+                raise ChargeRefused(f"no account answers for the view ({view}); set a limit for it first")
+        return [tally for view, tally in self._tallies.items() if charge.reaches(view)]
+
+    def _opened(self, entry: Entry, document: Any) -> Problem | None:
+        if entry.number != 1:
+            return Problem(entry.number, "opens the ledger a second time")
+        if document["format"] != FORMAT:
+            self._other_format = True
+            return Problem(
+                entry.number,
+                f"has format {document['format']}, this version reads {FORMAT}: only the likeset that wrote the ledger "
+                "can count its charges; begin a new one, with limits less what was spent",
+            )
+        self.identity = document["identity"]
+        return None
+
+    def _limited(self, document: Any) -> None:
+        view, limit = View.from_json(document["view"]), Limit.from_json(document["limit"])
+        self._changed_limits |= view in self._limits
+        self._tallies[view] = self.tally(view, limit)
+        self._limits[view] = limit
+
+    def _reserved(self, entry: Entry, document: Any) -> Problem | None:
+        charge = _charge(canonical(document["charge"]))
+        known = self.requests.setdefault(entry.key, Known(document["fingerprint"], charge))
+        known.repeatable &= document.get("repeatable") is True
+        problem = None
+        if known.answer is not None or known.fingerprint != document["fingerprint"]:
+            problem = Problem(entry.number, "charges a request that was already answered, or was another one")
+        reached = self._reached(charge)
+        if self._checking:
+            try:
+                self.check(charge)
+            except LikesetError:
+                problem = Problem(entry.number, "passes a limit that was in force, as this version counts")
+        for tally in reached:
+            tally.add(charge)
+        self._charges.append(charge)
+        known.reservations.append(entry.number)
+        return problem
+
+    def _committed(self, entry: Entry, document: Any) -> Problem | None:
+        known = self.requests.get(entry.key)
+        if known is None or document["reservation"] not in known.reservations:
+            return Problem(entry.number, "answers a request that was never charged")
+        if known.answer is not None:
+            return Problem(entry.number, "answers a request a second time")
+        known.answer = Answer(document["reservation"], document["digest"])
+        return None
+
+
+@lru_cache(maxsize=256)
+def _charge(text: str) -> Charge:
+    """The charge that a text describes; the rounds of a run all have the same."""
+    return Charge.from_json(json.loads(text))

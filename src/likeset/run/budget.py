@@ -1,0 +1,75 @@
+"""What a run leaves of the budgets, and over which runs they count."""
+
+from typing import Any
+
+from likeset.ledger import Ledger
+from likeset.ledger.accounts import Account
+from likeset.privacy.guarantee import Basis
+from likeset.privacy.view import View
+from likeset.run.job import Job
+
+__all__ = ["ONE_RUN", "budget_document"]
+
+ONE_RUN = (
+    "The budget counts this run alone. What other runs tell about the same rows adds to it; "
+    "to have that counted and limited, give all of them one --ledger FILE."
+)
+
+
+def budget_document(job: Job, ledger: Ledger) -> dict[str, Any]:
+    """What owners may learn and have learned about the target, as far as this ledger knows.
+
+    A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
+    """
+    view = View.owners(job.consumer)
+    accounts = [one for one in ledger.accounts() if one.view.observer == "owners"]
+    account = next(one for one in accounts if one.view == view)
+    unbounded = [one for one in accounts if one.basis is not Basis.PROVEN]
+    words = ONE_RUN
+    if job.ledger is not None:
+        words = _over_all_runs(account, unbounded) + _mixed(_units(ledger, view))
+    return {
+        "shared": job.ledger is not None,
+        "epsilon_spent": account.epsilon if account.basis is Basis.PROVEN else None,
+        "epsilon_limit": account.limit.epsilon,
+        "delta": account.limit.delta,
+        "in_words": words,
+    }
+
+
+def _units(ledger: Ledger, view: View) -> set[int]:
+    """How many rows the units had that were protected in the charges to a view."""
+    found: set[int] = set()
+
+    def look(part: Any) -> None:
+        if isinstance(part, dict):
+            rows = part.get("quantity", {}).get("rows")
+            found.update([rows] if isinstance(rows, int) else [])
+            part = list(part.values())
+        for inner in part if isinstance(part, list) else ():
+            look(inner)
+
+    for entry in ledger.entries():
+        if entry.kind == "reserve":
+            costs = entry.document()["charge"]["costs"]
+            look([cost["event"] for cost in costs if cost["view"] == view.to_json()])
+    return found
+
+
+def _mixed(units: set[int]) -> str:
+    """What a sum of prices for different units is a bound for."""
+    if len(units) < 2:
+        return ""
+    rows = "one row" if min(units) == 1 else f"{min(units)} rows of an id"
+    return f" Runs protected units of {', '.join(map(str, sorted(units)))} rows: their sum is a bound for {rows} only."
+
+
+def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
+    if unbounded:
+        whose = ", ".join(one.view.protected for one in unbounded)
+        parts = ", ".join(sorted({part for one in unbounded for part in one.unproven}))
+        return f"There is no bound over all runs in this ledger for the rows of {whose}: it was charged for {parts}."
+    return (
+        f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
+        f"the rows of {account.view.protected}. Runs in other ledgers, or under another name, are not counted."
+    )

@@ -1,0 +1,268 @@
+"""The files of a job, opened and checked: what a user got wrong shows here, before anything is spent."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import BadTable, InvalidArgument
+from likeset.privacy.view import checked_name
+from likeset.protocol.notices import Notice
+from likeset.protocol.owner import Scan
+from likeset.run.job import Job
+from likeset.run.notices import BoundsFromData, NoiseIsSimulated, SuspectedIdentifier, TooLongRows, WeakPromise
+from likeset.run.order import Stalls
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan.withheld_rows import WithholdingScan, too_long_rows
+from likeset.tables.schema.column_looks import TableLook
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.identifiers import suspicions_in
+from likeset.tables.schema.rows_per_id import check_ids
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import Source, open_source
+
+__all__ = ["OpenedJob", "Target", "job_warnings", "open_job", "open_target", "stalls_without_owners"]
+
+_MOST_TARGET_ROWS = 1_000_000
+_LARGEST_FEATURE = 1e6  # the largest weight that a column may have
+_LARGEST_USUAL_EPSILON = 16.0
+
+OpenScan = Callable[[Source, Schema], SourceScan]
+"""How an owner passes over its rows: on this machine, or elsewhere."""
+
+Check = Callable[[Schema, Stalls, Rows | None], object]
+"""Looks at a schema, at a market without owners' rows, and at public seed rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The consumer's rows.
+
+    Attributes:
+        name: of the file, as given.
+        rows: as the schema maps them.
+        table: in the declared columns.
+        fingerprint: of the file.
+    """
+
+    name: str
+    rows: Rows
+    table: pa.Table
+    fingerprint: str
+
+
+@dataclass(eq=False)
+class OpenedJob:
+    """Everything that a run needs of the files.
+
+    Attributes:
+        job: what is asked for.
+        schema: the declared columns.
+        target: the consumer's rows.
+        owners: each owner's rows, behind a scan.
+        names: the owners' files, as given.
+        stalls: the same for the market.
+        warnings: what the user should know about the files.
+    """
+
+    job: Job
+    schema: Schema
+    target: Target
+    owners: Mapping[str, Scan]
+    names: Mapping[str, str]
+    stalls: Stalls
+    seed_rows: Rows | None = None
+    warnings: list[Notice] = field(default_factory=list)
+
+
+@contextmanager
+def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceScan) -> Iterator[OpenedJob]:
+    """Open everything; nothing stays open afterwards.
+
+    Args:
+        job: what is asked for.
+        check: looks at the market before any owner's file is opened, and raises if it will not do.
+        scan: how owners pass over their rows.
+    """
+    _check_names(job)
+    schema = Schema.load(job.schema_file)
+    target = open_target(job, schema)
+    if check is not None:
+        check(schema, *stalls_without_owners(job, schema, target))
+    with ExitStack() as stack:
+        owners: dict[str, Scan] = {}
+        fingerprints = {target.fingerprint: "the target"}
+        shown: dict[str, str] = {}
+        warnings = job_warnings(job, schema, target)
+        total = 0
+        for name, place in job.owners.items():
+            source = stack.enter_context(open_source(place))
+            if source.row_count == 0:
+                raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
+            twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
+            if twin != f"owner {name}":
+                reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
+                raise BadTable(source.name, reason)
+            too_long, every = _too_long(source, schema), scan(source, schema)
+            # An owner of interactive leaves them out by itself, so that its other rows keep their numbers.
+            withheld = len(too_long) > 0 and job.protocol == "sealed"
+            owners[name] = WithholdingScan(every, schema, too_long) if withheld else every
+            if len(too_long):
+                warnings.append(TooLongRows(name, len(too_long), schema.declaration.text_bytes))
+            shown[name] = source.name
+            total += source.row_count - len(too_long)
+            check_ids(source, schema, whose=f"owner {name}")
+        _check_sizes(job, target, total)
+        for one in owners.values():
+            for _ in one.blocks():
+                pass  # a row that cannot be used shows now; later its owner would have to abstain, and all else is paid
+        content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
+        extra, digests = _extra_rows(job, schema)
+        content += [f"{kind}: {digest}" for kind, digest in digests.items()]
+        yield OpenedJob(
+            job=job,
+            schema=schema,
+            target=target,
+            owners=owners,
+            names=shown,
+            stalls=_stalls(job, schema, target, owners, extra.get("public"), content),
+            seed_rows=extra.get("seed"),
+            warnings=warnings,
+        )
+
+
+def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, str]]:
+    """Public rows and seed rows, where the job names any; and the fingerprint of each file."""
+    rows, digests = {}, {}
+    for kind, given in (("public", job.public_rows), ("seed", job.seed_rows)):
+        if given is not None:
+            rows[kind], _, digests[kind], _ = _mapped(given, schema)
+    return rows, digests
+
+
+def _too_long(source: Source, schema: Schema) -> NDArray[np.int64]:
+    """Rows of an owner that are longer than the schema declares."""
+    too_long = too_long_rows(source, schema)
+    if len(too_long) == source.row_count:
+        most = schema.declaration.text_bytes
+        raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
+    return too_long
+
+
+def open_target(job: Job, schema: Schema) -> Target:
+    """The consumer's rows, in memory: a target is small."""
+    rows, table, fingerprint, name = _mapped(job.target, schema)
+    if len(rows) < 2:
+        raise BadTable(name, f"the target has {len(rows)} row{'s' if len(rows) != 1 else ''}; at least 2 are needed")
+    return Target(name=name, rows=rows, table=table, fingerprint=fingerprint)
+
+
+def stalls_without_owners(job: Job, schema: Schema, target: Target) -> tuple[Stalls, Rows | None]:
+    """The market as far as it can be seen without a look at any owner's rows; and the public seed rows."""
+    _check_names(job)
+    extra, _ = _extra_rows(job, schema)
+    unread = {name: _Unread() for name in job.owners}
+    return _stalls(job, schema, target, unread, extra.get("public"), []), extra.get("seed")
+
+
+def _stalls(
+    job: Job,
+    schema: Schema,
+    target: Target,
+    owners: Mapping[str, Scan],
+    public_rows: Rows | None,
+    content: list[str],
+) -> Stalls:
+    digest = hashlib.sha256("\n".join([schema.digest, *content]).encode())
+    return Stalls(
+        target=target.rows,
+        owners=owners,
+        public_rows=public_rows,
+        largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
+        content=digest.digest(),
+        column_names=schema.record_columns,
+        schema_digest=schema.digest,
+        declared=DeclaredRecords(schema),
+        consumer=job.consumer,
+        purpose=job.purpose,
+    )
+
+
+def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
+    with open_source(place) as source:
+        if source.row_count == 0:
+            raise BadTable(source.name, "has no rows; give a file with rows")
+        if source.row_count > _MOST_TARGET_ROWS:
+            raise BadTable(source.name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
+        check_ids(source, schema)
+        found = SourceScan(source, schema, labelled=False)
+        blocks = [block for _, block in found.blocks()]
+        table = DeclaredRecords(schema).of(pa.concat_tables([block.table for block in blocks]))
+        return np.concatenate([block.rows for block in blocks]), table, source.fingerprint(), source.name
+
+
+def _check_names(job: Job) -> None:
+    places: dict[str, str] = {str(Path(job.target).resolve()): "the target"}
+    for name, place in job.owners.items():
+        try:
+            checked_name("owners", name)
+        except InvalidArgument as error:
+            raise InvalidArgument("owners", repr(name), error.reason) from error
+        twin = places.setdefault(str(Path(place).resolve()), f"owner {name}")
+        if twin != f"owner {name}":
+            raise BadTable(place, f"owner {name} has the same file as {twin}; each must bring its own rows")
+
+
+def _check_sizes(job: Job, target: Target, total: int) -> None:
+    if job.size > total:
+        raise InvalidArgument(
+            "size", job.size, f"is more than the {total:,} rows that all owners have together; ask for fewer"
+        )
+    # Whether a run starts is seen by all: it must not depend on a size that is protected.
+    rows = len(target.rows) if job.declared_size is None else job.declared_size
+    if rows > total:
+        raise BadTable(
+            target.name,
+            f"the target has {rows:,} rows, more than the {total:,} of all owners together; if it was not "
+            "mixed up with an owner, give a sample of it",
+        )
+
+
+def job_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
+    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
+    look = TableLook(target.table.column_names, schema.declaration.missing_words)
+    look.add(target.table)
+    found: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.seen())]
+    if job.noise == "simulated":
+        found.append(NoiseIsSimulated())
+    if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":
+        found.append(WeakPromise(job.epsilon))
+    return found + [BoundsFromData(name) for name in schema.from_data]
+
+
+class _Unread:
+    """An owner's rows in a plan: nobody may look."""
+
+    @property
+    def row_count(self) -> int:
+        return self._refuse()
+
+    def draw(self, *_: Any) -> NoReturn:
+        self._refuse()
+
+    def fetch(self, _: NDArray[np.int64]) -> NoReturn:
+        self._refuse()
+
+    def blocks(self) -> NoReturn:
+        self._refuse()
+
+    @staticmethod
+    def _refuse() -> NoReturn:
+        raise AssertionError("a plan reads no owner's rows")

@@ -1,0 +1,236 @@
+"""What a user should know about a job, beside what every run can tell (``likeset.protocol.notices``)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from likeset.protocol.notices import Notice, OwnerNotice
+from likeset.tables.schema.identifiers import Suspicion
+
+__all__ = [
+    "BoundsFromData",
+    "HashedRows",
+    "LargeOffer",
+    "NoiseIsSimulated",
+    "SeedRowsNeeded",
+    "SelectionIsTold",
+    "SuspectedIdentifier",
+    "TooLongRows",
+    "UnreadRows",
+    "UnreadableCells",
+    "WeakPromise",
+    "WidthInTerms",
+    "notice_documents",
+]
+
+
+def notice_documents(notices: Iterable[Notice]) -> list[dict[str, Any]]:
+    """Notices as they stand in ``result.json`` and behind ``--json``: kind, owner and words of each."""
+    return [notice.document() for notice in notices]
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseIsSimulated(Notice):
+    """The noise can be computed again from a seed."""
+
+    kind = "simulated-noise"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return "simulated, not private: whoever knows the seed knows the noise; use it for trials only"
+
+
+@dataclass(frozen=True, slots=True)
+class WeakPromise(Notice):
+    """The budget is so large that it bounds next to nothing.
+
+    Attributes:
+        epsilon: that was asked for.
+    """
+
+    kind = "weak-promise"
+    epsilon: float
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"epsilon = {self.epsilon:g} promises next to nothing; values from 0.1 to 10 are usual"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsFromData(Notice):
+    """What a schema declares of a column was drafted from rows.
+
+    Attributes:
+        column: its name.
+    """
+
+    kind = "bounds-from-data"
+    column: str
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            f"column {self.column}: its bounds or values were drafted from data; replace them by public knowledge, or "
+            "they leak"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectedIdentifier(Notice):
+    """A column that leaves with a record may identify people.
+
+    Attributes:
+        suspicion: which, and why.
+    """
+
+    kind = "suspected-identifier"
+    suspicion: Suspicion
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return self.suspicion.warning
+
+    def document(self) -> dict[str, Any]:
+        """For machines, and with the words for people."""
+        told = self.suspicion.document()
+        return {"kind": self.kind, "owner": None, "text": told.pop("warning"), **told}
+
+
+@dataclass(frozen=True, slots=True)
+class TooLongRows(OwnerNotice):
+    """Rows of an owner that are no rows of the run.
+
+    Attributes:
+        rows: how many.
+        text_bytes: how long a text may be by the schema.
+    """
+
+    kind = "too-long-rows"
+    rows: int
+    text_bytes: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        longest = f"{self.text_bytes:,} bytes (text_bytes of the schema)"
+        return f"owner {self.owner}: rows with a text of more than {longest} take no part: {self.rows:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class HashedRows(Notice):
+    """The curator is to see hashes only.
+
+    Attributes:
+        dimension: how many numbers a hash has.
+    """
+
+    kind = "hashed-rows"
+    dimension: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"the curator sees hashes of {self.dimension:,} numbers; give owners their seed, but not through it"
+
+
+@dataclass(frozen=True, slots=True)
+class WidthInTerms(Notice):
+    """With hashes, the width of the selection's kernel is no secret of consumer and curator."""
+
+    kind = "width-in-terms"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return "the width of the selection's kernel stands in the terms: with hashes, owners use it too"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableCells(Notice):
+    """Columns whose cells cannot all be told from hashes.
+
+    Attributes:
+        columns: their names.
+    """
+
+    kind = "unreadable-cells"
+    columns: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"not every cell of {', '.join(self.columns)} can be read from hashes: such cells stay empty"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRows(Notice):
+    """Rows of the summary that could not be told from their hashes.
+
+    Attributes:
+        rows: how many.
+    """
+
+    kind = "unread-rows"
+    rows: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"{self.rows} rows could not be read from their hashes, and are left out"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionIsTold(Notice):
+    """The curator hears wishes about the selection that are not the usual ones.
+
+    Attributes:
+        wishes: name and value of each.
+    """
+
+    kind = "selection-is-told"
+    wishes: tuple[tuple[str, object], ...]
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        wished = ", ".join(f"{name} = {value}" for name, value in self.wishes)
+        return f"the curator hears, with your rows, how to select: {wished}; no owner does"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRowsNeeded(Notice):
+    """The curator must have public rows with which the run begins."""
+
+    kind = "seed-rows-needed"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return "the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`"
+
+
+@dataclass(frozen=True, slots=True)
+class LargeOffer(Notice):
+    """An owner's offer may be larger than what a curator's site takes.
+
+    Attributes:
+        size: bytes that it may have.
+        most: bytes that a site takes unless it was settled otherwise.
+    """
+
+    kind = "large-offer"
+    size: int
+    most: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            f"an owner's offer may have {self.size / 2**20:,.0f} MiB, and a curator's site takes "
+            f"{self.most / 2**20:,.0f} MiB unless it was settled otherwise: such an offer is paid for by its owner and "
+            "never arrives; lower size or offer_factor"
+        )

@@ -1,0 +1,137 @@
+"""What the report draws: the target, the summary and the offers in two dimensions, and column by column.
+
+The offers are rows that only the curator saw. In a run on one machine the curator is whoever holds the report.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
+from likeset.tables.schema.schema import Schema
+
+__all__ = ["pictures_document"]
+
+_POINTS = 400
+_BARS = 12
+_COLUMNS = 8
+
+
+def pictures_document(
+    schema: Schema, *, target: tuple[Rows, pa.Table], summary: tuple[Rows, pa.Table], offered: Rows | None
+) -> dict[str, Any]:
+    """``pictures.json``."""
+    coins = np.random.default_rng(0)
+    return {
+        "projection": _projection(target[0], summary[0], offered, coins),
+        "marginals": _marginals(schema, target, summary, offered),
+        "images": None,
+    }
+
+
+def _projection(target: Rows, summary: Rows, offered: Rows | None, coins: np.random.Generator) -> dict[str, Any]:
+    """Onto the two directions in which target and offers spread most."""
+    base = target if offered is None else np.concatenate([target, _some(offered, len(target), coins)])
+    centre = base.mean(axis=0, dtype=np.float64)
+    _, spread, directions = np.linalg.svd(base - centre, full_matrices=False)
+    directions = directions[:2]
+    if len(directions) < 2:
+        directions = np.vstack([directions, np.zeros((2 - len(directions), base.shape[1]))])
+    signs = np.sign(directions[np.arange(2), np.abs(directions).argmax(axis=1)])
+    directions = directions * np.where(signs == 0.0, 1.0, signs)[:, None]
+
+    def points(rows: Rows | None) -> list[list[float]] | None:
+        if rows is None:
+            return None
+        placed = (_some(rows, _POINTS, coins) - centre) @ directions.T
+        return [[round(float(x), 5), round(float(y), 5)] for x, y in placed]
+
+    energy = spread**2 / max(float((spread**2).sum()), 1e-300)
+    return {
+        "target": points(target),
+        "summary": points(summary),
+        "pool": points(offered),
+        "explained": [round(float(share), 4) for share in np.append(energy, [0.0, 0.0])[:2]],
+    }
+
+
+def _some(rows: Rows, count: int, coins: np.random.Generator) -> Rows:
+    return rows if len(rows) <= count else rows[np.sort(coins.choice(len(rows), size=count, replace=False))]
+
+
+def _marginals(
+    schema: Schema, target: tuple[Rows, pa.Table], summary: tuple[Rows, pa.Table], offered: Rows | None
+) -> list[dict[str, Any]]:
+    """The columns in which target and offers differ most; before (offers) and after (summary)."""
+    first, found = 0, []
+    for described, (name, declared) in zip(schema.describe(), schema.declared.items(), strict=True):
+        features = slice(first, first + described.features)
+        first += described.features
+        one = _marginal(name, declared, (target[1], summary[1]))
+        if one is None:
+            continue
+        pool = None if offered is None else offered[:, features]
+        one["difference_before"] = None if pool is None else _distance(target[0][:, features], pool)
+        one["difference_after"] = _distance(target[0][:, features], summary[0][:, features])
+        one["pool"] = None
+        found.append(one)
+    found.sort(key=lambda one: -(one["difference_before"] or one["difference_after"]))
+    return found[:_COLUMNS]
+
+
+def _distance(rows: Rows, others: Rows) -> float:
+    """Between the mean feature vectors of one column."""
+    return float(np.linalg.norm(rows.mean(axis=0, dtype=np.float64) - others.mean(axis=0, dtype=np.float64)))
+
+
+def _marginal(name: str, declared: Any, tables: tuple[pa.Table, pa.Table]) -> dict[str, Any] | None:
+    columns = [table.column(name).combine_chunks() for table in tables]
+    if isinstance(declared, CategoryColumn | OrdinalColumn | BooleanColumn):
+        values = [True, False] if isinstance(declared, BooleanColumn) else list(declared.values)[:_BARS]
+        shares = [[_share(column, value) for value in values] for column in columns]
+        return {
+            "column": name,
+            "kind": "category",
+            "edges": None,
+            "values": [_shown(value) for value in values],
+            "target": shares[0],
+            "summary": shares[1],
+        }
+    if isinstance(declared, NumericColumn | DateColumn):
+        numbers = [_numbers(column) for column in columns]
+        together = np.concatenate(numbers)
+        if not len(together):
+            return None
+        low, high = float(together.min()), float(together.max())
+        edges = np.linspace(low, high if high > low else low + 1.0, _BARS + 1)
+        bars = [np.histogram(values, bins=edges)[0] / max(1, len(values)) for values in numbers]
+        return {
+            "column": name,
+            "kind": "numeric",
+            "edges": [round(float(edge), 6) for edge in edges],
+            "values": None,
+            "target": [round(float(share), 5) for share in bars[0]],
+            "summary": [round(float(share), 5) for share in bars[1]],
+        }
+    return None
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    if pa.types.is_date(column.type):
+        column = pc.cast(column, pa.int32())
+    return np.asarray(pc.drop_null(column).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _share(column: Any, value: Any) -> float:
+    equal = pc.fill_null(pc.equal(column, pa.scalar(value, column.type)), fill_value=False)
+    return round(float(pc.sum(equal).as_py() or 0) / max(1, len(column)), 5)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)

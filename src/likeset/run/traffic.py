@@ -1,0 +1,106 @@
+"""What travels between the curator and one owner, at most: from the terms and the schema alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.protocol.messages import (
+    Asked,
+    Bid,
+    Body,
+    Delivery,
+    Message,
+    Misfit,
+    Offer,
+    SummaryRelease,
+    TargetRelease,
+    encode,
+)
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.tables.schema import records
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
+
+__all__ = ["MostTraffic", "most_traffic"]
+
+_LONGEST_NUMBER = -2.2250738585072014e-308
+_LARGEST_HANDLE = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MostTraffic:
+    """What one owner hears and sends, at most.
+
+    Attributes:
+        messages: how many messages go either way, together.
+        heard_bytes: how many bytes it hears.
+        sent_bytes: how many it sends; None where a label has no declared length.
+        largest_sent: bytes of the largest message that it sends; what has no declared length is not counted.
+    """
+
+    messages: int
+    heard_bytes: int
+    sent_bytes: int | None
+    largest_sent: int
+
+
+def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
+    """The traffic of the owner with the longest name, if everything that may come does."""
+    interactive = terms.protocol == "interactive"
+    release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
+    width = terms.hashing.dimension if terms.hashing else terms.kernel.columns
+    rows = 1 if interactive else terms.rows_per_owner
+    matrix = np.zeros((rows, width), dtype=np.float32)
+    labels, packed = _labels(schema, rows), _records(terms, schema, rows)
+    known = labels is not None
+    labels = np.zeros(rows) if labels is None else labels
+    heard: list[tuple[int, int, Body]]
+    sent: list[tuple[int, int, Body]]
+    if interactive:
+        changed = terms.kernel.dimension if terms.summary_release != "none" else 0
+        summary = SummaryRelease(coordinates=np.zeros(changed, dtype=np.int64), values=np.zeros(changed))
+        features = np.zeros((1, terms.kernel.dimension), dtype=np.float32)
+        delivery = Delivery(rows=matrix, labels=labels, handle=_LARGEST_HANDLE, features=features, records=packed)
+        bid = Bid(gain=_LONGEST_NUMBER, handle=_LARGEST_HANDLE)
+        heard = [(1, 0, release), (terms.size, terms.size, summary), (terms.size, terms.size, Asked(asked=False))]
+        sent = [(terms.size, terms.size, bid), (terms.size, terms.size, delivery)]
+    else:
+        auctioned = terms.auction != "everyone"
+        handles = np.zeros(rows, dtype=np.uint64)
+        heard = [(1, 1, release), *([(1, 2, Asked(asked=False))] if auctioned else [])]
+        sent = [(1, 2, Offer(rows=matrix, labels=labels, handles=handles, records=packed))]
+        sent += [(1, 1, Misfit(misfit=_LONGEST_NUMBER))] if auctioned else []
+    sizes = [(times, _length(terms, body, number)) for times, number, body in sent]
+    return MostTraffic(
+        messages=sum(times for times, _, _ in heard + sent),
+        heard_bytes=sum(times * _length(terms, body, number) for times, number, body in heard),
+        sent_bytes=sum(times * size for times, size in sizes) if known else None,
+        largest_sent=max(size for _, size in sizes),
+    )
+
+
+def _length(terms: Terms, body: Body, number: int) -> int:
+    return len(encode(Message(terms.run, terms.digest, CURATOR, max(terms.owners, key=len), number, body)))
+
+
+def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
+    """Labels of the largest size; None if they have no declared length."""
+    label = schema.declaration.label
+    if label is None:
+        return np.zeros(0)
+    if label.kind == "number":
+        return np.zeros(rows)
+    if label.values is None:
+        return None
+    words = [value for value in label.values if isinstance(value, str)]
+    return np.zeros(rows, dtype=f"<U{max(map(len, words))}") if words else np.zeros(rows)
+
+
+def _records(terms: Terms, schema: Schema, rows: int) -> NDArray[np.uint8]:
+    """Room for the largest records."""
+    if terms.hashing is not None:
+        return np.zeros(0, dtype=np.uint8)
+    return np.zeros(records.most_bytes(DeclaredRecords(schema).longest, rows), dtype=np.uint8)

@@ -1,0 +1,1 @@
+"""An owner's pass over its rows: in memory, over files, on a cluster."""

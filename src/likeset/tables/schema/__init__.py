@@ -1,0 +1,1 @@
+"""Declared columns: what a schema says, the maps that it makes, and records in declared types."""

@@ -1,0 +1,162 @@
+"""Does a table fit a schema? Counts per column of what is missing, out of range, unknown or of the wrong type."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from likeset.errors import BadTable
+from likeset.tables.schema import cell_values
+from likeset.tables.schema.cell_faults import Trouble
+from likeset.tables.schema.column_looks import TableLook
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.identifiers import Suspicion, suspicions_in
+
+if TYPE_CHECKING:
+    from likeset.tables.schema.schema import Schema
+
+__all__ = ["ColumnCount", "IdCount", "Inspection"]
+
+_SHOWN = 3
+_PENDING_ROWS = 1_000_000
+
+
+@dataclass
+class ColumnCount:
+    """What was seen of one column.
+
+    Attributes:
+        name: of the column.
+        kind: as declared; ``label`` for one that is not matched.
+        counts: how many cells have each trouble, allowed or not.
+        first: the places of the first of them.
+        complaints: for each trouble that the schema does not allow, what to do about it.
+    """
+
+    name: str
+    kind: str
+    counts: dict[Trouble, int] = field(default_factory=lambda: dict.fromkeys(Trouble, 0))
+    first: dict[Trouble, list[str]] = field(default_factory=lambda: {trouble: [] for trouble in Trouble})
+    complaints: dict[Trouble, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every cell can be used."""
+        return not self.complaints
+
+    def note(
+        self, trouble: Trouble, mask: cell_values.Mask, complaint: str | None, locate: Callable[[int], str]
+    ) -> None:
+        """Count the marked cells of one block."""
+        self.counts[trouble] += int(np.count_nonzero(mask))
+        room = _SHOWN - len(self.first[trouble])
+        self.first[trouble] += [locate(int(place)) for place in np.flatnonzero(mask)[:room]]
+        if complaint is not None:
+            self.complaints[trouble] = complaint
+
+
+@dataclass(frozen=True)
+class IdCount:
+    """How rows share ids.
+
+    Attributes:
+        ids: how many different ones there are.
+        most_rows: of one id.
+        over: how many ids have more rows than declared.
+        missing: rows without an id.
+    """
+
+    ids: int
+    most_rows: int
+    over: int
+    missing: int
+
+
+class Inspection:
+    """Counts over all blocks of a table.
+
+    Args:
+        schema: what the table should fit.
+
+    Attributes:
+        rows: how many there are.
+        too_long: how many have a text that is longer than declared: as an owner's they are no rows of any run.
+        columns: what is missing or wrong, column by column.
+    """
+
+    def __init__(self, schema: "Schema") -> None:
+        self._schema = schema
+        self.rows = 0
+        self.too_long = 0
+        self._records = DeclaredRecords(schema)
+        self.columns = [ColumnCount(one.name, one.kind) for one in schema.describe()]
+        label = schema.declaration.label
+        if label is not None and not label.match:
+            self.columns.append(ColumnCount(label.column, "label"))
+        self._looks = TableLook(schema.record_columns, schema.declaration.missing_words)
+        self._ids: Any = None
+        self._pending: list[Any] = []
+        self._ids_missing = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row can be used."""
+        ids = self.id_count()
+        return all(column.ok for column in self.columns) and (ids is None or not (ids.over or ids.missing))
+
+    def add(self, block: Any, *, table: str, locate: Callable[[int], str]) -> None:
+        """Look at one block.
+
+        Raises:
+            BadTable: if a declared column is not there.
+        """
+        schema = self._schema
+        scratch = np.zeros((block.num_rows, schema.width), dtype=np.float32)
+        for count, (encoder, found) in zip(self.columns, schema.encoded(block, scratch, table=table), strict=False):
+            for trouble, mask in found.items():
+                count.note(trouble, mask, encoder.complaint(trouble), locate)
+        if self.columns[-1].kind == "label":
+            for trouble, complaint, mask in schema.label_troubles(block, table=table):
+                self.columns[-1].note(trouble, mask, complaint, locate)
+        if schema.id_column is not None:
+            self._count_ids(schema.column_of(block, schema.id_column, table=table), table)
+        self._looks.add(block)
+        self.too_long += int(np.count_nonzero(self._records.too_long(block)))
+        self.rows += block.num_rows
+
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Columns that may identify people, by their names and by what was seen of the first rows."""
+        return suspicions_in(self._schema, self._looks.seen())
+
+    def id_count(self) -> IdCount | None:
+        """How rows share ids; None if the schema declares none."""
+        if self._schema.id_column is None:
+            return None
+        self._merge()
+        counts = np.empty(0) if self._ids is None else self._ids["rows"].to_numpy()
+        over = int(np.count_nonzero(counts > self._schema.rows_per_unit))
+        return IdCount(len(counts), int(counts.max(initial=0)), over, self._ids_missing)
+
+    def _count_ids(self, column: Any, table: str) -> None:
+        if pa.types.is_dictionary(column.type):
+            column = pc.cast(column, column.type.value_type)
+        try:
+            texts = pc.cast(column, pa.large_string())
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+            raise BadTable(table, "ids must be text or numbers", column=self._schema.id_column or "") from error
+        texts, missing, _ = cell_values.text(texts, cell_values.MissingWords.of(self._schema.declaration.missing_words))
+        self._ids_missing += 0 if missing is None else int(np.count_nonzero(missing))
+        counted = pc.value_counts(texts.drop_null())
+        self._pending.append(pa.table({"id": counted.field(0), "rows": counted.field(1)}))
+        if sum(len(one) for one in self._pending) > _PENDING_ROWS:
+            self._merge()
+
+    def _merge(self) -> None:
+        if self._pending:
+            parts = pa.concat_tables([*([] if self._ids is None else [self._ids]), *self._pending])
+            merged = parts.group_by("id").aggregate([("rows", "sum")])
+            self._ids = pa.table({"id": merged["id"], "rows": merged["rows_sum"]})
+            self._pending = []

@@ -1,0 +1,1 @@
+"""Where rows come from: files, databases, queries, frames; all read in blocks."""

@@ -1,0 +1,143 @@
+"""Arrow files (Feather, IPC): one record batch after the other; only the asked columns of a batch are decoded."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from likeset.errors import BadTable
+from likeset.tables.sources.row_blocks import Part, Source, Stamp, check_names, unreadable
+
+__all__ = ["open_arrow"]
+
+_DIGESTED_BYTES = 1 << 26
+_FOOTER_BYTES = 1 << 16
+_KINDS = {
+    b"FEA1": "is a Feather file of the first version; write it again with a current library",
+    b"\xff\xff\xff\xff": "is an Arrow stream; write it as an Arrow file (pyarrow.ipc.new_file)",
+    b"PAR1": "is a Parquet file; name it .parquet",
+    b"": "the file is empty",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _ArrowPart(Part):
+    """All rows of a file."""
+
+    file: Path
+    stamp: Stamp
+    batch_rows: tuple[int, ...]
+
+    def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 (batches are as the file has them)
+        with self._opened(columns) as reader:
+            for batch in range(len(self.batch_rows)):
+                yield self._batch(reader, batch, columns)
+
+    def pick(self, numbers: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
+        ends = np.cumsum(self.batch_rows)
+        batches = np.searchsorted(ends, numbers, side="right")
+        with self._opened(columns) as reader:
+            for batch in np.unique(batches):
+                inside = numbers[batches == batch] - (ends[batch] - self.batch_rows[batch])
+                yield self._batch(reader, int(batch), columns).take(pa.array(inside))
+
+    def place(self, row: int) -> str:
+        return f"row {row}"
+
+    @contextmanager
+    def _opened(self, columns: list[str]) -> Iterator[pa.ipc.RecordBatchFileReader]:
+        self.stamp.check(self.file, table=self.table)
+        fields = sorted(self.schema.get_field_index(name) for name in columns)
+        with _reading(self.file, table=self.table, fields=fields) as reader:
+            yield reader
+
+    def _batch(self, reader: pa.ipc.RecordBatchFileReader, number: int, columns: list[str]) -> pa.Table:
+        batch = _decoded(reader, number)
+        self.stamp.check(self.file, table=self.table, place=f"record batch {number}")
+        if batch is None or batch.num_rows != self.batch_rows[number]:
+            raise _damaged(self.table, number)
+        return pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
+
+
+def open_arrow(file: Path, *, name: str, close: Callable[[], None] | None = None, digest: str = "") -> Source:
+    """An Arrow file.
+
+    Args:
+        file: where it lies.
+        name: how messages call it.
+        close: gives back what was made for it.
+        digest: its fingerprint, if that is known already.
+    """
+    try:
+        stamp = Stamp.of(file)
+    except OSError as error:
+        raise unreadable(name, error) from None
+    with _reading(file, table=name, fields=[]) as reader:
+        schema = reader.schema.remove_metadata()
+        count = reader.num_record_batches
+    check_names(schema.names, table=name)
+    rows = []
+    with _reading(file, table=name, fields=[0]) as reader:
+        for number in range(count):
+            batch = _decoded(reader, number)
+            if batch is None:
+                raise _damaged(name, number)
+            rows.append(batch.num_rows)
+    part = _ArrowPart(name, file, schema, 0, sum(rows), file=file, stamp=stamp, batch_rows=tuple(rows))
+
+    def fingerprint() -> str:
+        stamp.check(file, table=name)
+        return digest or _fingerprint(file, None if stamp.size <= _DIGESTED_BYTES else stamp, table=name)
+
+    return Source(name, schema, parts=lambda: (part,), fingerprint=fingerprint, close=close)
+
+
+@contextmanager
+def _reading(file: Path, *, table: str, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(6)
+    except OSError as error:
+        raise unreadable(table, error) from None
+    if start != b"ARROW1":
+        raise BadTable(table, _KINDS.get(start[:4], "is no Arrow file"))
+    # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
+    with pa.OSFile(str(file), "rb") as opened:
+        try:
+            reader = pa.ipc.open_file(opened, options=pa.ipc.IpcReadOptions(included_fields=fields))
+        except (pa.ArrowException, OSError, ValueError):
+            raise BadTable(table, "its footer is damaged, or the file was cut short; write it again") from None
+        yield reader
+
+
+def _decoded(reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch | None:
+    """A batch; None if it is damaged. Its inner references are checked: they could point anywhere."""
+    try:
+        batch = reader.get_batch(number)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    return batch
+
+
+def _damaged(table: str, number: int) -> BadTable:
+    reason = "cannot be decoded; the file is damaged, write it again"
+    return BadTable(table, reason, place=f"record batch {number}")
+
+
+def _fingerprint(file: Path, stamp: Stamp | None, *, table: str) -> str:
+    """Of the whole content; with a stamp, of that and the file's end."""
+    try:
+        with file.open("rb") as opened:
+            if stamp is None:
+                return hashlib.file_digest(opened, "sha256").hexdigest()
+            opened.seek(-_FOOTER_BYTES, os.SEEK_END)
+            return hashlib.sha256(f"{stamp}".encode() + opened.read()).hexdigest()
+    except OSError as error:
+        raise unreadable(table, error) from None

@@ -1,0 +1,124 @@
+"""``sql:SELECT ... FROM 'file.parquet'``: a DuckDB query over files, run once into a private copy.
+
+The query may only read: one SELECT, on the files that it names, with no network, no extensions and no variables of
+the program. It runs in one thread, so that the same files give the same rows in the same order.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from likeset.errors import BadTable
+from likeset.tables.sources.private_copies import Spool, spooled
+from likeset.tables.sources.row_blocks import BLOCK_ROWS, Source
+
+__all__ = ["open_query"]
+
+_QUOTED = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"")
+_GLOB = re.compile(r"[*?\[]")
+_DATA_FILE = re.compile(r"(?i)\.(csv|tsv|parquet|pq|json|jsonl|ndjson)(\.gz|\.zst)?$")
+_MEMORY = "512MB"
+_ABOUT_THE_QUERY = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException)
+
+
+def open_query(query: str, *, name: str) -> Source:
+    """The rows that a query over files gives."""
+    spool = Spool(table=name)
+    try:
+        connection = _connection(query, spool=spool)
+        try:
+            reader = _started(connection, query, name=name)
+            return spooled(_batches(reader, name=name), reader.schema, name=name, spool=spool)
+        finally:
+            connection.close()
+    except BaseException:
+        spool.remove()
+        raise
+
+
+def _connection(query: str, *, spool: Spool) -> duckdb.DuckDBPyConnection:
+    """A database in memory that reaches the files of this query and nothing else."""
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+            "threads": "1",
+            "memory_limit": _MEMORY,
+            "temp_directory": str(spool.directory / "spill"),
+        },
+    )
+    files, directories = _named_files(query)
+    connection.execute("SET allowed_paths = $1", [files])
+    connection.execute("SET allowed_directories = $1", [directories])
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _named_files(query: str) -> tuple[list[str], list[str]]:
+    """Files, and directories of patterns, that stand in quotation marks in the query."""
+    files, directories = [], []
+    for single, double in _QUOTED.findall(query):
+        text = single.replace("''", "'") or double.replace('""', '"')
+        pattern = _GLOB.search(text)
+        if not _DATA_FILE.search(text) or "://" in text:
+            continue
+        if pattern:
+            directories.append(str(Path(text[: pattern.start()] + "x").absolute().parent) + "/")
+        elif Path(text).is_file():
+            files.append(text)
+    return files, directories
+
+
+def _started(connection: duckdb.DuckDBPyConnection, query: str, *, name: str) -> pa.RecordBatchReader:
+    try:
+        statements = connection.extract_statements(query)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise BadTable(name, "must be exactly one SELECT; nothing else is run")
+        found = connection.sql(query)
+        names = list(found.columns)
+        reader = found.to_arrow_reader(BLOCK_ROWS)
+    except _ABOUT_THE_QUERY as error:
+        raise BadTable(name, f"the query is refused: {_first_line(error)}") from None
+    except (duckdb.Error, OSError) as error:
+        raise BadTable(name, _reason(error)) from None
+    if reader is None or not names:
+        raise BadTable(name, "the query gives no columns")
+    return reader
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
+
+
+def _reason(error: Exception) -> str:
+    """What kind of thing went wrong; the database's own words may show values of rows."""
+    kind = str(error).split(":")[0].strip().lower()
+    if kind == "permission error":
+        return (
+            "the query may read only files that exist and that it names in quotation marks, and no network address; "
+            "check their names"
+        )
+    if kind == "conversion error":
+        return "the query failed: a value cannot be converted to the type that the query asks for; use TRY_CAST"
+    if kind == "out of memory error":
+        return f"the query needs more than {_MEMORY} of memory or too much disk; ask for less at once"
+    if kind in ("invalid input error", "io error", "out of range error"):
+        return f"the query failed ({kind}); check the files and types that it names"
+    return "the query failed while it ran; check the files and types that it names"
+
+
+def _batches(reader: pa.RecordBatchReader, *, name: str) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (pa.ArrowException, duckdb.Error, OSError) as error:
+            raise BadTable(name, _reason(error)) from None
+        yield batch

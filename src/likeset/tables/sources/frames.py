@@ -1,0 +1,175 @@
+"""Arrays and data frames: numbers in, and the selected rows out in the form that they came in."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
+from likeset.tables.schema.labels import MOST_LETTERS
+
+__all__ = ["MarketTables", "column_names", "gather", "numbers"]
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns; None for an array."""
+    names = getattr(table, "columns", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def numbers(argument: str, table: Any, *, columns: tuple[str, ...] | None) -> Rows:
+    """A table as an array of numbers, its columns checked against those that are expected (None: an array)."""
+    names = column_names(table)
+    if names != columns:
+        if names is None or columns is None:
+            held = "an array" if names is None else "a data frame"
+            raise InvalidArgument(argument, held, "must be of the same kind as the target")
+        missing = [name for name in columns if name not in names]
+        extra = [name for name in names if name not in columns]
+        problem = f"lacks {missing}" if missing else f"also has {extra}" if extra else "has them in another order"
+        raise InvalidArgument(argument, f"columns {list(names)}", f"must have the target's columns; it {problem}")
+    return arguments.matrix(argument, table if names is None else table.to_numpy())
+
+
+def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
+    """The picked rows, in order, as the kind of table that they came from: array, pandas or polars frame."""
+    rows: dict[str, list[int]] = {owner: [] for owner, _ in picks}
+    for owner, row in picks:
+        rows[owner].append(row)
+    starts = dict(zip(rows, np.cumsum([0, *(len(found) for found in rows.values())]), strict=False))
+    places = []  # where each pick lies when all rows of the first owner come first, then those of the second, ...
+    taken = dict.fromkeys(rows, 0)
+    for owner, _ in picks:
+        places.append(int(starts[owner]) + taken[owner])
+        taken[owner] += 1
+    module = type(next(iter(tables.values()))).__module__.split(".")[0]
+    if module == "pandas":
+        import pandas  # type: ignore[import-untyped,unused-ignore]  # whoever passes its frames has it
+
+        return pandas.concat([tables[owner].iloc[found] for owner, found in rows.items()]).iloc[places]
+    if module == "polars":
+        import polars  # type: ignore[import-not-found,unused-ignore]
+
+        return polars.concat([tables[owner][found] for owner, found in rows.items()])[places]
+    return np.concatenate([np.asarray(tables[owner])[found] for owner, found in rows.items()])[places]
+
+
+@dataclass(frozen=True, eq=False)
+class MarketTables:
+    """The tables of a target and of owners in one process, checked.
+
+    Attributes:
+        target: its rows as numbers.
+        owners: each owner's rows as numbers.
+        tables: each owner's table as it was given.
+        labels: each owner's labels, or None.
+        public_rows: rows that anybody may see, or None.
+        safe_names: for each owner a name that may stand in records and messages.
+    """
+
+    target: Rows
+    owners: dict[str, Rows]
+    tables: Mapping[str, Any]
+    labels: dict[str, NDArray[Any]] | None
+    public_rows: Rows | None
+    safe_names: dict[str, str]
+
+    @property
+    def largest_squared_norm(self) -> float:
+        """Of all rows of the target and the owners."""
+        tables = (self.target, *self.owners.values())
+        return max(float(np.einsum("ij,ij->i", table, table).max()) for table in tables)
+
+    def digest(self) -> bytes:
+        """Of everything in them: the same tables again have the same digest."""
+        found = hashlib.sha256()
+        for name, table in (("", self.target), *self.owners.items()):
+            found.update(f"{name!r}/{table.dtype.str}/{table.shape}/".encode())
+            found.update(np.ascontiguousarray(table).data)
+        for name, labels in (self.labels or {}).items():
+            found.update(f"{name!r}/{labels.dtype.str}/".encode() + labels.tobytes())
+        return found.digest()
+
+    @classmethod
+    def checked(
+        cls,
+        target: Any,
+        owners: Mapping[str, Any],
+        labels: Mapping[str, ArrayLike] | None,
+        public_rows: ArrayLike | None,
+    ) -> Self:
+        """What a caller gave, or an error that says what is wrong with it."""
+        columns = column_names(target)
+        rows = numbers("target", target, columns=columns)
+        if not isinstance(owners, Mapping) or not owners:
+            raise InvalidArgument("owners", type(owners).__name__, "must map at least one owner's name to its rows")
+        found = {str(name): numbers(f"owners[{name!r}]", table, columns=columns) for name, table in owners.items()}
+        if len(found) != len(owners):
+            raise InvalidArgument("owners", [str(name) for name in owners], "need names that differ as text")
+        for name, table in found.items():
+            arguments.same_columns("target", rows, f"owners[{name!r}]", table)
+        own_labels = None if labels is None else _checked_labels(labels, found)
+        public = None
+        if public_rows is not None:
+            public = numbers("public_rows", public_rows, columns=columns if column_names(public_rows) else None)
+            arguments.same_columns("target", rows, "public_rows", public)
+        safe = {name: _safe_name(name, place) for place, name in enumerate(found)}
+        if len(set(safe.values())) != len(safe):
+            raise InvalidArgument("owners", list(safe), "need names that differ by letters and digits")
+        return cls(rows, found, {str(name): table for name, table in owners.items()}, own_labels, public, safe)
+
+
+def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArray[Any]]:
+    """Labels of each owner, in its order: numbers for all owners, or text for all."""
+    if not isinstance(labels, Mapping):
+        raise InvalidArgument("labels", type(labels).__name__, "must map each owner's name to the labels of its rows")
+    named = {str(name): values for name, values in labels.items()}
+    if set(named) != set(owners):
+        odd = sorted(set(named) ^ set(owners))
+        raise InvalidArgument("labels", f"names {odd}", "must have labels for exactly the owners")
+    found = {name: _label_array(f"labels[{name!r}]", named[name], length=len(owners[name])) for name in owners}
+    first, *others = found
+    for name in others:
+        if (found[name].dtype.kind == "U") != (found[first].dtype.kind == "U"):
+            kinds = ["text" if found[one].dtype.kind == "U" else "numbers" for one in (name, first)]
+            raise InvalidArgument(f"labels[{name!r}]", kinds[0], f"must be {kinds[1]}, as those of {first!r}")
+    return found
+
+
+def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O":
+            # Data frames keep text as objects; what is text or numbers throughout becomes that.
+            array = np.asarray(array.tolist())
+    except ValueError as error:
+        raise InvalidArgument(argument, type(values).__name__, "must be one label for each row") from error
+    if array.shape != (length,):
+        raise InvalidArgument(argument, f"array of shape {array.shape}", f"must be one label for each of {length} rows")
+    if array.dtype.kind not in "biufU" or (array.dtype.kind == "U" and not _is_text(values)):
+        raise InvalidArgument(argument, f"array of {array.dtype}", "must hold numbers throughout or text throughout")
+    if array.dtype.kind == "U":
+        longest = int(np.strings.str_len(array).max(initial=1))
+        if longest > MOST_LETTERS:
+            raise InvalidArgument(argument, f"a text of {longest} letters", f"must have at most {MOST_LETTERS}")
+        array = array.astype(f"<U{longest}")  # without room that nothing needs
+    return array
+
+
+def _is_text(values: Any) -> bool:
+    """Whether an array of text came from text alone: numbers among words would have become words too."""
+    return all(isinstance(value, str) for value in np.asarray(values, dtype=object).tolist())
+
+
+def _safe_name(name: str, place: int) -> str:
+    """A name without blanks and odd signs, which starts with a letter or digit."""
+    cleaned = re.sub(r"^[^A-Za-z0-9]+", "", _UNSAFE.sub("_", name))
+    return cleaned[:128] or f"owner-{place}"

@@ -1,0 +1,1 @@
+"""How messages get from one party to another."""

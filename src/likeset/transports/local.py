@@ -1,0 +1,99 @@
+"""All parties in one process: the default engine.
+
+Messages travel as bytes here too, so that what works in one process works between organisations. Owners work side by
+side in threads. An owner who cannot answer (its policy, its budget, its data) abstains, and a message of an owner that
+the curator refuses is as if it had not come; the run goes on.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from likeset.errors import RunCancelled
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.curator import Curator
+from likeset.protocol.messages import Summary, decode, encode
+from likeset.protocol.owner import Owner
+from likeset.transports.pump import Progress, Pump, utc_now
+
+__all__ = ["LocalEngine", "Progress", "RunResult"]
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        summary: what the consumer received.
+        messages: how many messages travelled.
+        bytes_sent: and how many bytes.
+        failures: owners who could not answer, and why, as they told themselves; nobody else hears it.
+    """
+
+    summary: Summary
+    messages: int
+    bytes_sent: int
+    failures: Mapping[str, str]
+
+
+@dataclass
+class LocalEngine:
+    """Runs a protocol among parties in this process.
+
+    Args:
+        workers: how many owners work at once.
+        progress: called as answers come in.
+        cancelled: asked between messages; a run that is cancelled spends nothing more and can be resumed.
+        clock: tells the time, to see whether the terms have ended.
+    """
+
+    workers: int = 2
+    progress: Progress | None = None
+    cancelled: Callable[[], bool] | None = None
+    clock: Callable[[], datetime] = utc_now
+
+    def run(self, curator: Curator, owners: Mapping[str, Owner], consumer: Consumer) -> RunResult:
+        """Deliver messages until the consumer has its summary.
+
+        Raises:
+            TermsExpired: the terms may no longer be used; nothing was released.
+            QuorumMissed: too few owners took part.
+            RunCancelled: ``cancelled`` said so. Running again with the same ledgers resends, and draws nothing anew.
+        """
+        pump = Pump(
+            curator,
+            _InProcess(owners, consumer),
+            workers=self.workers,
+            progress=self.progress,
+            cancelled=self.cancelled,
+            clock=self.clock,
+        )
+        pump.run()
+        if consumer.summary is None:
+            raise RunCancelled(f"run {curator.terms.run} ended without a summary")
+        return RunResult(consumer.summary, pump.messages, pump.bytes_sent, pump.failures)
+
+
+@dataclass(frozen=True)
+class _InProcess:
+    """A call of a function."""
+
+    parties: Mapping[str, Owner]
+    consumer: Consumer
+
+    @property
+    def owners(self) -> Collection[str]:
+        return self.parties.keys()
+
+    @property
+    def done(self) -> bool:
+        return self.consumer.summary is not None
+
+    def start(self) -> Sequence[bytes]:
+        return [encode(message) for message in self.consumer.start()]
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        return [encode(reply) for reply in self.parties[owner].receive(decode(data))]
+
+    def hand_over(self, data: bytes) -> Sequence[bytes]:
+        return [encode(reply) for reply in self.consumer.receive(decode(data))]

@@ -1,0 +1,1 @@
+"""Runs between organisations over NVIDIA FLARE; needs the extra ``likeset[nvflare]``."""

@@ -1,0 +1,178 @@
+"""What is written down before NVFlare runs: a job, and what a site lets in.
+
+A job is the terms and the names of those who take part. It carries no code: the classes that it names come from the
+package that each site has installed, and a site that was settled here builds no others.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.protocol.foreign_terms import check_meant
+from likeset.protocol.terms import Terms
+from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteSettings
+
+__all__ = ["CLASSES", "check_sendable", "settle", "write_job", "write_settings"]
+
+CLASSES = (
+    "likeset.transports.nvflare.parts.Controller",
+    "likeset.transports.nvflare.parts.Curation",
+    "likeset.transports.nvflare.parts.Site",
+    "nvflare.collab.runtime.executor.CollabExecutor",
+)
+"""All that a job of likeset ever asks a site to build."""
+
+_SITE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_RESERVED = "server"
+
+_SERVER_CONFIG = {
+    "format_version": 2,
+    "workflows": [{"id": "controller", "path": CLASSES[0], "args": {"server_obj_id": "curation"}}],
+    "components": [{"id": "curation", "path": CLASSES[1], "args": {}}],
+    "task_data_filters": [],
+    "task_result_filters": [],
+}
+_CLIENT_CONFIG = {
+    "format_version": 2,
+    "executors": [{"tasks": ["*"], "executor": {"path": CLASSES[3], "args": {"client_obj_id": "site"}}}],
+    "components": [{"id": "site", "path": CLASSES[2], "args": {}}],
+    "task_data_filters": [],
+    "task_result_filters": [],
+}
+_LOG_SENDERS = ("log_streamer", "log_sender")
+_COMMUNICATION = "comm_config.json"
+_ENVELOPE = 1 << 20  # bytes that NVFlare puts around a message, and room to spare
+
+
+def check_sendable(terms: Terms, *, room: int = 0) -> None:
+    """Raise unless these terms can go into a job.
+
+    Args:
+        terms: as they are, or will be but for some numbers.
+        room: characters to leave for these.
+
+    Raises:
+        InvalidArgument: a party has a name that no site can have, or sites would refuse to read the terms.
+    """
+    check_meant(terms, room=room)
+    for name in (terms.consumer, *terms.owners):
+        if _SITE_NAME.fullmatch(name) is None or name == _RESERVED:
+            raise InvalidArgument("owners", name, "is no name for a site: letters, digits, _ and - only, not server")
+
+
+def write_job(folder: Path, *terms: Terms) -> Path:
+    """A job for runs under these terms, as a folder that NVFlare takes; its parties are sites of the same names.
+
+    Raises:
+        InvalidArgument: there are no terms, two runs have one name, a party has a name that no site can have, or
+            sites would refuse to read the terms.
+    """
+    if not terms:
+        raise InvalidArgument("terms", "none", "a job needs the terms of at least one run")
+    if len({one.run for one in terms}) < len(terms):
+        raise InvalidArgument("terms", "several of one run", "a job may name a run once only")
+    if len(terms) > MOST_RUNS:
+        raise InvalidArgument("terms", f"of {len(terms)} runs", f"a job may name at most {MOST_RUNS}")
+    for one in terms:
+        check_sendable(one)
+    consumers = sorted({one.consumer for one in terms})
+    owners = sorted({name for one in terms for name in one.owners} - set(consumers))
+    meta = {
+        "name": "likeset",
+        "resource_spec": {},
+        "min_clients": 1,
+        "mandatory_clients": consumers,
+        "deploy_map": {"app": [_RESERVED, *consumers, *owners]},
+    }
+    config = folder / "app" / "config"
+    config.mkdir(parents=True, exist_ok=False)
+    _write(folder / "meta.json", meta)
+    _write(config / "config_fed_server.json", _SERVER_CONFIG)
+    _write(config / "config_fed_client.json", _CLIENT_CONFIG)
+    for one in terms:
+        (config / f"terms-{one.digest}.json").write_text(one.to_json(), encoding="utf-8")
+    return folder
+
+
+def write_settings(place: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
+    """A site's ``likeset_site.json``; see ``likeset.transports.sites``."""
+    place.mkdir(parents=True, exist_ok=True)
+    _write(place / SETTINGS_FILE, {"factory": factory, "folder": str(folder), **limits})
+
+
+def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
+    """Configure a site of NVFlare for likeset.
+
+    Written into the ``local`` folder of the site's start-up kit: jobs may name likeset's classes only and bring no code
+    of their own, users have as few rights as NVFlare's roles allow, and logs are not streamed. Into the kit itself: no
+    message is taken that is larger than ``most_bytes``.
+
+    That is configuration, and no protection against other sites or administrators: ``transports.nvflare.trust``.
+
+    Args:
+        kit: the site's start-up kit.
+        factory: makes the site's party, as ``package.module:function``.
+        folder: the site's own.
+        limits: see ``SiteSettings``; most are for the curator's site.
+    """
+    local = kit / "local"
+    resources = _resources(local)
+    resources["class_allow_list"] = list(CLASSES)
+    resources["class_list_enforcement_mode"] = "enforce"
+    resources["allow_log_streaming"] = False
+    components = resources.get("components", [])
+    resources["components"] = [one for one in components if not _sends_logs(one)]
+    _write(local / "resources.json", resources)
+    _write(local / "authorization.json", _permissions(is_server=(kit / "startup" / "fed_server.json").exists()))
+    _bound_messages(kit, int(limits.get("most_bytes", SiteSettings.most_bytes)) + _ENVELOPE)
+    write_settings(local, factory=factory, folder=folder, **limits)
+
+
+def _bound_messages(kit: Path, most_bytes: int) -> None:
+    """NVFlare refuses a larger message when it is announced, or as soon as it grows too large; else at 4 GiB.
+
+    The file lies in the kit itself. NVFlare takes the first one of that name that it finds below, and jobs are unpacked
+    there, too: one in ``local`` could be set aside by one that comes with a job.
+    """
+    document = _json_in(kit / "local" / _COMMUNICATION) or {}
+    _write(kit / _COMMUNICATION, {**document, "streaming_max_blob_size": most_bytes})
+
+
+def _resources(local: Path) -> dict[str, Any]:
+    for name in ("resources.json", "resources.json.default"):
+        document = _json_in(local / name)
+        if document is not None:
+            return document
+    raise BadDocument(str(local), "is not the local folder of a start-up kit: it has no resources.json.default")
+
+
+def _json_in(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadDocument(str(path), "is not JSON") from error
+    return document if isinstance(document, dict) else None
+
+
+def _sends_logs(component: Any) -> bool:
+    words = f"{component.get('id', '')} {component.get('path', '')}".lower() if isinstance(component, dict) else ""
+    return any(word in words for word in _LOG_SENDERS)
+
+
+def _permissions(*, is_server: bool) -> dict[str, Any]:
+    """Who may do what here: submit and follow jobs; at the server also stop and fetch one's own."""
+    nothing = dict.fromkeys(("clone_job", "shell_commands", "byoc", "server-predeployed-flwr"), "none")
+    follow = {**nothing, "submit_job": "any", "view": "any" if is_server else "none", "operate": "none"}
+    follow |= dict.fromkeys(("manage_job", "download_job", "app_command"), "n:submitter" if is_server else "none")
+    admin = {**follow, "operate": "any", "manage_job": "any"} if is_server else {**follow, "manage_job": "any"}
+    roles = {"project_admin": admin, "lead": follow}
+    quiet = {**follow, "submit_job": "none", "manage_job": "none", "download_job": "none"}
+    return {"format_version": "1.0", "permissions": {**roles, "org_admin": quiet, "member": quiet}}
+
+
+def _write(path: Path, document: Any) -> None:
+    path.write_text(json.dumps(document, indent=2, sort_keys=True), encoding="utf-8")

@@ -1,0 +1,346 @@
+"""What NVFlare loads at each site from the installed package: the only classes that a job of likeset names.
+
+Needs the extra ``likeset[nvflare]``; nothing else in likeset imports this module.
+"""
+
+import contextlib
+import importlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import collab
+from nvflare.collab.api.exceptions import CollabCallError, RunAborted
+from nvflare.collab.runtime.controller import CollabController, _ClientInfo
+from nvflare.collab.runtime.defs import SETUP_TASK_NAME, SYNC_TASK_NAME
+
+from likeset.errors import (
+    LikesetError,
+    NotCurated,
+    ProtocolError,
+    QuorumMissed,
+    RunCancelled,
+    TermsExpired,
+    UnfinishedRequest,
+)
+from likeset.protocol.curator import Curator
+from likeset.protocol.messages import Asked, decode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.transports.nvflare.run_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
+from likeset.transports.pump import Pump, check_not_expired, utc_now
+from likeset.transports.receipt_delivery import deliver
+from likeset.transports.sites import ABSTAINS, NOTED, READY, WAITING, Seat, SiteParties, load_settings, load_terms
+
+__all__ = ["Controller", "Curation", "Site"]
+
+_SERVER = "server"  # NVFlare's word for the place where the curator works
+_SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_FOR_RECEIPTS = 30.0
+_LIBRARIES = ("dp_accounting.pld", "dp_accounting.rdp", "pandas", "pyarrow.parquet")
+
+
+def _load_libraries() -> None:
+    """What the first answer would load; every job has processes of its own, and their start is the time for it."""
+    for name in _LIBRARIES:
+        with contextlib.suppress(ImportError):  # pandas is there or not
+            importlib.import_module(name)
+
+
+class Site:
+    """An owner's or the consumer's place: hears the curator and nobody else."""
+
+    def __init__(self) -> None:
+        self._table: SiteParties | None = None
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def standing(self, terms: str, context: Any = None) -> object:
+        """Whether this site takes part under the terms of this digest."""
+        return self._answered(context, lambda table: table.standing(terms))
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def start(self, terms: str, context: Any = None) -> object:
+        """What the consumer says first."""
+        return self._answered(context, lambda table: table.start(terms))
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def hear(self, data: bytes, context: Any = None) -> object:
+        """The replies to a message."""
+        return self._answered(context, lambda table: table.hear(data))
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def acknowledge(self, terms: str, data: bytes, context: Any = None) -> object:
+        """Take the curator's receipt for this owner; the answer is the same whatever becomes of it."""
+        self._answered(context, lambda table: table.acknowledge(terms, data))
+        return NOTED
+
+    @collab.init  # type: ignore[untyped-decorator]
+    def load(self, context: Any = None) -> None:
+        """Everything that takes long before the first call; what fails here fails again there, in one word."""
+        with contextlib.suppress(Exception):
+            self._opened(context)
+            _load_libraries()
+
+    def _answered(self, context: Any, work: Callable[[SiteParties], object]) -> object:
+        # What is raised here would travel to the caller, with a traceback.
+        try:
+            table = self._opened(context)
+            if context.caller != _SERVER:
+                return table.refuse("a call that does not come from the curator's server")
+            return work(table)
+        except Exception:
+            return ABSTAINS
+
+    def _opened(self, context: Any) -> SiteParties:
+        if self._table is None:
+            site, workspace = str(context.app.name), context.workspace
+            settings = load_settings(Path(workspace.get_site_config_dir()), site)
+            try:
+                terms = load_terms(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
+            except LikesetError as error:
+                SiteParties(site, {}, settings).refuse(f"a job whose terms cannot be used: {error}")
+                raise
+            self._table = SiteParties(site, terms, settings)
+        return self._table
+
+
+class Curation:
+    """The curator's place: one run after the other, in the order of their names."""
+
+    def __init__(self) -> None:
+        self._news = News()
+
+    @collab.main  # type: ignore[untyped-decorator]
+    def curate(self) -> None:
+        """Run all terms that came with the job, and leave a report for whoever submitted it."""
+        context, engine = collab.context, collab.fl_ctx.get_engine()
+        engine.register_app_command(NEWS_TOPIC, lambda *_: self._news.document())
+        workspace, job = context.workspace, collab.fl_ctx.get_job_id()
+        _load_libraries()
+        reports = []
+        for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda one: one.run):
+            self._news = News(terms.run)
+            report, end = _curated(terms, context, self._news)
+            reports.append(report)
+            write_report(Path(workspace.get_run_dir(job)), reports)
+            end()
+            if context.is_aborted():
+                return
+
+
+def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
+    """One run: how it ended, in words that say nothing about rows, and what then lets owners see that it has."""
+    began = time.monotonic()
+    transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
+    pump: Pump | None = None
+    seat: Seat | None = None
+    try:
+        settings = load_settings(Path(context.workspace.get_site_config_dir()), _SERVER)
+        transport.seconds_per_call = settings.seconds_per_call
+        transport.seconds_after_auction = settings.seconds_after_auction
+        made = settings.factory(terms, CURATOR, settings.folder)
+        if made is None or not isinstance(made.party, Curator) or made.party.terms.digest != terms.digest:
+            raise ProtocolError("the curator's site made no curator for these terms")
+        seat = made
+        check_not_expired(terms, utc_now())
+        transport.wait_for_quorum(settings.seconds_for_decisions, context.is_aborted)
+        pump = Pump(
+            made.party,
+            transport,
+            workers=max(1, len(terms.owners)),
+            progress=lambda _, done, total: news.answered(done, total),
+            cancelled=context.is_aborted,
+            most_bytes=settings.most_bytes,
+        )
+        pump.run()
+        outcome, detail = Ending.DONE, ""
+    except Exception as error:
+        outcome, detail = _ending(error)
+    report = RunReport(
+        run=terms.run,
+        terms=terms.digest,
+        outcome=outcome,
+        unanswered=dict(transport.unanswered),
+        refused=tuple(sorted(set(pump.failures) - set(transport.unanswered))) if pump else (),
+        messages=pump.messages if pump else 0,
+        bytes_sent=pump.bytes_sent if pump else 0,
+        seconds=time.monotonic() - began,
+        calls=transport.calls,
+        seconds_in_calls=transport.seconds,
+        detail=detail,
+    )
+    return report, lambda: transport.end(seat, context.is_aborted)
+
+
+def _ending(error: Exception) -> tuple[Ending, str]:
+    """How a run ended that an error ended, and what else may be said of it: texts of errors may quote rows."""
+    match error:
+        case RunAborted() | RunCancelled():
+            return Ending.CANCELLED, ""
+        case QuorumMissed():
+            return Ending.QUORUM_MISSED, ""
+        case TermsExpired():
+            return Ending.TERMS_EXPIRED, ""
+        case NotCurated():
+            return Ending.NOT_CURATED, str(error)  # which is written for whoever submitted the run
+        case _NoConsumer():
+            return Ending.NO_CONSUMER, ""
+        case UnfinishedRequest():
+            return Ending.UNFINISHED, type(error).__name__
+        case _:
+            return Ending.FAILED, type(error).__name__
+
+
+class _NoConsumer(ProtocolError):
+    """The consumer's site did not answer."""
+
+
+class _Unanswered(ProtocolError):
+    """A site said something else than an answer, or nothing.
+
+    Attributes:
+        state: what is known of it.
+    """
+
+    def __init__(self, state: SiteState) -> None:
+        super().__init__(str(state))
+        self.state = state
+
+
+class _Calls:
+    """Calls of NVFlare's Collab interface, each with a time-out."""
+
+    seconds_per_call = 60.0
+    seconds_after_auction = 0.0
+    _told: float | None = None  # when owners heard, last, whether they are asked by an auction
+
+    def __init__(self, terms: Terms, proxies: dict[str, Any], news: News) -> None:
+        self._terms = terms
+        self._proxies = proxies
+        self._news = news
+        self._gone: set[str] = set()
+        self.unanswered: dict[str, SiteState] = {}
+        self.done = False
+        self.calls = 0
+        self.seconds = 0.0
+
+    @property
+    def owners(self) -> Collection[str]:
+        return [name for name in self._terms.owners if name in self._proxies]
+
+    def wait_for_quorum(self, seconds: float, aborted: Callable[[], bool]) -> None:
+        """Ask who takes part, until nobody waits for a person's decision any more or the curator's patience ends.
+
+        Raises:
+            QuorumMissed: too few owners take part. Nothing was begun, and nothing is kept of the run: anybody who may
+                submit jobs can write terms.
+        """
+        end = time.monotonic() + seconds
+        sites = [self._terms.consumer, *self.owners]
+        while True:
+            with ThreadPoolExecutor(max_workers=len(sites)) as pool:
+                standings = dict(zip(sites, pool.map(self._standing, sites), strict=True))
+            self._news.sites.update(standings)
+            if SiteState.WAITING not in standings.values() or aborted() or end <= time.monotonic():
+                break
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        absent = {owner: standings[owner] for owner in self.owners if standings[owner] is not SiteState.READY}
+        ready = len(self.owners) - len(absent)
+        if ready < self._terms.quorum and not aborted():
+            # Who has not decided by now abstains.
+            self.unanswered |= {
+                owner: SiteState.ABSTAINS if said is SiteState.WAITING else said for owner, said in absent.items()
+            }
+            raise QuorumMissed(f"{ready} owners take part; the terms ask for {self._terms.quorum}")
+
+    def _standing(self, site: str) -> SiteState:
+        try:
+            said = self._call(site, "standing", self._terms.digest)
+        except _Unanswered as error:
+            return error.state
+        return SiteState(said) if said in (READY, WAITING) else SiteState.ABSTAINS
+
+    def start(self) -> Sequence[bytes]:
+        try:
+            return self._replies(self._call(self._terms.consumer, "start", self._terms.digest))
+        except _Unanswered as error:
+            raise _NoConsumer(str(error)) from None
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        if self._terms.auction != "everyone" and isinstance(decode(data).body, Asked):
+            self._told = time.monotonic()
+        try:
+            return self._replies(self._call(owner, "hear", data))
+        except _Unanswered as error:
+            self.unanswered.setdefault(owner, error.state)
+            self._news.sites[owner] = error.state
+            raise
+
+    def hand_over(self, data: bytes) -> Sequence[bytes]:
+        try:
+            replies = self._replies(self._call(self._terms.consumer, "hear", data))
+        except _Unanswered as error:
+            raise _NoConsumer(str(error)) from None
+        self.done = True
+        return replies
+
+    def end(self, seat: Seat | None, aborted: Callable[[], bool]) -> None:
+        """What owners see of the end: receipts, and then that the job is over.
+
+        After an auction it comes at a time that does not depend on who was asked. Who heard a no could otherwise tell
+        by the clock whether somebody heard a yes: without one there is nothing to wait for and nothing to select.
+        """
+        until = 0.0 if self._told is None else self._told + self.seconds_after_auction
+        while (left := until - time.monotonic()) > 0.0 and not aborted():
+            time.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
+        self.acknowledge(seat)
+
+    def acknowledge(self, seat: Seat | None) -> None:
+        """The curator's receipts, to every owner who can be reached; it does not matter what they answer."""
+        self.seconds_per_call = min(self.seconds_per_call, _SECONDS_FOR_RECEIPTS)
+        deliver(
+            seat.receipts if seat is not None else None,
+            owners=self.owners,
+            send=lambda owner, data: self._call(owner, "acknowledge", self._terms.digest, data),
+        )
+
+    def _replies(self, answer: object) -> Sequence[bytes]:
+        if not isinstance(answer, list) or not all(isinstance(one, bytes) for one in answer):
+            # Whatever else came is not looked at: one word for all of it.
+            raise _Unanswered(SiteState.ABSTAINS)
+        return answer
+
+    def _call(self, site: str, method: str, *arguments: object) -> object:
+        """A site that once gave no answer is not waited for again in this job; a resumed run asks it anew."""
+        if site in self._gone or site not in self._proxies:
+            raise _Unanswered(SiteState.NO_ANSWER)
+        began = time.monotonic()
+        try:
+            return getattr(self._proxies[site](timeout=self.seconds_per_call), method)(*arguments)
+        except CollabCallError:
+            self._gone.add(site)
+            raise _Unanswered(SiteState.NO_ANSWER) from None
+        finally:
+            self.calls += 1
+            self.seconds += time.monotonic() - began
+
+
+class Controller(CollabController):  # type: ignore[misc]
+    """NVFlare's own, but for one thing: a site that does not come to the start does not stop the others.
+
+    NVFlare ends the job of everybody when one site does not report its interface in time. All our sites have the same
+    interface, so that one is filled in, and the site is then simply one that gives no answer.
+    """
+
+    def broadcast_and_wait(self, task: Any, *args: Any, **kwargs: Any) -> Any:
+        """As in NVFlare; afterwards absent sites are entered as if they had reported."""
+        result = super().broadcast_and_wait(task, *args, **kwargs)
+        if task.name == SYNC_TASK_NAME:
+            reported = [one.publish_interface for one in self.client_info.values() if one]
+            for name in [name for name, info in self.client_info.items() if not info]:
+                self.client_info[name] = _ClientInfo(reported[0]) if reported else None
+        if task.name == SETUP_TASK_NAME:
+            self.client_setup_status.update(dict.fromkeys(self.client_info, True))
+        return result

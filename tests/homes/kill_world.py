@@ -1,0 +1,142 @@
+"""A small network of real organisations in one folder: three nodes, a curator, a consumer, and terms they agreed on."""
+
+import importlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from node_world import approve, make_node, rows_text
+
+from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
+from likeset.homes.owner import kept_receipts
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.site import owner
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.noise import SecretNoise
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.messages import Message, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.plans import planned_views
+from likeset.protocol.terms import Terms
+from likeset.run.consumer_home import ConsumerHome, consumer, make_consumer_home
+from likeset.run.job import Job
+from likeset.transports.sites import Factory, Seat
+
+OWNERS = ("a", "b", "c")
+CONSUMER = "new-clinic"
+_AUCTION: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 4.0}
+KINDS: dict[str, dict[str, Any]] = {
+    "sealed": {"size": 6, "offer_factor": 4.0},
+    "threshold": {"size": 6, "offer_factor": 4.0, **_AUCTION},
+    "interactive": {"protocol": "interactive", "size": 3},
+    "rounds-of-auctions": {"protocol": "interactive", "size": 3, **_AUCTION},
+    "rounds-of-releases": {
+        "protocol": "interactive",
+        "size": 3,
+        "summary_release": "gaussian",
+        "owner_epsilon": 8.0,
+    },
+}
+"""Runs that differ in what the curator draws: nothing; once; nothing, in three rounds; something in each of them."""
+
+
+def folder_of(place: Path, site: str) -> Path:
+    """A site's own directory."""
+    return place / {CURATOR: "curator", CONSUMER: "home"}.get(site, f"node-{site}")
+
+
+def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str = "kit") -> list[Terms]:
+    """Everybody's directories; the terms of the jobs, each with its run's name, which every owner has approved."""
+    room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
+    made = make_curator_home(folder_of(place, CURATOR))
+    for seed, name in enumerate(OWNERS):
+        make_node(place, name, seed=seed, runs_per_month=99, **room)
+    made.add_schema(place / "schema.yaml")
+    runs = _drafted(place, jobs, kit)
+    for name in OWNERS:
+        with OwnerNode(folder_of(place, name)) as node:
+            kept_receipts.pin(node, made.public_key, by="Ada")
+            for run in runs:
+                approve(node, run)
+    return runs
+
+
+def _drafted(place: Path, jobs: Mapping[str, Mapping[str, Any]], kit: str) -> list[Terms]:
+    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, kit=kit, user="lead")
+    with Ledger(home.ledger) as ledger:
+        ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
+    (place / "target.csv").write_text(rows_text(7, count=30))
+    job: dict[str, Any] = {
+        "schema": str(place / "schema.yaml"),
+        "target": str(place / "target.csv"),
+        "owners": {name: f"network:{name}" for name in OWNERS},
+        "consumer": CONSUMER,
+        "purpose": "Research on sepsis",
+        "epsilon": 30.0,
+        "release_gamma": 0.4,
+        "dimension": 16,
+        "offers": "tilted",
+    }
+    made = [Job.of(**{**job, "run": run, **changes}) for run, changes in jobs.items()]
+    return [home.invite(one, expires="2099-01-01").terms for one in made]
+
+
+def warm_up(run: Terms) -> None:
+    """Load and compute here what every process that is forked from here would."""
+    ciphers = "cryptography.hazmat.primitives.asymmetric.ed25519"
+    tables = ("duckdb", "pandas", "pyarrow.csv", "pyarrow.parquet", "likeset.tables.sources.delimited")
+    for name in (*tables, "dp_accounting.pld", "dp_accounting.rdp", "likeset.tables.sources.records_in_text", ciphers):
+        importlib.import_module(name)
+    planned_views(run)
+    SecretNoise()
+    run.kernel.features()(np.zeros((1, run.kernel.columns), dtype=np.float32))
+
+
+def seat(run: Terms, site: str, folder: Path) -> Seat | None:
+    """What the settings of a site name: its party in a run."""
+    made: dict[str, Factory] = {CURATOR: curator, CONSUMER: consumer}
+    return made.get(site, owner)(run, site, folder)
+
+
+def teed(run: Terms, site: str, folder: Path) -> Seat | None:
+    """As ``seat``; what the party hears and says is also in a file, with the process that it is in."""
+    site = CURATOR if site == "server" else site
+    made = seat(run, site, folder)
+    if made is None:
+        return None
+    party = made.party
+    receive = party.receive
+
+    def note(heard: list[Message], said: Sequence[Message]) -> None:
+        words = {"run": run.run, "pid": os.getpid(), "heard": [encode(one).hex() for one in heard]}
+        line = json.dumps({**words, "said": [encode(one).hex() for one in said]}) + "\n"
+        descriptor = os.open(folder.parent / f"wire-{site}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "a") as file:
+            file.write(line)
+
+    def heard(message: Message) -> tuple[Message, ...]:
+        replies = receive(message)
+        note([message], replies)
+        return replies
+
+    party.receive = heard  # type: ignore[method-assign]
+    if isinstance(party, Consumer):
+        start = party.start
+
+        def started() -> tuple[Message, ...]:
+            said = start()
+            note([], said)
+            return said
+
+        party.start = started  # type: ignore[method-assign]
+    return made
+
+
+def homes(place: Path) -> tuple[CuratorHome, ConsumerHome]:
+    """The curator's directory and the consumer's."""
+    return CuratorHome(folder_of(place, CURATOR)), ConsumerHome(folder_of(place, CONSUMER))

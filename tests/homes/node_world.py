@@ -1,0 +1,253 @@
+"""Small nodes for tests: rows in files, a policy, terms, a curator in this process, and the way between them."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chance import pinned_coins
+from likeset.errors import ProtocolError
+from likeset.homes.owner.home import make_home
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.site import seat_of
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.noise import SimulatedNoise
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.interactive import InteractiveCurator
+from likeset.protocol.messages import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import SealedCurator
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
+from likeset.transports.pump import Pump
+from likeset.transports.sites import ABSTAINS, Abstains, SiteParties, SiteSettings
+
+NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
+CANARY = "Xq7-canary"
+SCHEMA = """\
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 120]}
+  dose: {kind: numeric, bounds: [0, 1000]}
+  sex: {kind: category, values: [f, m, CANARY]}
+label: {column: ill, values: ["no", "yes"]}
+""".replace("CANARY", CANARY)
+SCHEMA_OF_ALL = Schema.from_text(SCHEMA)
+POLICY: dict[str, Any] = {
+    "consumers": ["new-clinic"],
+    "purposes": ["research*"],
+    "columns": ["age", "dose", "sex", "ill"],
+    "smallest_group": 1,
+    "per_run": {"epsilon": 0, "delta": 1e-5, "rows": 36},
+    "total": {"epsilon": 0, "delta": 1e-5, "rows": 36},
+    "runs_per_month": 9,
+}
+_TERMS: dict[str, Any] = {
+    "run": "run-1",
+    "consumer": "new-clinic",
+    "purpose": "Research on sepsis",
+    "expires": "2030-01-01",
+    "owners": ("a", "b"),
+    "quorum": 1,
+    "schema_digest": SCHEMA_OF_ALL.digest,
+    "columns": SCHEMA_OF_ALL.record_columns,
+    "record_bytes": DeclaredRecords(SCHEMA_OF_ALL).record_bytes,
+    "kernel": Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7),
+    "hashing": None,
+    "protocol": "sealed",
+    "size": 6,
+    "target_size": 30,
+    "offer_factor": 4.0,
+    "offers": "tilted",
+    "label_strata": True,
+    "thinning": True,
+    "target_budget": Budget(4.0, 1e-5),
+    "owner_budget": Budget(0.0, 1e-5),
+    "relation": Relation.REPLACE_ONE,
+    "rows_per_unit": 1,
+    "auction": "everyone",
+    "auction_epsilon": 0.0,
+    "auction_offset": 0,
+    "summary_release": "none",
+    "seed_rows": 0,
+    "seed_digest": "",
+    "schedule": "",
+    "price_per_row": 1.0,
+    "accept_unproven": (),
+    "version": "0.1",
+}
+
+
+def terms(**changes: Any) -> Terms:
+    """Terms of a small run: two owners, twelve rows of each."""
+    return Terms(**{**_TERMS, **changes})
+
+
+def rows_text(seed: int, count: int = 60, *, rare: int = 0) -> str:
+    """A CSV file; ``rare`` rows have a category value of their own."""
+    coins = pinned_coins(seed)
+    lines = ["age,dose,sex,ill"]
+    for place in range(count):
+        sex = CANARY if place < rare else coins.choice(["f", "m"])
+        ill = coins.choice(["no", "yes"])
+        # Doses are told apart from everything else by their digits: a canary in each row. Ages tell apart the rows of
+        # two owners, who would otherwise have the same one by chance.
+        age = 5 * coins.integers(4, 18) + seed % 5
+        lines.append(f"{age},{300 + place}.4242,{sex},{ill}")
+    return "\n".join(lines) + "\n"
+
+
+def write_policy(folder: Path, name: str, **changes: Any) -> None:
+    """An ``owner.yaml``."""
+    from likeset import documents
+
+    documents.write(folder / "owner.yaml", {"likeset": "owner", "version": 1, "name": name, **POLICY, **changes})
+
+
+@dataclass
+class Clock:
+    """Stands still until it is told otherwise."""
+
+    now: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def make_node(place: Path, name: str = "a", *, seed: int = 1, rare: int = 0, **policy: Any) -> Path:
+    """The directory of a node with one data set."""
+    place.mkdir(parents=True, exist_ok=True)
+    folder = place / f"node-{name}"
+    make_home(folder, name=name)
+    write_policy(folder, name, **policy)
+    (place / f"{name}.csv").write_text(rows_text(seed, rare=rare))
+    (place / "schema.yaml").write_text(SCHEMA)
+    with OwnerNode(folder) as node:
+        node.registry.add("patients", str(place / f"{name}.csv"), schema=place / "schema.yaml")
+    return folder
+
+
+def approve(node: OwnerNode, run: Terms, *, by: str = "Ada") -> None:
+    """Invited and approved."""
+    assert node.invite(run.to_json()) in ("waiting", "ready")
+    found = node.approve(run.run, run.digest, by=by)
+    assert found.accepted, found.reasons
+
+
+def call(run: Terms, owner: str = "a", *, release: Any = None, round_number: int | None = None) -> Message:
+    """The message with which a run begins at an owner."""
+    given = np.linspace(-0.1, 0.1, run.kernel.dimension) if release is None else np.asarray(release, dtype=float)
+    first = 1 if run.protocol == "sealed" else 0
+    body = TargetRelease(release=given if run.offers == "tilted" else np.empty(0))
+    number = first if round_number is None else round_number
+    return Message(run.run, run.digest, CURATOR, owner, number, body)
+
+
+def script(run: Terms, owner: str = "a", *, rounds: int | None = None) -> list[Message]:
+    """All that a curator says to an owner who is always asked."""
+
+    def said(number: int, body: Asked | SummaryRelease) -> Message:
+        return Message(run.run, run.digest, CURATOR, owner, number, body)
+
+    found = [call(run, owner)]
+    if run.protocol == "sealed":
+        return found if run.auction == "everyone" else [*found, said(2, Asked(asked=True))]
+    for number in range(1, (rounds or run.size) + 1):
+        found.append(said(number, SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))))
+        found.append(said(number, Asked(asked=True)))
+    return found
+
+
+def door(node: OwnerNode, *job: Terms) -> SiteParties:
+    """The owner's site in a job with these terms: the only way to a node, as an engine comes to it."""
+    return SiteParties(
+        node.name,
+        {one.digest: one for one in job},
+        SiteSettings(
+            factory=lambda run, *_: seat_of(node, run),
+            folder=node.home.folder,
+            refused=lambda _, reason: node.refused(reason),
+        ),
+        clock=node.now,
+    )
+
+
+def hear(node: OwnerNode, data: bytes, *, job: Collection[Terms] = ()) -> list[bytes] | Abstains:
+    """What the owner's site answers to bytes, in a process that has just started.
+
+    Args:
+        node: behind that site.
+        data: what the curator says.
+        job: the terms that came with the job; all that the node knows if empty, and those of ``terms()``.
+    """
+    known = [record.readable(digest) for record in node.runs.by_name.values() for digest in record.versions]
+    return door(node, *(job or (one for one in (*known, terms()) if one is not None))).hear(data)
+
+
+@dataclass
+class Wire:
+    """Between a curator here and nodes: bytes only, and whatever a node says is kept."""
+
+    nodes: Mapping[str, OwnerNode]
+    consumer: Consumer
+    said: list[object] = field(default_factory=list)
+
+    @property
+    def owners(self) -> Collection[str]:
+        return self.nodes.keys()
+
+    @property
+    def done(self) -> bool:
+        return self.consumer.summary is not None
+
+    def start(self) -> Sequence[bytes]:
+        return [encode(message) for message in self.consumer.start()]
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        answer = hear(self.nodes[owner], data)
+        self.said.append(answer)
+        if answer == ABSTAINS:
+            raise ProtocolError(ABSTAINS)
+        assert isinstance(answer, list)
+        return answer
+
+    def hand_over(self, data: bytes) -> Sequence[bytes]:
+        return [encode(message) for message in self.consumer.receive(decode(data))]
+
+
+def held(
+    run: Terms, nodes: Mapping[str, OwnerNode], place: Path, *, now: Callable[[], datetime] = lambda: NOON
+) -> tuple[Summary | None, Wire]:
+    """A whole run; its curator and consumer have a ledger of their own in ``place``."""
+    place.mkdir(parents=True, exist_ok=True)
+    noise = SimulatedNoise(3)
+    with Ledger(place / f"{run.run}.sqlite") as ledger:
+        unproven = ("simulated", "unbounded", "threshold-auction")
+        for name in run.owners:
+            ledger.set_limit(View.owners(name), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
+        ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
+        target = pinned_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
+        consumer = Consumer(run, target=target, ledger=ledger, noise=noise, selection=Selection(gamma=1.0))
+        made = InteractiveCurator if run.protocol == "interactive" else SealedCurator
+        curator = made(
+            run,
+            ledger=ledger,
+            noise=noise,
+            declared=DeclaredRecords(SCHEMA_OF_ALL),
+        )
+        wire = Wire(nodes, consumer)
+        Pump(curator, wire, workers=1, clock=now).run()
+        return consumer.summary, wire
+
+
+def logged(node: OwnerNode, kind: str) -> list[dict[str, Any]]:
+    """Entries of a kind in the audit log."""
+    return [entry.document() for entry in node.log.entries() if entry.kind == kind]

@@ -1,0 +1,147 @@
+"""A flood of terms at the curator: nothing of runs that owners did not agree to is kept, computed or looked for."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from node_world import SCHEMA, terms
+
+from likeset.errors import NotCurated
+from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
+from likeset.ledger import Request
+from likeset.privacy.events import NoRelease
+from likeset.privacy.view import View
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.transports.nvflare.job import write_settings
+from likeset.transports.nvflare.run_report import News
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+
+MANY = tuple(f"o{place}" for place in range(1024))
+AUCTION: dict[str, Any] = {
+    "auction": "threshold",
+    "auction_epsilon": 1.0,
+    "auction_offset": 5,
+    "owner_budget": Budget(2.0, 1e-5),
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "sealed": {},
+    "auction": AUCTION,
+    "interactive": {"protocol": "interactive", "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)},
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> CuratorHome:
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    made = make_curator_home(tmp_path / "curator")
+    made.add_schema(tmp_path / "schema.yaml")
+    return made
+
+
+def on_disk(home: CuratorHome) -> dict[str, int]:
+    """Every file and folder, with its bytes."""
+    return {
+        str(path.relative_to(home.folder)): path.stat().st_size if path.is_file() else 0
+        for path in home.folder.rglob("*")
+    }
+
+
+class _Site:
+    """A site that says whether it takes part, and may not be asked for more."""
+
+    def __init__(self, name: str, standing: str) -> None:
+        self.name = name
+        self._standing = standing
+
+    def __call__(self, timeout: float) -> "_Site":
+        assert timeout > 0
+        return self
+
+    def standing(self, digest: str) -> str:
+        assert len(digest) == 64
+        return self._standing
+
+    def __getattr__(self, called: str) -> Any:
+        raise AssertionError(f"{self.name} was called: {called}")
+
+
+def submitted(home: CuratorHome, run: Terms, standing: Callable[[str], str]) -> Any:
+    """A job at the curator's server; returns its report when all has ended."""
+    from likeset.transports.nvflare.parts import _curated
+
+    place = home.folder.parent
+    write_settings(place, factory="likeset.homes.curator.home:curator", folder=home.folder)
+    context = SimpleNamespace(
+        clients=[_Site(name, standing(name)) for name in (*run.owners, run.consumer)],
+        workspace=SimpleNamespace(get_site_config_dir=lambda: str(place)),
+        is_aborted=lambda: False,
+    )
+    report, end = _curated(run, context, News())
+    end()
+    return report
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_curator_of_terms_that_nobody_agreed_to_leaves_nothing_on_the_disk(home: CuratorHome, kind: str) -> None:
+    """With 1,024 owners a ledger has two accounts of each: three such runs took megabytes."""
+    before = on_disk(home)
+    for place in range(3):
+        seat = curator(terms(run=f"r{place}", owners=MANY, **KINDS[kind]), CURATOR, home.folder)
+        assert seat.receipts is not None
+        assert seat.receipts() == {}
+    assert on_disk(home) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("said", ["abstains", "waiting"])
+def test_a_job_without_a_quorum_ends_before_anybody_is_asked_and_leaves_nothing(
+    home: CuratorHome, kind: str, said: str
+) -> None:
+    before = on_disk(home)
+    for place in range(3):
+        run = terms(run=f"r{place}", expires="2099-01-01", owners=("a", "b", "c"), quorum=2, **KINDS[kind])
+        report = submitted(home, run, lambda name: "ready" if name in ("a", "new-clinic") else said)
+        assert report.outcome == "quorum missed"
+        assert report.unanswered == {"b": "abstains", "c": "abstains"}
+        assert (report.calls, report.messages) == (4, 0)
+    assert on_disk(home) == before
+
+
+def test_terms_that_have_ended_are_called_so_and_nobody_is_asked(home: CuratorHome) -> None:
+    report = submitted(home, terms(expires="2020-01-01"), lambda _: "abstains")
+    assert (report.outcome, report.calls) == ("terms expired", 0)
+
+
+def test_a_feature_map_is_not_built_for_terms_that_nobody_agreed_to(
+    home: CuratorHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("likeset.geometry.features.FourierFeatures._draw")
+    wide = Kernel(columns=1 << 10, dimension=1 << 16, gamma=0.4, seed=7)
+    curator(terms(kernel=wide, **KINDS["interactive"]), CURATOR, home.folder)
+
+
+def test_the_ledger_is_there_for_the_first_charge_and_found_again(home: CuratorHome) -> None:
+    run = terms(**AUCTION)
+    first = home.charges(run)
+    assert list(home.ledgers.iterdir()) == []
+    asked = Request(run.run, 1, "curator/auction", content=b"x")
+    assert first.answer(View.owners("a"), NoRelease(), lambda: (b"drawn", None), request=asked) == b"drawn"
+    assert (home.ledgers / f"{run.digest}.sqlite").is_file()
+    again = home.charges(run).answer(View.owners("a"), NoRelease(), lambda: (b"anew", None), request=asked)
+    assert again == b"drawn"
+
+
+def test_no_file_is_looked_for_by_anything_but_a_digest(home: CuratorHome) -> None:
+    """Another answer for a file that is there than for one that is not would tell which there are."""
+    (home.folder.parent / "secret.yaml").write_text("password: x\n")
+    said = set()
+    for name in ("../../secret", "../../not-there", str(home.folder.parent / "secret"), "", "ab" * 32 + "\n"):
+        with pytest.raises(NotCurated) as refused:
+            home.schema(name)
+        said.add(str(refused.value))
+    assert len(said) == 1

@@ -1,0 +1,394 @@
+"""Receipts at an owner: good ones are kept, others are refused and logged, and none is lost to a weaker one."""
+
+import importlib.util
+import json
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_world import approve, call, hear, logged, terms
+from receipt_house import LATER, RUN, House, verify
+from typer.testing import CliRunner
+
+from likeset.app.cli import app
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.homes import receipts
+from likeset.homes.owner import kept_receipts, outbox
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.receipts import Receipt
+from likeset.homes.transcripts import Line, Transcript
+from likeset.protocol.messages import encode
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path)
+    yield made
+    made.node.close()
+
+
+def test_a_good_receipt_is_kept_for_its_owner_alone_and_logged(house: House) -> None:
+    receipt = house.signed()
+    house.take(receipt)
+    assert house.kept_bytes() == receipt.to_bytes()
+    assert stat.S_IMODE(house.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(house.path.parent.stat().st_mode) == 0o700
+    (entry,) = logged(house.node, "acknowledged")
+    assert (entry["digest"], entry["rows"], entry["messages"]) == (receipt.digest, RUN.rows_per_owner, 2)
+    assert (entry["key"], entry["pinned"]) == (receipt.key, True)
+    found = house.checked()
+    assert (found.receipt, found.pinned, found.problems, found.notes, found.aside) == (receipt, True, (), (), ())
+
+
+def test_the_same_receipt_again_changes_nothing(house: House) -> None:
+    house.take(house.signed())
+    before = house.kept_bytes()
+    house.take(house.signed(now=LATER))
+    assert house.kept_bytes() == before, "the earlier time is the better evidence"
+    assert len(logged(house.node, "acknowledged")) == 1
+
+
+def tampered(house: House) -> bytes:
+    document = house.signed().document()
+    document["at"] = LATER.isoformat()
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (tampered, "its signature does not hold"),
+        (lambda one: one.signed(key=one.stranger.key), "another key than curator.pub"),
+        (lambda one: one.signed(owner="b"), "for another owner"),
+        (lambda one: one.signed(terms="00" * 32), "another run, or other terms"),
+        (lambda one: one.signed(run="run-2"), "another run, or other terms"),
+        (lambda _: b"", "it is none"),
+        (lambda _: b"[" * 50_000, "it is none"),
+        (lambda _: b"\xff{}", "it is none"),
+        (lambda one: json.dumps(one.copy.document()).encode(), "it is none"),
+    ],
+    ids=["signature", "other key", "other owner", "other terms", "other run", "empty", "nested", "noise", "unsigned"],
+)
+def test_a_bad_receipt_is_refused_logged_and_not_stored(
+    house: House, made: Callable[[House], Any], reason: str
+) -> None:
+    house.refuses(made(house), reason)
+    data = made(house)
+    data = data.to_bytes() if isinstance(data, Receipt) else data
+    assert house.node.guarded(RUN.run, lambda: kept_receipts.take(house.node, RUN, data)) == "abstains"
+    assert reason in logged(house.node, "refused")[-1]["reason"]
+    assert house.aside() == []
+    assert house.checked().receipt is None
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda line: replace(line, digest="00" * 32),
+        lambda line: replace(line, rows=line.rows - 1),
+        lambda line: replace(line, bytes=line.bytes + 1),
+        lambda line: replace(line, round=line.round + 1),
+    ],
+    ids=["digest", "rows", "bytes", "never sent"],
+)
+def test_what_contradicts_the_nodes_transcript_is_refused_and_set_aside_as_evidence(
+    house: House, lie: Callable[[Line], Line]
+) -> None:
+    lines = tuple(sorted(lie(line) if line.kind == "offer" else line for line in house.copy.lines))
+    contradicting = house.signed(lines=lines)
+    house.refuses(contradicting, "contradicts what this node sent")
+    house.refuses(house.signed(lines=lines, now=LATER), "contradicts what this node sent")
+    (aside,) = house.aside()
+    assert receipts.read_receipt(aside) == contradicting
+    assert stat.S_IMODE(aside.stat().st_mode) == 0o600
+    house.take(house.signed())
+    found = verify(house.folder, code=1)["receipts"][0]
+    assert "the curator also signed something else" in found["problems"][0]
+    problems, notes = outbox.verify(house.node)
+    assert problems == [], "the node's own records hold"
+    assert any("signed what contradicts the rest" in note for note in notes)
+
+
+def test_what_is_set_aside_cannot_fill_the_disk(house: House) -> None:
+    for number in range(20):
+        lines = tuple(replace(line, bytes=number) for line in house.copy.lines)
+        house.refuses(house.signed(lines=lines), "contradicts")
+    assert len(house.aside()) == 8
+
+
+def test_one_that_acknowledges_more_replaces_one_that_acknowledges_less_and_never_the_other_way(house: House) -> None:
+    """As when an answer was lost, and the run was resumed; then somebody plays the older one again."""
+    less, more = house.signed(lines=house.without("offer")), house.signed()
+    house.take(less)
+    assert house.checked().receipt == less
+    assert house.checked().notes[0].startswith("offer from owner, round 1: left the owner")
+    house.take(more)
+    assert house.checked().receipt == more
+    house.refuses(less, "acknowledges less than one that is kept")
+    assert house.checked().receipt == more
+    assert [receipts.read_receipt(path) for path in house.aside()] == [less]
+    assert len(logged(house.node, "acknowledged")) == 2
+
+
+def test_an_older_receipt_put_back_by_hand_is_found(house: House) -> None:
+    house.take(house.signed(lines=house.without("offer")))
+    older = house.kept_bytes()
+    house.take(house.signed())
+    house.path.write_bytes(older)
+    assert verify(house.folder, code=1)["receipts"][0]["problems"] == [
+        "it is an older receipt than the one that was kept last"
+    ]
+    house.path.unlink()
+    assert house.checked().problems == ("the receipt that was kept is gone",)
+    assert any("is gone" in str(problem) for problem in outbox.verify(house.node)[0])
+    house.path.write_text("{}")
+    assert "is no receipt" in house.checked().problems[0]
+    with pytest.raises(BadDocument, match="is no receipt"):
+        house.take(house.signed())
+    assert house.path.read_text() == "{}", "somebody should look at it first"
+
+
+def test_a_receipt_that_was_stored_when_a_crash_came_is_logged_the_next_time(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.node.log, "append", full)
+        with pytest.raises(OSError, match="No space"):
+            house.take(house.signed())
+    found = house.checked()
+    assert found.problems == ()
+    assert "the audit log does not know this receipt" in found.notes[0]
+    house.take(house.signed(now=LATER))
+    assert house.checked().notes == ()
+    assert len(logged(house.node, "acknowledged")) == 1
+
+
+def test_a_full_disk_keeps_what_was_there_and_leaves_nothing_half_written(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    less = house.signed(lines=house.without("offer"))
+    house.take(less)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("likeset.documents.os.fsync", full)
+        with pytest.raises(BadDocument, match="cannot be written: No space left"):
+            house.take(house.signed())
+    assert house.kept_bytes() == less.to_bytes()
+    assert sorted(path.name for path in house.path.parent.iterdir()) == [".lock", "run-1.json"]
+    house.take(house.signed())
+    assert house.checked().notes == ()
+
+
+def test_while_no_key_is_pinned_receipts_are_kept_as_of_an_unknown_one(house: House) -> None:
+    """The first key that comes is not believed, and no second one is taken for it."""
+    (house.folder / "curator.pub").unlink()
+    first = house.signed(key=house.stranger.key)
+    house.take(first)
+    assert not logged(house.node, "acknowledged")[0]["pinned"]
+    found = house.checked()
+    assert (found.receipt, found.pinned, found.problems) == (first, False, ())
+    assert "which nobody pinned" in found.notes[0]
+    house.refuses(house.signed(), "another key than the one before, and nobody pinned either")
+    # Who pins the right one gets the right receipt, and the other is not lost.
+    house.pin()
+    assert "and the curator's is" in house.checked().contradictions[0]
+    assert outbox.verify(house.node)[0] == [], "it is what came while nobody had pinned a key"
+    right = house.signed(lines=house.without("offer"))
+    house.take(right)
+    assert house.checked().receipt == right
+    assert first in [receipts.read_receipt(path) for path in house.aside()]
+
+
+def test_receipts_of_a_key_that_was_pinned_stay_good_when_the_curator_has_a_new_one(house: House) -> None:
+    house.take(house.signed())
+    with pytest.raises(InvalidArgument, match="another key is pinned"):
+        house.pin(house.stranger.public_key)
+    house.pin(house.stranger.public_key, replace=True)
+    assert [one["instead"] for one in logged(house.node, "trusted")] == ["", house.signed().key]
+    found = house.checked()
+    assert (found.pinned, found.problems) == (True, ())
+    assert "which was pinned then" in found.notes[0]
+    fewer = house.signed(key=house.stranger.key, lines=house.without("offer"))
+    house.refuses(fewer, "acknowledges less than one that is kept")
+    house.refuses(house.signed(lines=house.without("offer")), "another key than curator.pub")
+    house.take(house.signed(key=house.stranger.key))
+    assert house.checked().notes == ()
+
+
+def test_a_pinned_key_that_cannot_be_read_lets_nothing_pass(house: House) -> None:
+    house.take(house.signed(lines=house.without("offer")))
+    (house.folder / "curator.pub").write_text("nonsense")
+    with pytest.raises(BadDocument, match=r"curator.pub: must hold a public key"):
+        house.take(house.signed())
+    (problem,) = outbox.verify(house.node)[0]
+    assert "curator.pub: must hold a public key" in str(problem)
+
+
+def test_messages_that_the_owner_removed_are_no_contradiction(house: House) -> None:
+    house.take(house.signed())
+    receipt = house.signed()
+    house.node.ledger.purge(run=RUN.run)
+    found = house.checked()
+    assert (found.receipt is not None, found.problems) == (True, ())
+    assert [note.endswith("so the two cannot be compared") for note in found.notes] == [True, True]
+    assert verify(house.folder, house.path)["ok"]
+    house.path.unlink()
+    house.take(receipt)
+    foreign = replace(receipt.transcript.lines[0], round=7)
+    more = Transcript(RUN.run, RUN.digest, "a", (*receipt.transcript.lines, foreign))
+    house.refuses(receipts.sign(more, house.curator.key), "contradicts")
+
+
+def test_of_two_receipts_that_come_at_once_the_stronger_stays(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weaker one is about to be written when the stronger comes, to another process; it must wait its turn."""
+    less, more = house.signed(lines=house.without("offer")), house.signed()
+    writing, written, put = threading.Event(), threading.Event(), receipts.write_receipt
+
+    def slow(path: Path, receipt: Receipt) -> None:
+        if receipt == less:
+            writing.set()
+            written.wait(1.0)
+        put(path, receipt)
+
+    def late() -> None:
+        assert writing.wait(600.0)
+        with OwnerNode(house.folder) as node:
+            kept_receipts.take(node, RUN, more.to_bytes())
+        written.set()
+
+    monkeypatch.setattr(kept_receipts, "write_receipt", slow)
+    other = threading.Thread(target=late)
+    other.start()
+    house.take(less)
+    other.join()
+    assert house.checked().receipt == more
+    assert house.checked().problems == ()
+
+
+def invented(*, number: int = 1, kind: str = "target-release") -> Line:
+    """A message that the curator says it sent."""
+    return Line(number, "to owner", kind, "0" * 64, 1, 0)
+
+
+@pytest.fixture
+def early(tmp_path: Path) -> Iterator[House]:
+    """A house whose curator signed before it said anything: that it had said something else."""
+    made = House(tmp_path, begin=False)
+    made.take(made.signed(lines=(invented(),)))
+    yield made
+    made.node.close()
+
+
+def test_a_receipt_of_what_the_owner_never_heard_does_not_keep_the_true_one_out(early: House) -> None:
+    before = early.checked().receipt
+    early.begin()
+    true = early.signed()
+    early.take(true)
+    found = early.checked()
+    assert (found.receipt, found.problems, found.contradictions, found.notes) == (true, (), (), ())
+    assert [receipts.read_receipt(path) for path in early.aside()] == [before], "two signed stories are evidence"
+    problems, notes = outbox.verify(early.node)
+    assert problems == []
+    assert any("signed what contradicts the rest" in note for note in notes)
+    assert "Yes: " in kept_receipts.in_words(early.node, RUN.run)
+
+
+def test_a_curator_cannot_make_the_owners_own_record_look_damaged(early: House) -> None:
+    """It signs, and says something else afterwards; no further receipt ever comes."""
+    early.begin()
+    found = early.checked()
+    assert found.problems == ()
+    assert found.contradictions == (
+        "target-release to owner, round 1: the curator signed another message than the one that came",
+    )
+    problems, notes = outbox.verify(early.node)
+    assert problems == []
+    assert any(note.startswith("the curator contradicts this node, run run-1: target-release") for note in notes)
+    assert "also contradicts what came here" in kept_receipts.in_words(early.node, RUN.run)
+    told = CliRunner().invoke(app, ["owner", "audit", "verify", "--node", str(early.folder)])
+    assert (told.exit_code, "holds" in told.stdout) == (0, True)
+    assert "contradicts this node" in " ".join(told.stdout.split())
+    assert found.contradictions[0] in verify(early.folder, code=1)["receipts"][0]["problems"]
+
+
+def test_what_came_after_a_receipt_is_no_contradiction(tmp_path: Path) -> None:
+    """As when a run was interrupted, its receipts went out, and it was resumed."""
+    house = House(tmp_path, begin=False)
+    house.take(house.signed(lines=()))
+    house.begin()
+    found = house.checked()
+    assert (found.problems, found.contradictions) == ((), ())
+    assert "target-release to owner, round 1: came after the receipt" in found.notes
+    assert outbox.verify(house.node)[0] == []
+    house.node.close()
+
+
+def test_receipts_of_invented_messages_replace_nothing_and_fill_no_log(house: House) -> None:
+    house.take(house.signed())
+    before = house.kept_bytes()
+    for number in range(2, 30):
+        lines = tuple(sorted((*house.copy.lines, invented(number=number, kind="asked"))))
+        house.take(house.signed(lines=lines))
+    assert house.kept_bytes() == before
+    assert len(logged(house.node, "acknowledged")) == 1
+    assert house.aside() == []
+
+
+def test_a_receipt_under_terms_that_were_replaced_is_the_curators_contradiction(tmp_path: Path) -> None:
+    house = House(tmp_path, begin=False)
+    house.take(house.signed(lines=(invented(),)))
+    other = RUN.with_changes(purpose="research on something else")
+    approve(house.node, other)
+    assert isinstance(hear(house.node, encode(call(other))), list)
+    found = house.checked()
+    assert found.problems == ()
+    assert f"terms: they are {other.digest} here" in found.contradictions[0]
+    assert outbox.verify(house.node)[0] == []
+    kept_receipts.take(house.node, other, receipts.sign(house.copy, house.curator.key).to_bytes())
+    assert house.checked().contradictions == ()
+    house.node.close()
+
+
+def test_a_receipt_of_another_key_that_somebody_put_here_is_damage(house: House) -> None:
+    house.take(house.signed())
+    receipts.write_receipt(house.path, house.signed(key=house.stranger.key))
+    assert "and the curator's is" in house.checked().problems[0]
+
+
+def test_a_kept_receipt_of_rows_that_this_node_forgot_is_damage(house: House) -> None:
+    """It was compared when it came: if it does not fit any more, something here changed."""
+    offered = next(line for line in house.copy.lines if line.kind == "offer")
+    house.path.parent.mkdir(mode=0o700, exist_ok=True)
+    more = tuple(sorted((*house.copy.lines, replace(offered, round=2))))
+    receipts.write_receipt(house.path, house.signed(lines=more))
+    found = house.checked()
+    assert "the curator acknowledges it (12 rows); the owner did not send it" in found.problems[0]
+    assert found.contradictions == ()
+    assert any("the owner did not send it" in str(problem) for problem in outbox.verify(house.node)[0])
+
+
+def test_names_of_runs_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
+    run = terms(run="x/../../../y", expires="2099-01-01")
+    house = House(tmp_path / "deep" / "er", run)
+    kept_receipts.take(house.node, run, house.signed().to_bytes())
+    assert [path.name for path in (house.folder / "receipts").glob("*.json")] == ["x%2F..%2F..%2F..%2Fy.json"]
+    assert house.checked().pinned
+    house.node.close()
+    transcripts = house.curator.transcripts()
+    transcripts.keep([replace(call(run), receiver="b/../../c")])
+    (written,) = house.curator.write_receipts(run.run)
+    assert written.resolve().is_relative_to((house.curator.folder / "receipts").resolve())
+    assert receipts.file_name("é" * 120) == receipts.file_name("é" * 120) != receipts.file_name("è" * 120)
+    assert len(receipts.file_name("é" * 120)) == 64

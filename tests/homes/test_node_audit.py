@@ -1,0 +1,183 @@
+"""The audit log: whole or found out; it agrees with what left, and holds no value of a row."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from node_world import CANARY, Clock, approve, call, hear, held, logged, make_node, rows_text, terms
+
+from likeset.errors import LedgerTampered
+from likeset.homes.owner import outbox
+from likeset.homes.owner.audit_log import Logbook
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.review import review
+from likeset.homes.transcripts import own_side
+from likeset.ledger import journal_path
+from likeset.ledger.chain import Head
+from likeset.protocol.messages import encode
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A node with one run that is over."""
+    folder = make_node(tmp_path)
+    with OwnerNode(folder, clock=Clock()) as node:
+        approve(node, terms())
+        assert isinstance(hear(node, encode(call(terms()))), list)
+    return folder
+
+
+def checked(folder: Path) -> list[str]:
+    with OwnerNode(folder, clock=Clock()) as node:
+        return [str(problem) for problem in outbox.verify(node)[0]]
+
+
+def altered(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    for statement in ("DROP TRIGGER IF EXISTS entries_keep", "DROP TRIGGER IF EXISTS entries_stay", *statements):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_an_untouched_node_holds(folder: Path) -> None:
+    assert checked(folder) == []
+
+
+def test_messages_of_an_older_format_are_told_by_the_log_and_spoil_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with OwnerNode(folder, clock=Clock()) as node:
+        before, (sent,) = own_side(node, "run-1"), outbox.left(node)
+    monkeypatch.setattr("likeset.protocol.messages._VERSION", 200)
+    with OwnerNode(folder, clock=Clock()) as node:
+        assert own_side(node, "run-1") == before, "so a receipt can still be compared"
+        assert outbox.left(node) == [replace(sent, older=True)]
+        rows = outbox.rows_that_left(node, "run-1")
+        assert (rows.count, rows.table, rows.older) == (0, None, 12)
+        problems, notes = outbox.verify(node)
+        assert problems == []
+        assert any(f"of an older format, {len(sent.data):,} bytes" in one for one in notes)
+        assert review(node, "run-1").status == "rows left"
+        assert hear(node, encode(call(terms()))) == "abstains", "a run does not go on in another format"
+
+
+def test_a_node_whose_log_was_altered_does_nothing_any_more(folder: Path) -> None:
+    altered(folder / "audit.sqlite", "UPDATE entries SET body = replace(body, 'Ada', 'Eve') WHERE kind = 'approved'")
+    with pytest.raises(LedgerTampered, match="was altered"):
+        OwnerNode(folder)
+    with Logbook(folder / "audit.sqlite", read_only=True) as log:
+        _, problems = log.verify()
+    assert len(problems) == 2, "the entry, and the triggers"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE messages SET message = zeroblob(9) WHERE run = 'run-1'",
+        "DELETE FROM messages WHERE run = 'run-1'",
+    ],
+)
+def test_an_outbox_that_was_altered_or_lost_is_found(folder: Path, statement: str) -> None:
+    altered(journal_path(folder / "ledger.sqlite"), statement)
+    assert checked(folder)
+
+
+def test_a_ledger_that_was_put_back_is_found_by_the_audit_log(tmp_path: Path) -> None:
+    """The ledger as it was before the run holds by itself; the log remembers how far it had come."""
+    folder = make_node(tmp_path)
+    with OwnerNode(folder, clock=Clock()) as node:
+        approve(node, terms())
+    files = [path for path in folder.iterdir() if path.name.startswith("ledger.sqlite")]
+    kept = {path: path.read_bytes() for path in files}
+    with OwnerNode(folder, clock=Clock()) as node:
+        assert isinstance(hear(node, encode(call(terms()))), list)
+    for path in folder.glob("ledger.sqlite*"):
+        path.unlink()
+    for path, data in kept.items():
+        path.write_bytes(data)
+        path.chmod(0o600)
+    assert any("is not the one that stood there then" in problem for problem in checked(folder))
+
+
+def test_a_head_kept_elsewhere_shows_that_the_end_was_cut_off(folder: Path) -> None:
+    with OwnerNode(folder, clock=Clock()) as node:
+        head, _ = node.log.verify()
+    altered(folder / "audit.sqlite", f"DELETE FROM entries WHERE number = {head.number}")  # noqa: S608 - a test
+    with Logbook(folder / "audit.sqlite", read_only=True) as log:
+        _, problems = log.verify(head=head)
+        assert any("is gone" in problem.what for problem in problems)
+        assert log.verify(head=Head(1, log.entries()[0].hash))[1] != problems
+
+
+def test_honest_code_cannot_change_the_log(folder: Path) -> None:
+    connection = sqlite3.connect(folder / "audit.sqlite")
+    for statement in ("DELETE FROM entries", "UPDATE entries SET kind = 'x'"):
+        with pytest.raises(sqlite3.IntegrityError, match="never"):
+            connection.execute(statement)
+    connection.close()
+
+
+def test_two_processes_share_one_log(folder: Path) -> None:
+    with OwnerNode(folder, clock=Clock()) as one, OwnerNode(folder, clock=Clock()) as other:
+        for number in range(5):
+            one.note("note", "", number=number)
+            other.note("note", "", number=number)
+        assert len(logged(one, "note")) == 10
+    assert checked(folder) == []
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[dict[str, OwnerNode]]:
+    first, second = make_node(tmp_path, "a"), make_node(tmp_path, "b", seed=2)
+    # A value that the schema does not know, after everything was checked.
+    (tmp_path / "b.csv").write_text(rows_text(2) + f"30,777.4242,{CANARY}-secret,no\n")
+    with OwnerNode(first, clock=Clock()) as one, OwnerNode(second, clock=Clock()) as other:
+        yield {"a": one, "b": other}
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_no_value_of_a_row_is_in_a_log_an_error_or_what_others_are_told(
+    nodes: dict[str, OwnerNode], tmp_path: Path, protocol: str
+) -> None:
+    """One owner answers, the other has a row that cannot be used: all that the curator hears of it is one word."""
+    run = terms(protocol=protocol)
+    for node in nodes.values():
+        approve(node, run)
+    summary, wire = held(run, nodes, tmp_path / "curator")
+    assert summary is not None
+    assert summary.absent.tolist() == [1]
+    assert {said for said in wire.said if not isinstance(said, list)} == {"abstains"}
+    assert "line 62" in logged(nodes["b"], "refused")[0]["reason"], "the owner itself is told where"
+    for node in nodes.values():
+        review(node, "run-1")
+        node.log.close()
+        node.ledger.close()
+        for name in ("audit.sqlite", "audit.sqlite-wal", "ledger.sqlite", "ledger.sqlite-wal"):
+            path = node.home.folder / name
+            content = path.read_bytes() if path.exists() else b""
+            assert CANARY.encode() not in content
+            assert b".4242" not in content
+    assert not (tmp_path / "node-a" / "abstentions.jsonl").exists()
+
+
+def test_an_error_that_is_not_ours_is_logged_without_its_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError(f"row 17 holds {CANARY}")
+
+    monkeypatch.setattr("likeset.homes.owner.answering.Desk.answer", broken)
+    with OwnerNode(folder, clock=Clock()) as node:
+        assert hear(node, encode(call(terms()))) == "abstains"
+        assert [one["reason"] for one in logged(node, "refused")] == ["RuntimeError"]
+
+
+def test_a_full_disk_sounds_like_any_other_refusal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OwnerNode(folder, clock=Clock()) as node:
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(node.log, "append", full)
+        assert hear(node, b"nonsense") == "abstains"

@@ -1,0 +1,358 @@
+"""Floods at a node: nobody fills the log, hides what matters in it, or keeps others out of the inbox."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_world import Clock, approve, call, hear, logged, make_node, terms, write_policy
+
+from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.review import status_of
+from likeset.homes.term_files import parse_terms
+from likeset.protocol.messages import Asked, Message, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Hashing, Kernel, Terms
+from likeset.transports.nvflare.job import write_job
+from likeset.transports.sites import REASONS_FILE, SiteParties, SiteSettings, load_terms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def node(tmp_path: Path, clock: Clock) -> Iterator[OwnerNode]:
+    with OwnerNode(make_node(tmp_path, consumers=["new-clinic", "other-clinic"]), clock=clock) as opened:
+        yield opened
+
+
+def nobody(node: OwnerNode, count: int, *, start: int = 0) -> None:
+    """Messages of runs that nobody knows, each with a reason of its own."""
+    for place in range(start, start + count):
+        with pytest.raises(IllegalMessage):
+            node.receive(call(terms(run=f"run-of-nobody-{place}")))
+
+
+# What is written down of refusals.
+
+
+def test_what_is_alike_is_written_down_a_few_times_a_day_and_then_counted(node: OwnerNode, clock: Clock) -> None:
+    for _ in range(50):
+        assert hear(node, b"nonsense") == "abstains"
+    assert len(logged(node, "refused")) == 20
+    assert "counted only" in logged(node, "refused")[-1]["more"]
+    assert [one["count"] for one in logged(node, "refused-more")] == [1, 1, 2, 4, 8]
+    clock.now += timedelta(days=1)
+    assert hear(node, b"nonsense") == "abstains"
+    assert len(logged(node, "refused")) == 21
+    assert sum(one["count"] for one in logged(node, "refused-more")) == 30, "the rest is told when the day is over"
+    assert {(one["day"], one["account"]) for one in logged(node, "refused-more")} == {("2029-03-05", "site")}
+
+
+def test_a_flood_of_different_refusals_is_counted_and_another_day_is_another_day(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 30)
+    nobody(node, 50)
+    assert len(logged(node, "refused")) == 30
+    assert "counted only" in logged(node, "refused")[-1]["more"]
+    clock.now += timedelta(days=1)
+    nobody(node, 2, start=50)
+    assert len(logged(node, "refused")) == 32
+    node.close()
+    with OwnerNode(node.home.folder, clock=clock) as again:
+        assert sum(one["count"] for one in logged(again, "refused-more")) == 20
+
+
+def test_what_was_only_counted_is_told_when_the_node_closes(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 3)
+    nobody(node, 10)
+    assert sum(one["count"] for one in logged(node, "refused-more")) == 4
+    node.close()
+    with OwnerNode(node.home.folder, clock=clock) as again:
+        assert [one["count"] for one in logged(again, "refused-more")] == [1, 1, 2, 3]
+        nobody(again, 1, start=10)
+        assert len(logged(again, "refused")) == 3, "a new process knows what the log holds of today"
+
+
+def test_a_flood_of_strangers_hides_nothing_about_an_approved_run_or_from_the_site(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 10)
+    real = terms(run="real")
+    approve(node, real)
+    nobody(node, 20)
+    known = len(logged(node, "refused"))
+    hear(node, encode(Message(real.run, real.digest, CURATOR, "a", 2, Asked(asked=True))))
+    with pytest.raises(IllegalMessage):
+        node.receive(call(terms(run="real", size=5)))
+    node.refused("a call that does not come from the curator's server")
+    assert [one["account"] for one in logged(node, "refused")[known:]] == ["run real", "run real", "site"]
+
+
+def test_a_flood_about_one_approved_run_hides_nothing_about_another(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_OF_RUN", 5)
+    for name in ("first", "second"):
+        approve(node, terms(run=name))
+    for place in range(2, 12):
+        hear(node, encode(call(terms(run="first"), round_number=place)))
+    hear(node, encode(call(terms(run="second"), round_number=7)))
+    accounts = [one["account"] for one in logged(node, "refused")]
+    assert accounts == [*["run first"] * 5, "run second"]
+    assert {one["account"] for one in logged(node, "refused-more")} == {"run first"}
+
+
+def test_the_file_of_reasons_goes_on_in_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.transports.sites._MOST_REASONS", 1000)
+    table = SiteParties("a", {}, SiteSettings(lambda *_: None, tmp_path))
+    for place in range(100):
+        assert table.refuse(f"reason {place}") == "abstains"
+    lines = (tmp_path / REASONS_FILE).read_text().splitlines()
+    assert "reason 99" in json.loads(lines[-1])["reason"]
+    kept = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(kept) == 2
+    assert max(kept) < 1200
+
+
+# What is kept of invitations.
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"consumer": "nobody"}, "consumer nobody is not among"),
+        ({"purpose": "Billing"}, "the purpose is not among"),
+        ({"expires": "2020-01-01"}, "the terms ended on 2020-01-01"),
+        ({"columns": ("age", "name")}, "columns that may not leave by owner.yaml: 'name'"),
+        ({"offer_factor": 400.0}, "rows in one run: 1,200 are asked for, 36 are allowed"),
+        ({"owners": ("b", "c")}, "do not invite a"),
+    ],
+)
+def test_of_forbidden_terms_only_the_digest_is_kept_and_nothing_is_computed(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
+) -> None:
+    monkeypatch.delattr("likeset.homes.owner.budgets.costs_of")
+    run = terms(**changes)
+    assert node.invite(run.to_json()) == "abstains"
+    (said,) = logged(node, "refused")
+    assert reason in said["reason"]
+    assert run.digest in said["reason"]
+    assert (logged(node, "invited"), node.runs.by_name) == ([], {})
+
+
+def test_what_the_steward_puts_there_is_kept_to_be_looked_at(node: OwnerNode, clock: Clock) -> None:
+    forbidden = terms(consumer="nobody")
+    assert node.invite(forbidden.to_json(), by_steward=True) == "abstains"
+    assert status_of(node, "run-1") == "owner.yaml refuses it"
+    assert [one.run for one in node.waiting()] == ["run-1"]
+    clock.now += timedelta(days=400)
+    assert node.waiting() == []
+
+
+def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 10)
+    for place in range(100):
+        node.invite(terms(run=f"junk-{place}", purpose="x" * 60_000, consumer="nobody").to_json())
+    assert sum(len(entry.body) for entry in node.log.entries()) < 20_000
+
+
+def test_forbidden_and_expired_terms_take_nobodys_place(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_WAITING", 3)
+    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_VERSIONS", 3)
+    for place in range(4):
+        node.invite(terms(run=f"j{place}", consumer="nobody").to_json())
+        node.invite(terms(run="sepsis-2026", purpose=f"Nothing {place}", consumer="nobody").to_json())
+        node.invite(terms(run=f"soon-over-{place}", expires="2029-03-06").to_json())
+    assert node.invite(terms(run="sepsis-2026").to_json()) == "abstains", "three that are allowed do wait"
+    clock.now += timedelta(days=2)
+    assert node.invite(terms(run="sepsis-2026").to_json()) == "waiting"
+    write_policy(node.home.folder, "a", consumers=["other-clinic"])
+    for place in range(3):
+        assert node.invite(terms(run=f"o{place}", consumer="other-clinic").to_json()) == "waiting"
+
+
+def test_one_consumer_does_not_crowd_out_another(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_WAITING_OF_ONE", 3)
+    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_VERSIONS", 3)
+    for place in range(5):
+        node.invite(terms(run=f"many-{place}").to_json())
+        node.invite(terms(run="many-0", purpose=f"Research {place}").to_json())
+    assert len(node.runs.waiting()) == 3
+    assert len(node.runs.by_name["many-0"].versions) == 3
+    other = terms(run="many-0", consumer="other-clinic")
+    assert node.invite(other.to_json()) == "waiting"
+    assert node.invite(terms(run="of-other", consumer="other-clinic").to_json()) == "waiting"
+
+
+def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
+    node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_A_DAY_OF_ONE", 5)
+    for place in range(10):
+        node.invite(terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()).to_json())
+        clock.now += timedelta(minutes=2)
+    assert len(logged(node, "invited")) == 5
+    assert "too many terms came today" in logged(node, "refused")[-1]["reason"]
+    assert node.invite(terms(run="of-other", consumer="other-clinic").to_json()) == "waiting"
+    clock.now += timedelta(days=1)
+    assert node.invite(terms(run="another-day").to_json()) == "waiting"
+
+
+def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WAITING_OF_ONE", "VERSIONS", "A_DAY_OF_ONE"):
+        monkeypatch.setattr(f"likeset.homes.owner.invitations._MOST_{name}", 3)
+    for place in range(5):
+        node.invite(terms(run="mine-0", purpose=f"Research {place}").to_json(), by_steward=True)
+        node.invite(terms(run=f"mine-{place + 1}").to_json(), by_steward=True)
+    assert len(logged(node, "invited")) == 10
+    assert node.invite(terms(run="mine-0").to_json()) == "waiting", "what the steward added does not count"
+    for place in range(5):
+        node.invite(terms(run=f"flood-{place}").to_json())
+    assert len(logged(node, "invited")) == 13
+    assert node.add(terms(run="true"))
+    assert not node.add(terms(run="true")), "it is known already"
+    assert node.standing("true") == "waiting"
+
+
+# Terms that an earlier version let in, and that this one refuses.
+
+
+def let_in_before(node: OwnerNode, run: str) -> str:
+    """Terms in the log that nobody can read any more; returns their digest."""
+    text = _changed(run=run, protocol="interactive", size=12_000)
+    with pytest.raises(InvalidArgument):
+        parse_terms(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    node.note("invited", run, digest=digest, terms=text)
+    return digest
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_an_approved_run_of_another_version_keeps_no_other_from_being_answered(
+    node: OwnerNode, withdrawn: bool
+) -> None:
+    node.note("approved", "old", digest=let_in_before(node, "old"), by="Ada", data="patients")
+    if withdrawn:
+        node.withdraw("old", by="Ada")
+    approve(node, terms())
+    assert isinstance(hear(node, encode(call(terms()))), list)
+    assert status_of(node, "old") == ("withdrawn" if withdrawn else "of another version of likeset")
+    assert node.standing("old") == "abstains"
+
+
+def test_a_waiting_run_of_another_version_keeps_no_other_out_and_can_be_denied(node: OwnerNode) -> None:
+    let_in_before(node, "old")
+    assert node.invite(terms().to_json()) == "waiting"
+    assert ([one.run for one in node.waiting()], [one.run for one in node.unreadable()]) == (["run-1"], ["old"])
+    node.deny("old", by="Ada", reason="from last year")
+    assert node.unreadable() == []
+    assert status_of(node, "old") == "denied"
+
+
+# What is read of terms.
+
+
+def _changed(part: str | None = None, **changes: Any) -> str:
+    document = json.loads(terms().to_json())
+    (document[part] if part else document).update(changes)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+UNMEANT = {
+    "owners": _changed(owners=[f"o{place}" for place in range(1025)]),
+    "rounds": _changed(protocol="interactive", size=10_001),
+    "auctions": _changed(
+        owners=list("abcdefghij"),
+        protocol="interactive",
+        size=1_001,
+        auction="threshold",
+        auction_epsilon=1.0,
+        auction_offset=5,
+    ),
+    "offer_factor": _changed(offer_factor=1e9),
+    "size": _changed(size=1_000_001),
+    "feature map": _changed("kernel", columns=1 << 14, dimension=1 << 14),
+    "map of hashes": terms(
+        kernel=Kernel(columns=1 << 14, dimension=64, gamma=0.4, seed=7), hashing=Hashing(1 << 14, 0.4, "0" * 64)
+    ).to_json(),
+}
+
+
+@pytest.mark.parametrize("text", UNMEANT.values(), ids=UNMEANT)
+def test_what_nobody_can_mean_is_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path, text: str) -> None:
+    digest = "0" * 64
+    (tmp_path / f"terms-{digest}.json").write_text(text)
+    for read in (lambda: parse_terms(text), lambda: load_terms(tmp_path)):
+        with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
+            read()
+    with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
+        write_job(tmp_path / "job", Terms.from_json(text))
+    assert not (tmp_path / "job").exists()
+
+
+def test_terms_that_are_too_long_are_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path) -> None:
+    long = terms(purpose="x" * (1 << 16))
+    (tmp_path / f"terms-{long.digest}.json").write_text(long.to_json())
+    with pytest.raises(BadMessage, match="too long"):
+        parse_terms(long.to_json())
+    with pytest.raises(InvalidArgument, match="too long"):
+        load_terms(tmp_path)
+    with pytest.raises(InvalidArgument, match="at most 65,536"):
+        write_job(tmp_path / "job", long)
+
+
+def test_a_job_of_too_many_runs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [terms(run=f"run-{place}") for place in range(3)]
+    config = write_job(tmp_path / "job", *runs) / "app" / "config"
+    assert len(load_terms(config)) == 3
+    monkeypatch.setattr("likeset.transports.sites.MOST_RUNS", 2)
+    with pytest.raises(InvalidArgument, match="at most 2"):
+        load_terms(config)
+
+
+def test_no_feature_map_is_built_before_a_run_begins(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2^26 numbers took two minutes and more than a gigabyte, at every look into the inbox."""
+    wide = terms(kernel=Kernel(columns=1 << 10, dimension=1 << 16, gamma=0.4, seed=7))
+    monkeypatch.delattr("likeset.geometry.features.FourierFeatures._draw")
+    assert node.invite(wide.to_json()) == "abstains", "no data set has so many columns"
+    approve(node, terms(run="small"))
+    assert node.standing("small") == "ready"
+
+
+@pytest.mark.parametrize(("dimension", "seed", "name"), [(15, 7, "dimension"), (16, 1 << 256, "seed")])
+def test_what_a_feature_map_would_refuse_is_refused_with_the_terms(dimension: int, seed: int, name: str) -> None:
+    with pytest.raises(InvalidArgument, match=name):
+        Kernel(columns=5, dimension=dimension, gamma=0.4, seed=seed)
+
+
+def test_an_owner_that_is_named_twice_is_found_among_many() -> None:
+    """By a few comparisons of each name; with each other one it would be nine hundred million."""
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [f"o{place}" for place in range(30_000)]
+    with pytest.raises(InvalidArgument, match="o77"):
+        terms(owners=tuple(map(Counted, [*names, "o77"])))
+    assert compared < 10 * len(names)

@@ -1,0 +1,441 @@
+"""What a node answers and what it refuses, whatever the curator says; every refusal is one word outside and logged."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from node_world import Clock, approve, call, door, hear, held, logged, make_node, script, terms, write_policy
+
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.rehearsal import rehearse
+from likeset.homes.owner.review import review, status_of
+from likeset.ledger import Ledger
+from likeset.privacy.view import View
+from likeset.protocol.messages import Asked, Message, TargetRelease, decode, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def node(tmp_path: Path, clock: Clock) -> Iterator[OwnerNode]:
+    with OwnerNode(make_node(tmp_path), clock=clock) as opened:
+        yield opened
+
+
+def refused(node: OwnerNode, message: Message) -> str:
+    """The logged reason; the other side hears one word, and nothing was charged or kept for it."""
+    before, known = len(node.ledger.messages()), len(logged(node, "refused"))
+    assert hear(node, encode(message)) == "abstains"
+    assert len(node.ledger.messages()) == before
+    found = logged(node, "refused")
+    assert len(found) == known + 1
+    return str(found[-1]["reason"])
+
+
+def rows_spent(node: OwnerNode) -> int:
+    (account,) = [one for one in node.ledger.accounts() if one.view == View.curator("a")]
+    return account.rows
+
+
+def answered(node: OwnerNode, message: Message) -> list[bytes]:
+    found = hear(node, encode(message))
+    assert isinstance(found, list), logged(node, "refused")[-1:]
+    return found
+
+
+def test_a_run_waits_until_it_is_approved_and_then_answers_once(node: OwnerNode) -> None:
+    run = terms()
+    assert node.invite(run.to_json()) == "waiting"
+    assert node.standing("run-1") == "waiting"
+    assert "nobody at this site has decided yet" in refused(node, call(run))
+    with pytest.raises(IllegalMessage, match="nobody has approved these terms"):
+        node.receive(call(run))
+    approve(node, run)
+    assert node.standing("run-1") == "ready"
+    (offer,) = answered(node, call(run))
+    assert len(decode(offer).body.rows) == 12  # type: ignore[union-attr]
+    assert rows_spent(node) == 12
+    assert answered(node, call(run)) == [offer]
+    assert rows_spent(node) == 12
+    assert len(logged(node, "sent")) == 1
+    (decision,) = logged(node, "approved")
+    assert (decision["by"], decision["digest"], decision["data"]) == ("Ada", run.digest, "patients")
+
+
+def test_an_unknown_run_is_refused(node: OwnerNode) -> None:
+    assert "did not come with this job" in refused(node, call(terms(run="never-invited")))
+    with pytest.raises(IllegalMessage, match="run never-invited is unknown here"):
+        node.receive(call(terms(run="never-invited")))
+    assert node.standing("never-invited") == "abstains"
+
+
+def test_terms_that_changed_after_approval_are_refused_and_the_approved_ones_hold(node: OwnerNode) -> None:
+    run, changed = terms(), terms(size=5)
+    approve(node, run)
+    site = door(node, run, changed)
+    assert site.standing(run.digest) == "ready"
+    assert "did not come with this job" in refused(node, call(changed))
+    with pytest.raises(IllegalMessage, match="never came here"):
+        node.receive(call(changed))
+    assert node.invite(changed.to_json()) == "waiting"
+    assert "nobody at this site has decided yet" in refused(node, call(changed))
+    assert status_of(node, "run-1") == "changed after a decision, waiting"
+    approve(node, changed)
+    assert site.hear(encode(call(run))) == "abstains", "a new approval takes the place of the old one"
+    assert "other terms" in logged(node, "refused")[-1]["reason"]
+    assert len(answered(node, call(changed))) == 1
+    assert node.invite(terms(size=4).to_json()) == "abstains", "it has begun"
+
+
+def test_terms_under_another_digest_of_the_same_run_cannot_begin_a_second_time(node: OwnerNode) -> None:
+    run, changed = terms(), terms(size=5)
+    approve(node, run)
+    node.invite(changed.to_json())
+    answered(node, call(run))
+    with pytest.raises(InvalidArgument, match="begun under other terms"):
+        node.approve("run-1", changed.digest, by="Ada")
+    assert "nobody at this site has decided yet" in refused(node, call(changed))
+    with pytest.raises(IllegalMessage, match="other terms than these were decided about"):
+        node.receive(call(changed))
+
+
+def test_a_denied_run_is_refused_and_only_the_log_knows_why(node: OwnerNode) -> None:
+    run = terms()
+    approve(node, run)
+    site = door(node, run)
+    assert site.standing(run.digest) == "ready"
+    node.deny("run-1", by="Ada", reason="no contract")
+    assert node.standing("run-1") == "abstains"
+    assert site.hear(encode(call(run))) == hear(node, encode(call(run))) == "abstains"
+    assert "run run-1 was denied" in logged(node, "refused")[-1]["reason"]
+    assert node.ledger.messages() == ()
+    assert [one["reason"] for one in logged(node, "denied")] == ["no contract"]
+
+
+def test_after_a_withdrawal_nothing_is_answered_not_even_again(node: OwnerNode, clock: Clock) -> None:
+    run = terms()
+    approve(node, run)
+    answered(node, call(run))
+    with OwnerNode(node.home.folder, clock=clock) as elsewhere:  # a steward at another terminal
+        elsewhere.withdraw("run-1", by="Ada")
+    assert "withdrawn" in refused(node, call(run))
+    assert node.standing("run-1") == "abstains"
+    with pytest.raises(InvalidArgument, match="withdrawn"):
+        node.approve("run-1", run.digest, by="Ada")
+    with pytest.raises(InvalidArgument, match="withdrawn"):
+        node.deny("run-1", by="Ada", reason="late")
+
+
+def test_terms_that_ended_are_refused(node: OwnerNode, clock: Clock) -> None:
+    run = terms()
+    approve(node, run)
+    answered(node, call(run))
+    clock.now += timedelta(days=400)
+    assert "TermsExpired" in refused(node, call(run))
+    assert node.standing("run-1") == "abstains"
+
+
+def test_a_second_release_for_the_same_round_is_refused_also_after_a_restart(node: OwnerNode, clock: Clock) -> None:
+    run = terms()
+    approve(node, run)
+    answered(node, call(run))
+    other = call(run, release=np.full(16, 0.2))
+    assert "another one came in its place" in refused(node, other)
+    with OwnerNode(node.home.folder, clock=clock) as again:
+        assert hear(again, encode(other)) == "abstains"
+        assert "another one came in its place" in logged(again, "refused")[-1]["reason"]
+    assert rows_spent(node) == 12
+
+
+def test_messages_that_are_too_large_or_no_messages_are_refused_unread(node: OwnerNode) -> None:
+    """The bound is the site's, and there is no other: what is within it is read, and refused for what it is."""
+    approve(node, terms())
+    assert hear(node, encode(call(terms(), release=np.zeros(1 << 19)))) == "abstains"
+    assert "more than the" in logged(node, "refused")[-1]["reason"]
+    assert hear(node, encode(call(terms(), release=np.zeros(20_000)))) == "abstains"
+    assert "more than the" not in logged(node, "refused")[-1]["reason"]
+    for data in (b"", b"LKST", b"\xff" * 400):
+        assert hear(node, data) == "abstains"
+    assert len(logged(node, "refused")) == 5
+
+
+def test_terms_that_are_too_long_not_canonical_or_for_somebody_else_are_refused(node: OwnerNode) -> None:
+    assert node.invite("x" * 2_000_000) == "abstains"
+    assert node.invite(terms().to_json() + " ") == "abstains"
+    assert node.invite("{}") == "abstains"
+    assert node.invite(terms(owners=("b", "c")).to_json()) == "abstains"
+    assert len(logged(node, "refused")) == 4
+    assert not node.runs.by_name
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("kernel", "dimension", 10**9),
+        ("kernel", "columns", 10**12),
+        (None, "size", 10**15),
+        (None, "target_size", 1e300),
+        (None, "seed_rows", 10**9),
+    ],
+)
+def test_terms_with_numbers_that_nobody_can_mean_are_refused_before_anything_is_computed(
+    node: OwnerNode, part: str | None, name: str, value: float
+) -> None:
+    """A feature map of a billion coordinates would take all memory of the owner's machine, just to be read."""
+    document = json.loads(terms().to_json())
+    (document[part] if part else document)[name] = value
+    assert node.invite(json.dumps(document, sort_keys=True, separators=(",", ":"))) == "abstains"
+    assert "more than anybody can mean" in logged(node, "refused")[-1]["reason"]
+
+
+def _without_beginning(node: OwnerNode, message: Message) -> str:
+    assert hear(node, encode(message)) == "abstains"
+    return str(logged(node, "refused")[-1]["reason"])
+
+
+def test_a_curator_who_asks_for_more_rounds_than_the_terms_say_is_refused(tmp_path: Path, clock: Clock) -> None:
+    """Three rounds, a row in each; a fourth does not exist, and no row leaves for it."""
+    run = terms(protocol="interactive", size=3)
+    folder = make_node(tmp_path)
+    with OwnerNode(folder, clock=clock) as node:
+        approve(node, run)
+        heard = script(run, rounds=4)
+        for message in heard[:7]:
+            answered(node, message)
+        for message in heard[7:]:
+            assert "may not come now" in _without_beginning(node, message)
+        assert sum(one["rows"] for one in logged(node, "sent")) == 3
+        assert rows_spent(node) == 3
+
+
+def test_a_curator_who_asks_twice_in_a_round_gets_the_same_row(node: OwnerNode) -> None:
+    run = terms(protocol="interactive", size=3)
+    approve(node, run)
+    first, release, asked = script(run, rounds=1)
+    answered(node, first)
+    answered(node, release)
+    row = answered(node, asked)
+    assert answered(node, asked) == row
+    no = Message(run.run, run.digest, CURATOR, "a", 1, Asked(asked=False))
+    assert "another one came in its place" in refused(node, no)
+
+
+@pytest.mark.parametrize("lives", [1, 3, 7])
+def test_a_node_that_is_restarted_between_any_two_messages_goes_on_to_the_bit(
+    tmp_path: Path, clock: Clock, lives: int
+) -> None:
+    """The same key, the same rows, the same messages: however often it is restarted, the same bytes."""
+    run = terms(protocol="interactive", size=3)
+    folder = make_node(tmp_path)
+    with OwnerNode(folder, clock=clock) as node:
+        approve(node, run)
+        expected = rehearse(node, run, release=_release(call(run))).messages
+    got: list[bytes] = []
+    heard = script(run)
+    for start in range(0, len(heard), lives):
+        with OwnerNode(folder, clock=clock) as node:
+            for message in heard[start : start + lives]:
+                got += answered(node, message)
+    assert [one for one in got if decode(one).body.kind == "delivery"] == list(expected)
+    with OwnerNode(folder, clock=clock) as node:
+        assert rows_spent(node) == 3
+
+
+def _release(message: Message) -> Any:
+    assert isinstance(message.body, TargetRelease)
+    return message.body.release
+
+
+def test_a_run_does_not_go_on_with_other_data_than_it_began_with(tmp_path: Path, clock: Clock) -> None:
+    run = terms()
+    folder = make_node(tmp_path)
+    with OwnerNode(folder, clock=clock) as node:
+        approve(node, run)
+        answered(node, call(run))
+    text = (tmp_path / "a.csv").read_text()
+    (tmp_path / "a.csv").write_text(text + "50,999.4242,f,no\n")
+    with OwnerNode(folder, clock=clock) as node:
+        assert "is not what it was when the run began" in _without_beginning(node, call(run))
+
+
+def test_a_run_goes_on_with_the_smallest_group_that_it_began_with(tmp_path: Path, clock: Clock) -> None:
+    run = terms()
+    folder = make_node(tmp_path, rare=3)
+    with OwnerNode(folder, clock=clock) as node:
+        approve(node, run)
+        first = answered(node, call(run))
+    write_policy(folder, "a", smallest_group=5)
+    with OwnerNode(folder, clock=clock) as node:
+        assert answered(node, call(run)) == first
+        assert rehearse(node, run).withheld == 0
+        other = terms(run="run-2")
+        assert rehearse(node, other).withheld == 3, "those that have not begun are under the new one"
+        approve(node, other)
+        answered(node, call(other))
+        assert [one["smallest_group"] for one in logged(node, "began")] == [1, 5]
+
+
+def test_the_total_over_three_runs_is_reached_and_the_fourth_is_refused_everywhere(node: OwnerNode) -> None:
+    """36 rows in all, 12 in each run: the same sentence in policy test, in review and where it is enforced."""
+    fourth = terms(run="run-4")
+    approve(node, fourth)  # while there was still budget
+    for number in (1, 2, 3):
+        run = terms(run=f"run-{number}")
+        approve(node, run)
+        answered(node, call(run))
+    said = "rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"
+    assert node.judge(fourth).reasons == (said,)
+    assert review(node, "run-4").verdict.reasons == (said,)
+    assert refused(node, call(fourth)) == f"IllegalMessage: {said}"
+    assert node.standing("run-4") == "abstains"
+    assert not node.approve("run-4", fourth.digest, by="Ada").accepted
+    assert rows_spent(node) == 36
+
+
+def test_epsilon_toward_others_adds_up_over_runs_and_is_refused_with_the_same_numbers(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """Each run has one threshold auction; the ledger's own sum says how many fit."""
+    owners = ("a", "b", "c")
+    auction: dict[str, Any] = {"owners": owners, "auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
+
+    def run(number: int) -> Terms:
+        return terms(run=f"run-{number}", size=2, **auction)
+
+    limits: dict[str, Any] = {
+        "per_run": {"epsilon": 9, "delta": 1e-5, "rows": 20},
+        "total": {"epsilon": 20, "delta": 1e-5, "rows": 99},
+    }
+    with OwnerNode(make_node(tmp_path, **limits), clock=clock) as node:
+        for number in (1, 2, 3):
+            approve(node, run(number))
+        for number in (1, 2):
+            (misfit,) = answered(node, call(run(number)))
+            assert decode(misfit).body.kind == "misfit"
+        (account,) = [one for one in node.ledger.accounts() if one.view == View.owners("a")]
+        assert account.epsilon is not None
+        assert 8.0 < account.epsilon < 20.0
+        (reason,) = node.judge(run(3)).reasons
+        assert f"{account.epsilon:.4g} of 20 is spent already" in reason
+        assert refused(node, call(run(3))) == f"IllegalMessage: {reason}"
+        assert review(node, "run-3").verdict.reasons == (reason,)
+        assert rows_spent(node) == 0, "nobody was asked for rows yet"
+
+
+def test_runs_within_the_policy_are_approved_by_themselves_only_if_it_says_so(tmp_path: Path, clock: Clock) -> None:
+    with OwnerNode(make_node(tmp_path, manual_approval=False), clock=clock) as node:
+        assert node.invite(terms().to_json()) == "ready"
+        assert [one["by"] for one in logged(node, "approved")] == ["owner.yaml"]
+        assert node.invite(terms(run="run-2", consumer="stranger").to_json()) == "abstains"
+        assert len(logged(node, "approved")) == 1
+
+
+def test_a_change_of_the_policy_is_logged_and_counts_for_runs_that_have_not_begun(node: OwnerNode) -> None:
+    run = terms()
+    approve(node, run)
+    before = len(logged(node, "policy"))
+    write_policy(node.home.folder, "a", consumers=["nobody"])
+    assert "consumer new-clinic" in refused(node, call(run))
+    assert len(logged(node, "policy")) == before + 1
+
+
+def test_a_node_keeps_its_name_since_budgets_are_kept_by_it(node: OwnerNode) -> None:
+    write_policy(node.home.folder, "b")
+    with pytest.raises(BadDocument, match="keeps its name"):
+        _ = node.policy
+
+
+def test_a_purged_answer_is_never_drawn_again(node: OwnerNode, clock: Clock) -> None:
+    run = terms()
+    approve(node, run)
+    answered(node, call(run))
+    with Ledger(node.home.ledger) as ledger:
+        assert ledger.purge(run="run-1") > 0
+    with OwnerNode(node.home.folder, clock=clock) as again:
+        assert hear(again, encode(call(run))) == "abstains"
+        assert "MessagePurged" in logged(again, "refused")[-1]["reason"]
+        assert rows_spent(again) == 12
+
+
+def test_a_key_that_others_may_read_or_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    folder = make_node(tmp_path)
+    (folder / "key").chmod(0o644)
+    with pytest.raises(LedgerUnavailable, match="chmod 600"):
+        OwnerNode(folder)
+    (folder / "key").chmod(0o600)
+    (folder / "key").write_text("short")
+    with pytest.raises(LedgerUnavailable, match="restore it from a copy"):
+        OwnerNode(folder)
+    with pytest.raises(InvalidArgument, match="owner init"):
+        OwnerNode(tmp_path)
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_a_whole_run_between_two_nodes_and_a_curator(tmp_path: Path, clock: Clock, protocol: str) -> None:
+    run = terms(protocol=protocol)
+    with (
+        OwnerNode(make_node(tmp_path, "a"), clock=clock) as first,
+        OwnerNode(make_node(tmp_path, "b", seed=2), clock=clock) as second,
+    ):
+        nodes = {"a": first, "b": second}
+        for node in nodes.values():
+            approve(node, run)
+        summary, _ = held(run, nodes, tmp_path / "curator")
+        assert summary is not None
+        assert len(summary.rows) == 6
+        assert not len(summary.absent)
+        assert not len(summary.flagged)
+        assert not logged(first, "refused")
+
+
+def test_an_owner_who_denies_abstains_and_the_run_goes_on(tmp_path: Path, clock: Clock) -> None:
+    run = terms()
+    with (
+        OwnerNode(make_node(tmp_path, "a"), clock=clock) as first,
+        OwnerNode(make_node(tmp_path, "b", seed=2), clock=clock) as second,
+    ):
+        approve(first, run)
+        second.invite(run.to_json())
+        second.deny("run-1", by="Bea", reason="no")
+        summary, wire = held(run, {"a": first, "b": second}, tmp_path / "curator")
+        assert summary is not None
+        assert summary.absent.tolist() == [1]
+        assert "abstains" in wire.said
+
+
+def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:
+    run = terms()
+    assert node.seat(run) is None
+    approve(node, run)
+    seat = node.seat(run)
+    assert seat is not None
+    assert (seat.name, seat.terms.digest) == ("a", run.digest)
+    assert len(seat.receive(call(run))) == 1
+    node.withdraw("run-1", by="Ada")
+    with pytest.raises(IllegalMessage, match="withdrawn"):
+        seat.receive(call(run))
+    with pytest.raises(IllegalMessage, match="does not take part"):
+        node.seat(run)
+    assert "withdrawn" in logged(node, "refused")[-1]["reason"]
+
+
+def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(*_: object) -> None:
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr("likeset.homes.owner.budgets.costs_of", odd)
+    assert node.judge(terms()).reasons == ("what it costs cannot be computed (OverflowError)",)
+    assert node.invite(terms().to_json()) == "abstains"
+    assert status_of(node, "run-1") == "owner.yaml refuses it"

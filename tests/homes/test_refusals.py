@@ -1,0 +1,367 @@
+"""Every attack that we have a name for, in one place: refused by the other side, written down there, and free.
+
+| attack | on an owner | on the curator | on the consumer |
+|---|---|---|---|
+| a wrong certificate, or none | ``test_network.py`` (slow) | the same | the same |
+| an unknown owner | here | here | here |
+| a replayed job, or message | here | here | here |
+| terms that changed after approval | here | here | here |
+| an oversized message | here | here, ``test_network.py`` | here |
+| records that expand without bound | is sent none | here | ``test_record_bombs.py`` |
+| more rows than the terms say | here | here | here |
+| more rounds than the terms say | here | here | hears one message |
+| a second release or answer for a round | here | here | here |
+
+An owner writes into its audit log, a curator into its report and the summary, a consumer into its file of reasons.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from node_world import NOON, SCHEMA_OF_ALL, Clock, Wire, approve, call, hear, logged, make_node, script, terms
+
+from chance import public_coins
+from likeset.errors import IllegalMessage
+from likeset.geometry.tilt import Drawing
+from likeset.homes.owner import outbox
+from likeset.homes.owner.node import OwnerNode
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.noise import SimulatedNoise
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.messages import Asked, Message, Offer, Summary, TargetRelease, decode, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import SealedCurator
+from likeset.protocol.terms import Terms
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.transports.pump import Pump
+from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, Seat, SiteParties, SiteSettings, load_settings
+
+LATER = "2099-01-01"  # sites have a real clock
+AGREED = terms(run="agreed", expires=LATER)
+BEGUN = terms(run="begun", expires=LATER)
+ROUNDS = terms(run="rounds", expires=LATER, protocol="interactive", size=3)
+WAITING = terms(run="waiting", expires=LATER)
+OVER = terms(run="over", expires=LATER)
+ENDED = terms(run="ended", expires="2020-01-01")
+CHANGED = terms(run="agreed", expires=LATER, offer_factor=5.0)
+STRANGE = terms(run="strange", expires=LATER, owners=("b", "c"))
+GREEDY = terms(run="greedy", expires=LATER, offer_factor=400.0)
+NEVER_SENT = terms(run="agreed", expires=LATER, size=5)
+JOB = (AGREED, BEGUN, ROUNDS, WAITING, OVER, ENDED, CHANGED, STRANGE, GREEDY)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An owner's whole side, as NVFlare reaches it."""
+
+    table: SiteParties
+    folder: Path
+
+    def state(self) -> tuple[object, ...]:
+        """What was charged, what left, and what the log says that was sent."""
+        with OwnerNode(self.folder) as node:
+            return node.ledger.head(), [one.data for one in outbox.left(node)], logged(node, "sent")
+
+    def refusals(self) -> list[str]:
+        """Reasons in the audit log."""
+        with OwnerNode(self.folder) as node:
+            return [one["reason"] for one in logged(node, "refused")]
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Owner:
+    """One run is approved, one has begun, one is at its end, one waits, one was withdrawn."""
+    place = tmp_path_factory.mktemp("owner")
+    limits: dict[str, Any] = {"per_run": {"epsilon": 0, "rows": 36}, "total": {"epsilon": 0, "rows": 99}}
+    folder = make_node(place, **limits)
+    settings = {"factory": "likeset.homes.owner.site:owner", "folder": str(folder)}
+    (place / SETTINGS_FILE).write_text(json.dumps(settings))
+    table = SiteParties("a", {one.digest: one for one in JOB}, load_settings(place, "a"))
+    with OwnerNode(folder) as node:
+        for run in (AGREED, BEGUN, ROUNDS, OVER):
+            approve(node, run)
+        node.invite(WAITING.to_json())
+        node.invite(CHANGED.to_json())
+    with OwnerNode(folder, clock=Clock(NOON.replace(year=2019))) as earlier:
+        approve(earlier, ENDED)
+    for run in (BEGUN, ROUNDS, OVER):
+        for message in script(run):
+            assert isinstance(table.hear(encode(message)), list)
+    with OwnerNode(folder) as node:
+        node.withdraw("over", by="Ada")
+    return Owner(table, folder)
+
+
+def _beyond(run: Terms) -> list[Message]:
+    return script(run, rounds=run.size + 1)[-2:]
+
+
+ON_AN_OWNER: dict[str, tuple[Message | bytes, str]] = {
+    "unknown owner: terms that do not invite it": (call(STRANGE), "a is no party of run strange"),
+    "unknown owner: a message for another": (call(AGREED, owner="b"), "is for b, not for a"),
+    "unknown sender: another owner": (replace(call(AGREED), sender="b"), "an owner hears the curator only"),
+    "unknown run": (call(terms(run="never", expires=LATER)), "did not come with this job"),
+    "replayed job: withdrawn": (call(OVER), "run over was withdrawn"),
+    "replayed job: ended": (call(ENDED), "the terms of run ended ended at 2020-01-01"),
+    "replayed message: in another run": (replace(call(BEGUN), run="agreed"), "never came here"),
+    "changed terms: waiting for a decision": (call(CHANGED), "nobody at this site has decided yet"),
+    "changed terms: never sent": (call(NEVER_SENT), "did not come with this job"),
+    "changed terms: under the approved digest": (
+        replace(call(CHANGED), terms=AGREED.digest, round=2),
+        "may not come now",
+    ),
+    "not approved": (call(WAITING), "nobody at this site has decided yet"),
+    "oversized message": (call(AGREED, release=np.zeros(1 << 20)), "more than the"),
+    "oversized message: no message at all": (public_coins(1).bytes(1 << 23), "more than the"),
+    "more rows: terms beyond the policy": (call(GREEDY), "rows in one run: 1,200 are asked for, 36 are allowed"),
+    "more rows: asked once more": (
+        Message("begun", BEGUN.digest, CURATOR, "a", 2, Asked(asked=True)),
+        "may not come now",
+    ),
+    "more rounds: a release": (_beyond(ROUNDS)[0], "may not come now: the terms foresee 3 rounds"),
+    "more rounds: asked": (_beyond(ROUNDS)[1], "may not come now: the terms foresee 3 rounds"),
+    "second release: of the target": (call(BEGUN, release=np.full(16, 0.2)), "another one came in its place before"),
+    "second release: of the target, in rounds": (
+        call(ROUNDS, release=np.full(16, 0.2)),
+        "another one came in its place before",
+    ),
+    "second answer of the curator": (
+        Message("rounds", ROUNDS.digest, CURATOR, "a", 2, Asked(asked=False)),
+        "another one came in its place before",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "reason"), ON_AN_OWNER.values(), ids=ON_AN_OWNER)
+def test_an_owner_refuses_logs_and_pays_nothing(owner: Owner, sent: Message | bytes, reason: str) -> None:
+    state, known = owner.state(), len(owner.refusals())
+    assert owner.table.hear(sent if isinstance(sent, bytes) else encode(sent)) == "abstains"
+    (said,) = owner.refusals()[known:]
+    assert reason in said
+    assert owner.state() == state
+
+
+def test_a_replayed_job_gets_the_bytes_that_left_and_costs_nothing(owner: Owner) -> None:
+    """Also from a new process, for which everything that is in memory is gone."""
+    state = owner.state()
+    fresh = SiteParties("a", owner.table.terms, owner.table.settings)
+    for run in (BEGUN, ROUNDS):
+        answers = [fresh.hear(encode(message)) for message in script(run)]
+        sent = [one for answer in answers for one in answer if isinstance(one, bytes)]
+        with OwnerNode(owner.folder) as node:
+            assert sent == [one.data for one in outbox.left(node, run.run)]
+    assert owner.state() == state
+
+
+def test_an_owner_that_would_send_more_rows_than_the_terms_say_sends_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the protocol's own part does: here it draws 13 rows where the terms say 12."""
+    run = terms()
+    monkeypatch.setattr(
+        "likeset.protocol.sealed.draw_offer",
+        lambda _, scan, __, *, keys: scan.draw(Drawing(run.rows_per_owner + 1, keys.uniform))[0],
+    )
+    with OwnerNode(make_node(tmp_path), clock=Clock()) as node:
+        approve(node, run)
+        assert hear(node, encode(call(run))) == "abstains"
+        assert "more rows would leave than the 12 that the terms allow" in logged(node, "refused")[-1]["reason"]
+        assert (outbox.left(node), logged(node, "sent")) == ([], [])
+
+
+# The curator.
+
+Lie = Callable[[Message, bytes], Sequence[bytes]]
+
+
+@dataclass
+class LyingWire(Wire):
+    """Where owner b says something else than it would."""
+
+    lie: Lie = field(default=lambda _, data: [data])
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        (answer,) = super().ask(owner, data)
+        return self.lie(decode(answer), answer) if owner == "b" else [answer]
+
+
+def _offer(message: Message, **changes: Any) -> list[bytes]:
+    assert isinstance(message.body, Offer)
+    return [encode(replace(message, body=replace(message.body, **changes)))]
+
+
+def _more(message: Message) -> list[bytes]:
+    body = message.body
+    assert isinstance(body, Offer)
+    rows = np.vstack([body.rows, body.rows[:1]])
+    return _offer(
+        message, rows=rows, handles=np.arange(13, dtype=np.uint64), labels=np.append(body.labels, body.labels[0])
+    )
+
+
+def _changed(message: Message) -> bytes:
+    """Another answer in the place of the first."""
+    assert isinstance(message.body, Offer)
+    return _offer(message, handles=message.body.handles[::-1].copy())[0]
+
+
+ON_THE_CURATOR: dict[str, tuple[Lie, str]] = {
+    "unknown owner": (lambda one, _: [encode(replace(one, sender="c"))], "b spoke in another party's name"),
+    "in another owner's name": (lambda one, _: [encode(replace(one, sender="a"))], "b spoke in another party's name"),
+    "replayed: from another run": (lambda one, _: [encode(replace(one, run="run-0"))], "is of run run-0, not of run-1"),
+    "changed terms": (lambda one, _: [encode(replace(one, terms="0" * 64))], "was made under other terms"),
+    "oversized message": (lambda *_: [public_coins(2).bytes(200_001)], "more than the"),
+    "no message": (lambda *_: [b"nonsense, but long enough to be looked at by a reader"], "not a message"),
+    "more rows": (lambda one, _: _more(one), "sent 13 rows where at most 12 were asked for"),
+    "records that are none": (
+        lambda one, _: _offer(one, records=np.frombuffer(public_coins(3).bytes(5000), dtype=np.uint8)),
+        "sent records that are not as the schema declares",
+    ),
+    "another round": (lambda one, _: [encode(replace(one, round=2))], "may not come now"),
+    "a second answer": (lambda one, data: [data, _changed(one)], "b sent 2 messages where at most 1 may come"),
+}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, OwnerNode]]:
+    place = tmp_path_factory.mktemp("nodes")
+    with (
+        OwnerNode(make_node(place, "a"), clock=Clock()) as first,
+        OwnerNode(make_node(place, "b", seed=2), clock=Clock()) as second,
+    ):
+        for node in (first, second):
+            approve(node, terms())
+        yield {"a": first, "b": second}
+
+
+@pytest.mark.parametrize(("lie", "reason"), ON_THE_CURATOR.values(), ids=ON_THE_CURATOR)
+def test_a_curator_refuses_says_why_and_goes_on_with_the_others(
+    nodes: dict[str, OwnerNode], tmp_path: Path, lie: Lie, reason: str
+) -> None:
+    run = terms()
+    with _ledger(tmp_path / "curator.sqlite", run) as ledger:
+        consumer = _consumer(run, ledger)
+        declared = DeclaredRecords(SCHEMA_OF_ALL)
+        curator = SealedCurator(run, ledger=ledger, noise=SimulatedNoise(3), declared=declared)
+        pump = Pump(curator, LyingWire(nodes, consumer, lie=lie), workers=1, clock=lambda: NOON, most_bytes=200_000)
+        pump.run()
+    summary = consumer.summary
+    assert summary is not None
+    assert len(summary.rows) == run.size
+    said = [*pump.failures.values(), *summary.reasons.tolist()]
+    assert any(reason in one for one in said), said
+    assert 1 not in summary.owners
+    assert {*summary.absent.tolist(), *summary.flagged.tolist()} == {1}
+
+
+def _ledger(path: Path, run: Terms) -> Ledger:
+    ledger = Ledger(path)
+    for name in (*run.owners, run.consumer):
+        ledger.set_limit(View.owners(name), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, ("simulated", "unbounded")))
+    return ledger
+
+
+def _consumer(run: Terms, ledger: Ledger) -> Consumer:
+    target = public_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
+    return Consumer(run, target=target, ledger=ledger, noise=SimulatedNoise(3))
+
+
+# The consumer.
+
+
+def _summary(rows: int = 6, *, value: float = 0.5, owner: int = 0) -> Summary:
+    ones = np.ones(rows)
+    return Summary(
+        rows=np.full((rows, SCHEMA_OF_ALL.width), value, dtype=np.float32),
+        labels=np.empty(0),
+        owners=np.full(rows, owner, dtype=np.int64),
+        handles=np.arange(rows, dtype=np.uint64),
+        weights=ones / rows,
+        gains=ones,
+        squared_mmds=ones,
+        absent=np.empty(0, dtype=np.int64),
+        flagged=np.empty(0, dtype=np.int64),
+        reasons=np.empty(0, dtype=str),
+        rows_seen=rows,
+    )
+
+
+def _told(body: Any, **changes: Any) -> Message:
+    message = Message(AGREED.run, AGREED.digest, CURATOR, AGREED.consumer, 0, body)
+    return replace(message, **changes)
+
+
+ON_THE_CONSUMER: dict[str, tuple[Message | bytes, str]] = {
+    "unknown owner among the rows": (_told(_summary(owner=2)), "its parts do not fit together"),
+    "from an owner": (_told(_summary(), sender="a"), "nothing but the curator's summary"),
+    "replayed: of another run": (_told(_summary(), run="begun"), "is of run begun, not of agreed"),
+    "changed terms": (_told(_summary(), terms=CHANGED.digest), "did not come with this job"),
+    "oversized message": (public_coins(4).bytes(200_001), "more than the"),
+    "more rows": (_told(_summary(7)), "its parts do not fit together"),
+    "another message": (_told(TargetRelease(release=np.zeros(16))), "nothing but the curator's summary"),
+    "another round": (_told(_summary(), round=1), "nothing but the curator's summary"),
+}
+
+
+@dataclass
+class Seated:
+    """A consumer at its site."""
+
+    table: SiteParties
+    consumer: Consumer
+    ledger: Ledger
+    kept: list[bytes]
+
+    def reasons(self) -> list[str]:
+        path = self.table.settings.folder / REASONS_FILE
+        return [json.loads(line)["reason"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def seated(tmp_path: Path) -> Iterator[Seated]:
+    kept: list[bytes] = []
+    with _ledger(tmp_path / "consumer.sqlite", AGREED) as ledger:
+        consumer = _consumer(AGREED, ledger)
+
+        def factory(run: Terms, _: str, __: Path) -> Seat:
+            if run.digest != AGREED.digest:
+                raise IllegalMessage("a run that was not drafted here")
+            return Seat(consumer, keep=kept.append)
+
+        settings = SiteSettings(factory, tmp_path / "site", most_bytes=200_000)
+        yield Seated(SiteParties(AGREED.consumer, {AGREED.digest: AGREED}, settings), consumer, ledger, kept)
+
+
+@pytest.mark.parametrize(("sent", "reason"), ON_THE_CONSUMER.values(), ids=ON_THE_CONSUMER)
+def test_a_consumer_refuses_writes_down_why_and_takes_nothing(
+    seated: Seated, sent: Message | bytes, reason: str
+) -> None:
+    assert seated.table.hear(sent if isinstance(sent, bytes) else encode(sent)) == "abstains"
+    (said,) = seated.reasons()
+    assert reason in said
+    assert (seated.consumer.summary, seated.kept) == (None, [])
+    assert seated.table.hear(encode(_told(_summary()))) == []
+    assert len(seated.kept) == 1
+
+
+def test_a_consumer_keeps_to_its_first_summary(seated: Seated) -> None:
+    assert seated.table.hear(encode(_told(_summary()))) == []
+    assert seated.table.hear(encode(_told(_summary(value=0.6)))) == "abstains"
+    assert "another one came in its place before" in seated.reasons()[0]
+    assert len(seated.kept) == 1
+
+
+def test_a_replayed_job_gets_the_same_release_of_the_target_for_one_charge(seated: Seated) -> None:
+    first = seated.table.start(AGREED.digest)
+    again = SiteParties(AGREED.consumer, seated.table.terms, seated.table.settings)
+    assert first == again.start(AGREED.digest) != "abstains"
+    (account,) = [one for one in seated.ledger.accounts() if one.view == View.owners(AGREED.consumer)]
+    assert account.charges == 1
+    assert again.start(CHANGED.digest) == "abstains"

@@ -1,0 +1,69 @@
+"""Terms under another neighbouring relation than the totals of ``owner.yaml``: refused when they are read."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_world import NOON, make_node, terms, write_policy
+
+from likeset.errors import BadDocument
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.review import review
+from likeset.ledger import Request
+from likeset.privacy.events import Gaussian
+from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.view import View
+from likeset.protocol.terms import Budget
+from likeset.transports.sites import ABSTAINS, WAITING
+
+LIMITS: dict[str, Any] = {
+    "smallest_group": 1,
+    "per_run": {"epsilon": 9, "delta": 1e-5, "rows": 50},
+    "total": {"epsilon": 9, "delta": 1e-5, "rows": 500, "relation": "replace-one"},
+}
+RELEASED: dict[str, Any] = {
+    "protocol": "interactive",
+    "summary_release": "gaussian",
+    "owner_budget": Budget(4.0, 1e-5),
+    "label_strata": False,
+    "thinning": False,
+}
+
+
+def under(relation: Relation) -> dict[str, Any]:
+    """A policy with room for the run."""
+    return {**LIMITS, "total": {**LIMITS["total"], "relation": str(relation)}}
+
+
+@pytest.mark.parametrize("options", [RELEASED, {}], ids=["priced for owners", "nothing toward owners"])
+@pytest.mark.parametrize("mine", list(Relation))
+def test_they_are_refused_with_both_relations_and_nothing_is_charged(
+    tmp_path: Path, mine: Relation, options: dict[str, Any]
+) -> None:
+    """At once; and where they came before ``owner.yaml`` said so, when they are reviewed or approved."""
+    (other,) = set(Relation) - {mine}
+    run = terms(relation=other, **options)
+    folder = make_node(tmp_path, **under(other))
+    with OwnerNode(folder, clock=lambda: NOON) as node:
+        assert node.invite(run.to_json()) == WAITING
+        write_policy(folder, "a", **under(mine))
+        shown = review(node, run.run)
+        assert shown.status == "owner.yaml refuses it"
+        (reason,) = shown.verdict.reasons
+        assert f"the terms count under {other}" in reason
+        assert f"the totals of owner.yaml under {mine}" in reason
+        assert node.approve(run.run, run.digest, by="steward").reasons == (reason,)
+        assert node.invite(replace(run, run="run-2").to_json()) == ABSTAINS
+        assert "reserve" not in {entry.kind for entry in node.ledger.entries()}
+        assert node.judge(replace(run, run="run-3", relation=mine)).accepted
+
+
+def test_the_totals_do_not_change_their_relation_under_what_was_charged(tmp_path: Path) -> None:
+    folder = make_node(tmp_path, **LIMITS)
+    with OwnerNode(folder) as node:
+        quantity = RowSum(Norm.EUCLIDEAN, 1.0, 1, Relation.REPLACE_ONE)
+        node.ledger.reserve(View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4), request=Request("run", 0, "begin"))
+    write_policy(folder, "a", **{**LIMITS, "total": {**LIMITS["total"], "relation": "add-or-remove"}})
+    with pytest.raises(BadDocument, match=r"owner.yaml.*total.relation.*charged under replace-one"):
+        OwnerNode(folder)

@@ -1,0 +1,19 @@
+"""The factory of a network in NVFlare's simulator whose sites are those of real organisations."""
+
+from pathlib import Path
+
+from likeset.homes.curator.home import curator
+from likeset.homes.owner.site import owner
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.run.consumer_home import consumer
+from likeset.transports.sites import Seat
+
+
+def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
+    """The party of this name; ``folder`` is where all of them have theirs."""
+    if name == CURATOR:
+        return curator(terms, name, folder / "curator")
+    if name == terms.consumer:
+        return consumer(terms, name, folder / "home")
+    return owner(terms, name, folder / f"node-{name}")

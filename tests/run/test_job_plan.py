@@ -1,0 +1,201 @@
+"""What a plan predicts is what the run then does: guarantees to the letter, rows and bytes within the bounds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import job_world
+from job_world import World, rows, write
+from likeset.errors import InvalidArgument
+from likeset.run.job import Job
+from likeset.run.local import run_job
+from likeset.run.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
+from likeset.run.plan import plan_job
+
+CLINICS = 30
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = World.make(tmp_path_factory.mktemp("market"))
+    for number in range(CLINICS):
+        name = f"clinic-{number}"
+        write(made.folder / f"{name}.csv", rows(6, seed=100 + number, age=40.0 + number, whose=name))
+    (made.folder / "once.yaml").write_text(job_world.SCHEMA.replace("rows_per_id: 2", "rows_per_id: 1"), "utf-8")
+    for file in ("target.csv", "north.csv"):
+        made.replace(file, patient=[f"{file}-{row}" for row in range(60)])
+    return made
+
+
+def job(world: World, **changed: Any) -> Job:
+    given: dict[str, Any] = {
+        "schema": str(world.folder / "schema.yaml"),
+        "target": str(world.folder / "target.csv"),
+        "owners": {name: str(world.place(name)) for name in job_world.OWNERS},
+        "size": job_world.SIZE,
+        "epsilon": float(job_world.EPSILON),
+        "out": str(world.out),
+    }
+    return Job.of(**(given | changed))
+
+
+def clinics(world: World) -> dict[str, str]:
+    return {f"clinic-{number}": str(world.folder / f"clinic-{number}.csv") for number in range(CLINICS)}
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "sealed": {},
+    "uniform": {"offers": "uniform"},
+    "little epsilon": {"epsilon": 0.5},
+    "public width": {"public_rows": "south.csv", "owners": {"north": "north.csv", "west": "west.parquet"}},
+    "hashes": {"hash_dimension": 64, "gamma": 1.0},
+    "weights": {"weights": True},
+    "auction": {"owners": None, "size": 6, "auction": "threshold", "auction_epsilon": 4.0, "epsilon": 20.0},
+    "interactive": {"protocol": "interactive", "size": 5},
+    "interactive, summary": {
+        "protocol": "interactive", "size": 4, "summary_release": "gaussian", "owner_epsilon": 4.0,
+    },
+    "add-or-remove": {"relation": "add-or-remove", "declared_size": 55, "release_gamma": 1.0},
+    "one row an id": {"schema": "once.yaml", "owners": {"north": "north.csv"}, "size": 5},
+    "simulated": {"noise": "simulated", "seed": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_hold(kind: str, world: World, tmp_path: Path) -> None:
+    """What an owner hears has a fixed length, so that is exact; what it sends has cells of several lengths."""
+    changed = dict(KINDS[kind])
+    if "owners" in changed:
+        places = changed["owners"] or clinics(world)
+        changed["owners"] = {name: str(world.folder / Path(place).name) for name, place in places.items()}
+    for name in ("schema", "public_rows"):
+        if name in changed:
+            changed[name] = str(world.folder / changed[name])
+    asked = job(world, **changed, out=str(tmp_path / "out"))
+    planned = plan_job(asked)
+    predicted = planned.document()
+    result = json.loads(json.dumps(run_job(asked, render=lambda *_: "").result))
+    owners = result["owners"]
+    assert predicted["guarantees"] == result["guarantees"]
+    assert predicted["private"] == result["private"]
+    assert predicted["notes"] == [note for note in result["warnings"] if note["kind"] == "uniform-offers"]
+    assert result["rows_seen"] <= predicted["rows_seen_at_most"]
+    assert sum(one["messages"] for one in owners) <= predicted["messages_at_most"]
+    for one in owners:
+        assert one["disclosed"] <= predicted["rows_per_owner"]
+        assert one["heard_bytes"] <= predicted["heard_bytes_per_owner_at_most"]
+        assert 0 < one["sent_bytes"] <= predicted["sent_bytes_per_owner_at_most"]
+    if kind not in ("auction", "one row an id"):
+        # Every owner has more rows than are wanted of it, and everyone is asked: bounds are reached.
+        assert result["rows_seen"] == predicted["rows_seen_at_most"] == predicted["rows_seen_expected"]
+        assert sum(one["messages"] for one in owners) == predicted["messages_at_most"]
+    if kind not in ("auction", "interactive, summary"):
+        assert max(one["heard_bytes"] for one in owners) == predicted["heard_bytes_per_owner_at_most"]
+    if kind == "auction":
+        assert predicted["rows_seen_at_most"] == CLINICS * predicted["rows_per_owner"]
+        assert predicted["rows_seen_expected"] < predicted["rows_seen_at_most"]
+    assert (predicted["released_coordinates"] == 0) is (kind in ("uniform", "little epsilon"))
+
+
+def test_rows_per_id_cost_as_many_times(world: World) -> None:
+    """With two rows an id the noise for the same epsilon is twice as large; the guarantee is the same."""
+    two = plan_job(job(world, epsilon=20.0))
+    one = plan_job(job(world, epsilon=20.0, schema=str(world.folder / "once.yaml")))
+    assert (two.outline.terms.rows_per_unit, one.outline.terms.rows_per_unit) == (2, 1)
+    assert two.advice.noise is not None
+    assert one.advice.noise is not None
+    assert two.advice.noise == pytest.approx(2.0 * one.advice.noise, rel=1e-3)
+
+
+def test_the_advice_is_good(world: World) -> None:
+    """Whoever takes the epsilon that is suggested gets twice as much signal as noise, and not far more."""
+    plan = plan_job(job(world))
+    words = plan.advice.text
+    assert words.startswith("Your target has 60 rows: at epsilon = 8 the noise is ")
+    suggested = float(words.split("epsilon >= ")[1].split(" ")[0])
+    better = plan_job(job(world, epsilon=suggested))
+    assert better.advice.noise is not None
+    assert better.advice.signal is not None
+    assert 2.0 <= better.advice.signal / better.advice.noise < 2.4
+    assert "good" in better.advice.text
+    poor = plan_job(job(world, epsilon=0.5))
+    assert poor.advice.noise is None
+    assert "offers are uniform" in poor.advice.text
+
+
+def test_a_plan_reads_no_owner_and_writes_nothing(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Owners' files may hold anything: they need only be there."""
+    for name in job_world.OWNERS:
+        (tmp_path / world.place(name).name).write_bytes(b"\0garbage\xff")
+    before = {path: path.stat().st_mtime_ns for path in (*tmp_path.rglob("*"), *world.folder.rglob("*"))}
+    owners = [f"{name}={tmp_path / world.place(name).name}" for name in job_world.OWNERS]
+    options = world.options(owner=owners, out=tmp_path / "out", ledger=tmp_path / "book.sqlite")
+    assert job_world.call("plan", options) == 0
+    shown = capsys.readouterr().out
+    assert "Nothing was read of any owner, and nothing was spent." in shown
+    assert job_world.call("plan", options, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    true = plan_job(job(world)).document()
+    odd = {name for name in true if document[name] != true[name]}
+    assert odd <= {"seconds", "budget"}
+    assert {path: path.stat().st_mtime_ns for path in (*tmp_path.rglob("*"), *world.folder.rglob("*"))} == before
+
+
+def test_a_plan_refuses_what_the_run_would_refuse(world: World) -> None:
+    for changed, argument in (
+        ({"size": 0}, "size"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"hash_dimension": 7}, "hash_dimension"),
+        ({"hash_dimension": 64, "protocol": "interactive"}, "hash_dimension"),
+        ({"hash_dimension": 64, "auction": "threshold"}, "hash_dimension"),
+        ({"owners": {"north": str(world.folder / "none.csv")}}, "owner north"),
+        ({"seed": -1}, "seed"),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            plan_job(job(world, **changed))
+        assert refused.value.argument == argument
+
+
+def test_what_texts_and_labels_take_is_planned_as_declared(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = tmp_path / "schema.yaml"
+    text = job_world.SCHEMA.replace("{kind: category, values: [chest, arm, leg]}", "{kind: text, width: 8}")
+    schema.write_text(text)
+    bounded = plan_job(job(world, schema=str(schema))).traffic.sent_bytes
+    schema.write_text(text + "text_bytes: 8192\n")
+    twice = plan_job(job(world, schema=str(schema))).traffic.sent_bytes
+    assert bounded is not None
+    assert twice is not None
+    rows_offered = plan_job(job(world)).outline.terms.rows_per_owner
+    assert twice - bounded == pytest.approx(4096 * rows_offered, rel=0.01)
+    schema.write_text(job_world.SCHEMA.replace(", values: [0, 1]", ""))
+    assert plan_job(job(world, schema=str(schema))).traffic.sent_bytes is None
+    assert job_world.call("plan", world.options(schema=schema)) == 0
+    assert "not bounded" in capsys.readouterr().out
+    words = job_world.SCHEMA.replace("values: [0, 1]", "values: [ill, a-much-longer-word]")
+    schema.write_text(words, encoding="utf-8")
+    longer = plan_job(job(world, schema=str(schema))).traffic.sent_bytes
+    short = plan_job(job(world)).traffic.sent_bytes
+    assert longer is not None
+    assert short is not None
+    # Text travels with four bytes a letter, numbers with eight.
+    assert longer - short == pytest.approx(rows_offered * (4 * len("a-much-longer-word") - 8), abs=8)
+
+
+def test_what_came_from_data_and_what_promises_nothing_is_warned_about(world: World, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.yaml"
+    schema.write_text(job_world.SCHEMA.replace("[0, 100]}", "[0, 100], from_data: true}"), encoding="utf-8")
+    warnings = plan_job(job(world, schema=str(schema), epsilon=40.0, noise="simulated")).warnings
+    assert set(warnings) == {NoiseIsSimulated(), WeakPromise(40.0), BoundsFromData("age")}
+    assert [one.text.partition(";")[0] for one in warnings] == [
+        "simulated, not private: whoever knows the seed knows the noise",
+        "epsilon = 40 promises next to nothing",
+        "column age: its bounds or values were drafted from data",
+    ]
+    assert plan_job(job(world)).warnings == ()

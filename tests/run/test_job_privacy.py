@@ -1,0 +1,377 @@
+"""What a job on files tells to whom: the same promises as a run on arrays, and what files add to them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import job_world
+from job_world import OWNERS, World, charges, rows, write
+from likeset.app.report import render_for_owner
+from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged
+from likeset.ledger import Ledger
+from likeset.privacy.events import Composition, Gaussian
+from likeset.privacy.view import View
+from likeset.protocol.messages import Message, encode
+from likeset.protocol.party import Party
+from likeset.run.job import Job
+from likeset.run.local import FinishedJob, _kept, run_job
+from likeset.run.plan import plan_job
+
+Heard = dict[str, list[bytes]]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World.make(tmp_path)
+
+
+def job_of(world: World, **changed: Any) -> Job:
+    given = {
+        "schema": str(world.folder / "schema.yaml"),
+        "target": str(world.folder / "target.csv"),
+        "owners": {name: str(world.place(name)) for name in OWNERS},
+        "size": job_world.SIZE,
+        "epsilon": job_world.EPSILON,
+        "out": str(world.out),
+    }
+    return Job.of(**(given | changed))
+
+
+def run(job: Job, **options: Any) -> FinishedJob:
+    return run_job(job, render=lambda _, __: "<!doctype html>", **options)
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
+    """Every byte that each party hears."""
+    heard: Heard = {}
+    receive = Party.receive
+
+    def overheard(self: Party, message: Message) -> Any:
+        heard.setdefault(self.name, []).append(encode(message))
+        return receive(self, message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Party, "receive", overheard)
+        yield heard
+
+
+# The unit of privacy
+
+
+def with_ids(world: World, ids: list[Any], file: str = "target.csv") -> None:
+    """A file with these ids in its first rows, and in all others ids of their own."""
+    path = world.folder / file
+    count = (pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)).num_rows
+    world.replace(file, patient=[*ids, *(f"other-{place}" for place in range(count - len(ids)))])
+
+
+def test_ids_that_differ_in_blanks_are_the_same_person(world: World) -> None:
+    with_ids(world, [f"p{row // 4}" + " " * (row % 2) for row in range(40)])
+    for attempt in (run, plan_job):
+        with pytest.raises(BadTable, match="4 rows"):
+            attempt(job_of(world))
+    assert not world.out.exists()
+    assert not world.partial.exists()
+
+
+@pytest.mark.parametrize("file", ["target.csv", "west.parquet"])
+def test_rows_without_an_id_could_all_be_of_one_person(world: World, file: str) -> None:
+    with_ids(world, [None] * 3, file)
+    with pytest.raises(BadTable, match="3 rows"):
+        run(job_of(world))
+
+
+def test_every_word_for_missing_is_the_same_unknown_person(world: World) -> None:
+    with_ids(world, ["NA", "?", " null "])
+    with pytest.raises(BadTable, match="3 rows"):
+        run(job_of(world))
+
+
+def test_as_many_rows_without_an_id_as_a_person_may_have_will_do(world: World) -> None:
+    with_ids(world, ["NA", "?"])
+    assert plan_job(job_of(world)).outline.terms.rows_per_unit == 2
+
+
+def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
+    """Twice the rows, twice the noise: the release and the choice of its width alike."""
+    events = {}
+    for most in (2, 4):
+        text = job_world.SCHEMA.replace("rows_per_id: 2", f"rows_per_id: {most}")
+        (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
+        about_target = plan_job(job_of(world, offers="tilted", epsilon=40.0)).outline.guarantees[0]
+        assert about_target.guarantee.epsilon == pytest.approx(40.0, rel=1e-3)
+        assert isinstance(about_target.event, Composition)
+        events[most] = about_target.event.events
+    width, release = events[2]
+    wider, louder = events[4]
+    assert isinstance(release, Gaussian)
+    assert isinstance(louder, Gaussian)
+    assert louder.sigma == pytest.approx(2.0 * release.sigma, rel=1e-6)
+    assert width != wider
+
+
+def test_the_unit_is_named_beside_the_odds(world: World) -> None:
+    told = plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
+    assert "one id with all of its rows, 2 at most," in told
+    text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
+    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
+    assert "one row of consumer" in plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
+
+
+# What owners hear
+
+
+def changed_south(world: World, folder: Path) -> World:
+    """The same market, but south has other rows, as many as before."""
+    folder.mkdir()
+    for path in world.folder.iterdir():
+        if path.is_file():
+            shutil.copy(path, folder / path.name)
+    other = World(folder)
+    write(other.place("south"), rows(50, seed=77, age=15.0, whose="elsewhere"))
+    return other
+
+
+@pytest.mark.parametrize("options", [{}, {"offers": "uniform"}, {"hash_dimension": 64}, {"protocol": "interactive"}])
+def test_owners_hear_and_are_shown_the_same_whatever_another_owner_holds(
+    world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    transcripts, pages = [], []
+    for market in (world, changed_south(world, world.folder / "other")):
+        with listening(monkeypatch) as heard:
+            done = run(job_of(market, noise="simulated", seed=5, **options))
+        transcripts.append([heard[name] for name in ("north", "west")])
+        pages.append([render_for_owner(done.result, name) for name in ("north", "west")])
+    assert transcripts[0] == transcripts[1]
+    assert pages[0] == pages[1]
+    assert all(transcripts[0])
+
+
+def test_an_owner_is_shown_the_same_page_whatever_the_target_is(world: World) -> None:
+    pages = []
+    for seed in (1, 2):
+        write(world.folder / "target.csv", rows(40, seed=seed, age=20.0 * seed, whose="mine"))
+        done = run(job_of(world, release_gamma=0.3, seed=5, out=str(world.folder / f"out{seed}")))
+        pages.append(render_for_owner(done.result, "north"))
+    assert pages[0] == pages[1]
+
+
+# Interrupted, resumed, repeated
+
+
+def release_of(ledger: Path) -> list[bytes]:
+    with Ledger(ledger) as book:
+        entries = {entry.number: json.loads(entry.key)[2] for entry in book.entries() if entry.kind == "reserve"}
+        return [one.message for one in book.messages() if entries[one.number] == "consumer/target-release"]
+
+
+def test_what_was_drawn_before_an_interruption_is_sent_again_and_paid_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(world)
+    answered = iter(range(2))  # the curator has heard the consumer, then one owner
+
+    def stop_later(*_: object) -> None:
+        if next(answered, None) is None:
+            raise KeyboardInterrupt
+
+    with listening(monkeypatch) as first, pytest.raises(KeyboardInterrupt):
+        run(job, progress=stop_later)
+    drawn = release_of(world.partial / "ledger.sqlite")
+    with listening(monkeypatch) as second:
+        run(job, resume=True)
+    assert len(drawn) == 1
+    assert first["north"] == second["north"]
+    assert drawn[0] in first["north"][0]
+    found = charges(world.out / "ledger.sqlite")
+    assert sorted(found) == sorted(set(found))
+    assert {"consumer/width", "consumer/target-release"} <= set(found)
+
+
+def test_files_that_changed_places_are_not_those_that_the_run_began_with(world: World) -> None:
+    """Two owners whose files are exchanged: the same contents, but not the same owners."""
+    job = job_of(world)
+    with pytest.raises(KeyboardInterrupt):
+        run(job, progress=stop)
+    north, south = world.place("north"), world.place("south")
+    texts = north.read_bytes(), south.read_bytes()
+    south.write_bytes(texts[0])
+    north.write_bytes(texts[1])
+    with pytest.raises(DifferentRequest):
+        run(job, resume=True)
+
+
+def test_public_rows_are_those_that_the_run_began_with(world: World) -> None:
+    write(world.folder / "public.csv", rows(30, seed=8, age=50.0, whose="anybody"))
+    job = job_of(world, seed_rows=str(world.folder / "public.csv"), protocol="interactive")
+    with pytest.raises(KeyboardInterrupt):
+        run(job, progress=stop)
+    write(world.folder / "public.csv", rows(30, seed=9, age=10.0, whose="anybody"))
+    with pytest.raises(DifferentRequest):
+        run(job, resume=True)
+
+
+# Budgets
+
+
+def test_a_ledger_in_the_output_directory_counts_one_run_and_says_so(world: World) -> None:
+    first = run(job_of(world)).result["budget"]
+    again = run(job_of(world, out=str(world.folder / "again"))).result["budget"]
+    assert first["shared"] is again["shared"] is False
+    assert first["epsilon_spent"] == pytest.approx(job_world.EPSILON, rel=1e-3)
+    assert "this run alone" in first["in_words"]
+    assert "--ledger" in first["in_words"]
+
+
+def test_runs_on_one_ledger_share_one_budget(world: World) -> None:
+    """The first run sets the limits; whatever a later one is called and asks for, it is refused beyond them."""
+    ledger = str(world.folder / "ledger.sqlite")
+    before = run(job_of(world, ledger=ledger, run="first")).result["budget"]
+    assert before["shared"] is True
+    assert before["epsilon_spent"] == pytest.approx(before["epsilon_limit"], rel=1e-3)
+    spent = charges(Path(ledger))
+    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}  # with rows left to disclose
+    for epsilon in (job_world.EPSILON, 20.0, 40.0):
+        with pytest.raises(BudgetExceeded, match="any owners see consumer"):
+            run(job_of(world, ledger=ledger, owners=fresh, epsilon=epsilon, offers="tilted", out=f"{world.out}-2"))
+    assert charges(Path(ledger)) == spent
+
+
+def test_an_account_that_took_simulated_noise_stays_without_a_bound(world: World) -> None:
+    ledger = str(world.folder / "ledger.sqlite")
+    run(job_of(world, ledger=ledger, run="trial", noise="simulated", seed=1))
+    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
+    later = run(job_of(world, ledger=ledger, run="real", owners=fresh, out=f"{world.out}-2")).result
+    assert later["budget"]["epsilon_spent"] is None
+    assert "no bound" in later["budget"]["in_words"]
+
+
+@pytest.mark.parametrize("part", ["paper-auction"])
+def test_a_part_without_a_proof_is_never_called_private(world: World, part: str) -> None:
+    job = job_of(world, protocol="interactive", auction="paper", accept_unproven=[part])
+    assert plan_job(job).document()["private"] is False
+    done = run(job)
+    assert done.result["private"] is False
+    assert "Not private" in render_for_owner(done.result, "north")
+
+
+def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) -> None:
+    """Owners have 180 rows together; with a row more or less in the target the run starts all the same."""
+    started = []
+    for count in (180, 181):
+        write(world.folder / "target.csv", rows(count, seed=1, age=60.0, whose="mine"))
+        out = str(world.folder / f"out{count}")
+        job = job_of(world, relation="add-or-remove", declared_size=150, release_gamma=0.3, out=out)
+        started.append(run(job).result["terms"]["summary"]["target_size"])
+    assert started == [150, 150]
+
+
+def test_a_ledger_that_took_an_unproven_auction_has_no_bound_for_those_owners(world: World) -> None:
+    ledger = str(world.folder / "ledger.sqlite")
+    paper = {"protocol": "interactive", "auction": "paper", "accept_unproven": ["paper-auction"], "offers": "tilted"}
+    run(job_of(world, ledger=ledger, run="paper", size=4, **paper))
+    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
+    later = run(job_of(world, ledger=ledger, run="later", owners=fresh, offers="uniform", out=f"{world.out}-2"))
+    assert "for the rows of north, south, west: it was charged for" in later.result["budget"]["in_words"]
+
+
+def test_prices_for_different_units_are_not_added_up_without_a_word(world: World) -> None:
+    ledger = world.folder / "ledger.sqlite"
+    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
+    first = run(job_of(world, ledger=str(ledger), run="ids")).result["budget"]["in_words"]
+    with Ledger(ledger) as book:
+        view = View.owners("consumer")
+        (account,) = [one for one in book.accounts() if one.view == view]
+        book.set_limit(view, replace(account.limit, epsilon=20.0))
+    text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
+    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
+    second = run(job_of(world, ledger=str(ledger), run="rows", owners=fresh, out=f"{world.out}-2")).result["budget"]
+    assert "a bound for" not in first
+    assert "units of 1, 2 rows: their sum is a bound for one row only" in second["in_words"]
+
+
+# What stays in the output directory
+
+
+def test_a_password_in_an_address_is_not_kept(world: World) -> None:
+    job = job_of(world, public_rows="postgres://me:hunter2@127.0.0.1:1/db?table=t")
+    kept = _kept(job)
+    assert "hunter2" not in json.dumps(kept)
+    assert kept["target"] == job.target
+
+
+def test_offers_do_not_outlive_the_run_in_the_output_directory(world: World) -> None:
+    job = job_of(world)
+    run(job)
+    with Ledger(world.out / "ledger.sqlite") as ledger:
+        assert ledger.messages() == ()
+        assert ledger.verify(messages=True).ok
+    kept = b"".join(path.read_bytes() for path in world.out.iterdir() if "messages" in path.name)
+    assert b"ARROW" not in kept
+    assert b"offer" not in kept
+
+
+def test_a_run_in_a_shared_ledger_is_sent_again_until_it_is_purged(world: World) -> None:
+    ledger = str(world.folder / "ledger.sqlite")
+    first = run(job_of(world, ledger=ledger, run="one")).result
+    spent = charges(Path(ledger))
+    again = run(job_of(world, ledger=ledger, run="one", out=f"{world.out}-2")).result
+    assert again["squared_mmd"] == first["squared_mmd"]
+    assert charges(Path(ledger)) == spent
+    with Ledger(ledger) as book:
+        book.purge(run="one")
+    with pytest.raises((MessagePurged, BudgetExceeded)):
+        run(job_of(world, ledger=ledger, run="one", out=f"{world.out}-3"))
+    assert charges(Path(ledger)) == spent
+
+
+def test_pictures_show_places_of_offered_rows_and_never_their_cells(world: World) -> None:
+    """Two numbers for each of at most 400 offered rows, as docs/proofs/records.md says; nothing else of them."""
+    run(job_of(world))
+    pictures = json.loads((world.out / "pictures.json").read_text(encoding="utf-8"))
+    pool = np.array(pictures["projection"]["pool"])
+    assert pool.shape == (120, 2)
+    assert all(one["pool"] is None for one in pictures["marginals"])
+
+
+def test_hashed_offers_leave_no_picture(world: World) -> None:
+    run(job_of(world, hash_dimension=64))
+    pictures = json.loads((world.out / "pictures.json").read_text(encoding="utf-8"))
+    assert pictures["projection"]["pool"] is None
+
+
+def test_records_hold_declared_columns_of_sent_rows_and_nothing_else(world: World) -> None:
+    """No id, no undeclared column, no word of a row that stays: also not as the dictionary of a column."""
+    from likeset.tables.schema import records
+    from likeset.tables.schema.declared_records import DeclaredRecords
+    from likeset.tables.schema.schema import Schema
+
+    declared = DeclaredRecords(Schema.load(world.folder / "schema.yaml"))
+    table = rows(50, seed=3, age=60.0, whose="south")
+    words = pa.array(["chest"] * 49 + ["leg"]).dictionary_encode()
+    table = table.set_column(3, "site", words).append_column("note", pa.array(["CANARY"] * 50))
+    packed = records.pack(declared.of(table).take(pa.array([0, 1])))
+    sent = records.unpack(packed, form=declared.form, rows=2)
+    assert sent.column_names == ["age", "pulse", "site", "smoker"]
+    plain = pa.BufferOutputStream()
+    with pa.ipc.new_stream(plain, sent.schema) as writer:
+        writer.write_table(sent)
+    raw = plain.getvalue().to_pybytes()
+    assert b"chest" in raw
+    for absent in (b"leg", b"CANARY", b"south-"):
+        assert absent not in raw

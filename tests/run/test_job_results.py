@@ -1,0 +1,253 @@
+"""What a job leaves: the same for the same seed, marked where it is not private, and rendered again alike."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import job_world
+from job_world import OWNERS, SIZE, World
+from likeset.errors import BadDocument
+from likeset.run.job import Job
+from likeset.run.local import read_result
+from likeset.tables.schema.schema import Schema
+
+TIMES = ("created", "seconds")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World.make(tmp_path_factory.mktemp("market"))
+
+
+def run(world: World, out: Path, **options: Any) -> Path:
+    assert job_world.call("match", world.options(out=out, **options)) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def secret(world: World) -> Path:
+    return run(world, world.folder / "secret")
+
+
+@pytest.fixture(scope="module")
+def simulated(world: World) -> Path:
+    return run(world, world.folder / "simulated", noise="simulated", seed=11)
+
+
+def result(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    return found
+
+
+def timeless(out: Path) -> dict[str, Any]:
+    return {name: value for name, value in result(out).items() if name not in TIMES}
+
+
+def test_the_directory_holds_what_was_promised(secret: Path) -> None:
+    assert {"summary.parquet", "result.json", "report.html", "ledger.sqlite", "terms.yaml"} <= {
+        path.name for path in secret.iterdir()
+    }
+    assert not secret.with_name("secret.partial").exists()
+    found = result(secret)
+    assert {
+        "squared_mmd", "baselines", "access_ratio", "rows_seen", "guarantees", "shares", "seconds", "warnings"
+    } <= set(found)  # fmt: skip
+    for guarantee in found["guarantees"]:
+        assert {"observer", "protects", "epsilon", "delta", "relation", "basis"} <= set(guarantee)
+    assert found["private"] is True
+    assert set(found["shares"]) == set(OWNERS)
+    assert sum(found["shares"].values()) == pytest.approx(1.0)
+    assert found["rows_seen"] == sum(one["disclosed"] for one in found["owners"])
+    # (rows of owners that were seen, and the target) for each row used
+    assert found["access_ratio"] == pytest.approx((found["rows_seen"] + 60) / (SIZE + 60))
+    about_target = next(one for one in found["guarantees"] if one["protects"] == "consumer" and one["epsilon"])
+    assert about_target["epsilon"] == pytest.approx(job_world.EPSILON, rel=1e-3)
+    assert about_target["epsilon"] <= job_world.EPSILON
+    assert about_target["basis"] == "proven"
+    assert (secret / "terms.yaml").read_text(encoding="utf-8").startswith(f"digest: {found['terms']['digest']}")
+
+
+def test_the_summary_is_rows_of_the_owners_with_labels_owner_and_weight(secret: Path, world: World) -> None:
+    """Every row stands in its owner's file, with the label that it has there; ids never leave."""
+    table = pq.read_table(secret / "summary.parquet")
+    assert table.column_names == ["age", "pulse", "site", "smoker", "ill", "owner", "weight"]
+    assert table.num_rows == SIZE
+    assert sum(table["weight"].to_pylist()) == pytest.approx(1.0)
+    counts = dict.fromkeys(OWNERS, 0)
+    for name in OWNERS:
+        path = world.place(name)
+        own = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+        known = {
+            (row["age"], row["pulse"], row["site"], row["smoker"] in ("yes", True), row["ill"])
+            for row in own.to_pylist()
+        }
+        for row in table.to_pylist():
+            if row["owner"] == name:
+                counts[name] += 1
+                assert (row["age"], row["pulse"], row["site"], row["smoker"], row["ill"]) in known
+    assert counts == {one["name"]: one["selected"] for one in result(secret)["owners"]}
+    assert sum(counts.values()) == SIZE
+
+
+def test_the_squared_mmd_is_that_of_the_rows_in_the_files(simulated: Path, world: World) -> None:
+    """Mapped by the schema again and put into the definition, term by term."""
+    import numpy as np
+
+    schema = Schema.load(world.folder / "schema.yaml")
+
+    def mapped(table: pa.Table) -> Any:
+        return schema.map(table, table="rows", locate=str, labels=False).rows.astype(np.float64)
+
+    target = mapped(pa_csv.read_csv(world.folder / "target.csv"))
+    summary = mapped(pq.read_table(simulated / "summary.parquet"))
+    found = result(simulated)
+
+    def mean(left: Any, right: Any) -> float:
+        return float(
+            np.mean([[np.exp(-found["gamma"] * ((one - other) ** 2).sum()) for other in right] for one in left])
+        )
+
+    direct = mean(target, target) - 2.0 * mean(target, summary) + mean(summary, summary)
+    assert found["squared_mmd"] == pytest.approx(direct, abs=1e-6)
+
+
+def test_a_seed_repeats_everything_and_secret_noise_nothing(
+    simulated: Path, secret: Path, world: World, tmp_path: Path
+) -> None:
+    again = run(world, tmp_path / "again", noise="simulated", seed=11)
+    assert (again / "summary.parquet").read_bytes() == (simulated / "summary.parquet").read_bytes()
+    assert (again / "pictures.json").read_bytes() == (simulated / "pictures.json").read_bytes()
+    assert (again / "terms.yaml").read_bytes() == (simulated / "terms.yaml").read_bytes()
+    assert timeless(again) == timeless(simulated)
+    other = run(world, tmp_path / "other", noise="simulated", seed=12)
+    assert timeless(other)["terms"]["digest"] != timeless(simulated)["terms"]["digest"]
+    twice = run(world, tmp_path / "twice")
+    # The rows may be the same by chance, in a market as small as this one; what owners heard is not.
+    assert timeless(twice)["terms"]["digest"] != timeless(secret)["terms"]["digest"]
+
+
+def test_what_is_simulated_says_so_everywhere(
+    simulated: Path, secret: Path, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = result(simulated)
+    assert (found["private"], found["noise"]) == (False, "simulated")
+    assert any(warning["kind"] == "simulated-noise" for warning in found["warnings"])
+    assert "simulated, not private" in (simulated / "report.html").read_text(encoding="utf-8").lower()
+    assert "simulated, not private" not in (secret / "report.html").read_text(encoding="utf-8").lower()
+    capsys.readouterr()
+    assert job_world.call("match", world.options(out=tmp_path / "a", noise="simulated", seed=1, size=3)) == 0
+    assert "simulated, not private" in capsys.readouterr().out
+    assert job_world.call("match", world.options(out=tmp_path / "b", noise="simulated", seed=1, size=3), "--json") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == result(tmp_path / "b")
+    assert printed.err == ""
+    assert job_world.call("match", world.options(out=tmp_path / "c", size=3)) == 0
+    shown = capsys.readouterr().out
+    assert "not private" not in shown
+    assert str(tmp_path / "c" / "report.html") in shown
+
+
+def test_a_report_is_rendered_again_to_the_same_bytes(
+    simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(simulated, copy)
+    (copy / "report.html").unlink()
+    assert job_world.call("report", {}, copy, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["report"] == str(copy / "report.html")
+    assert (copy / "report.html").read_bytes() == (simulated / "report.html").read_bytes()
+
+
+def test_an_owner_sees_no_other(simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(simulated, copy)
+    assert job_world.call("report", {"for_owner": "north"}, copy) == 0
+    page = (copy / "report-for-north.html").read_text(encoding="utf-8")
+    assert "north" in page
+    assert "south" not in page
+    assert "west" not in page
+    capsys.readouterr()
+    assert job_world.call("report", {"for_owner": "nort"}, copy) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert not (copy / "report-for-nort.html").exists()
+
+
+def test_a_report_needs_a_finished_job(simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert job_world.call("report", {}, tmp_path) == 2
+    assert "name the output directory of a finished job" in capsys.readouterr().err
+    copy = tmp_path / "copy"
+    shutil.copytree(simulated, copy)
+    for text, words in (("{", "cannot be read"), ("[]", "no result"), ('{"format": 2}', "another version")):
+        (copy / "result.json").write_text(text, encoding="utf-8")
+        with pytest.raises(BadDocument, match=words):
+            read_result(copy)
+
+
+def test_the_job_that_was_written_down_runs_again(simulated: Path, world: World, tmp_path: Path) -> None:
+    """``job.yaml`` in the output directory is the whole job, wherever it is read."""
+    kept = Job.load(simulated / "job.yaml")
+    assert kept.owners == {name: str(world.place(name)) for name in OWNERS}
+    assert Job.of(**{name: value for name, value in kept.document().items() if value is not None}) == kept
+    again = tmp_path / "again"
+    assert job_world.call("match", {"out": again}, simulated / "job.yaml") == 0
+    assert timeless(again) == timeless(simulated)
+
+
+def test_paths_count_from_the_job_file_and_options_from_here(
+    world: World, simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = world.folder / "job.yaml"
+    job.write_text(
+        "schema: schema.yaml\ntarget: target.csv\n"
+        "owners: {north: north.csv, south: ./south.csv, west: west.parquet}\n"
+        f"size: {SIZE}\nepsilon: 2\nnoise: simulated\nseed: 11\nout: never\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    assert job_world.call("match", {"out": "here", "epsilon": job_world.EPSILON}, job) == 0
+    assert timeless(tmp_path / "here") == timeless(simulated)
+    assert not (world.folder / "never").exists()
+    moved = Job.load(job)
+    assert moved.schema_file == str(world.folder / "schema.yaml")
+    assert moved.out == str(world.folder / "never")
+    forms = {"a": "sql:SELECT 1", "b": "sqlite:db?table=t", "c": "postgres://host/db?table=t", "d": "/rows.csv"}
+    beside = moved.model_copy(update={"owners": forms}).beside(Path("/elsewhere"))
+    assert beside.owners == {**forms, "b": "sqlite:/elsewhere/db?table=t"}
+
+
+def test_hashes_bring_the_same_columns(world: World, tmp_path: Path) -> None:
+    """Where the curator saw hashes only, the consumer asks the owners for the rows by their numbers."""
+    out = run(world, tmp_path / "out", noise="simulated", seed=2, hash_dimension=64, gamma=1.0)
+    table = pq.read_table(out / "summary.parquet")
+    assert table.column_names == ["age", "pulse", "site", "smoker", "ill", "owner", "weight"]
+    assert table.num_rows == SIZE
+    north = {(row["age"], row["ill"]) for row in pa_csv.read_csv(world.place("north")).to_pylist()}
+    taken = [(row["age"], row["ill"]) for row in table.to_pylist() if row["owner"] == "north"]
+    assert set(taken) <= north
+    assert result(out)["baselines"][0]["name"] == "fresh rows of the target's kind"
+
+
+def test_an_owner_column_in_the_data_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "schema.yaml").write_text(
+        "likeset: schema\nversion: 1\ncolumns:\n  owner: {kind: numeric, bounds: [0, 9]}\n  weight: "
+        "{kind: numeric, bounds: [0, 200]}\n",
+        encoding="utf-8",
+    )
+    for name, shift in (("target", 0), ("north", 1), ("south", 2)):
+        lines = [f"{(row + shift) % 10},{50 + row + shift}" for row in range(30)]
+        (tmp_path / f"{name}.csv").write_text("owner,weight\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    options = {
+        "schema": tmp_path / "schema.yaml", "target": tmp_path / "target.csv", "size": 4, "out": tmp_path / "out",
+        "owner": [f"{name}={tmp_path / name}.csv" for name in ("north", "south")],
+    }  # fmt: skip
+    assert job_world.call("match", options) == 0
+    table = pq.read_table(tmp_path / "out" / "summary.parquet")
+    assert table.column_names == ["owner", "weight", "likeset_owner", "likeset_weight"]
+    assert set(table["likeset_owner"].to_pylist()) <= {"north", "south"}

@@ -1,0 +1,111 @@
+"""An owner whose rows are not what the schema makes of its records is not believed, and the run goes on without it."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import job_world
+from job_world import World
+from likeset.geometry.tilt import Drawing
+from likeset.protocol.admission import Admission
+from likeset.run.job import Job
+from likeset.run.local import FinishedJob, run_job
+from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import Source
+
+Lie = Callable[[FetchedRows], FetchedRows]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World.make(tmp_path_factory.mktemp("market"))
+
+
+@pytest.fixture(autouse=True)
+def shameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An honest owner sends no row that is none; a liar has taken that check out."""
+    monkeypatch.setattr(Admission, "admits", lambda _, block: np.ones(len(block.rows), dtype=np.bool_))
+
+
+def run(world: World, out: Path, lie: Lie) -> FinishedJob:
+    """A job in which south lies about the rows that it drew."""
+
+    class Lying(SourceScan):
+        def draw(self, *drawings: Drawing) -> list[DrawnRows]:
+            drawn = super().draw(*drawings)
+            return [dataclasses.replace(one, records=lie(one.records)) for one in drawn]
+
+    def scan(source: Source, schema: Schema) -> SourceScan:
+        return (Lying if source.name.endswith("south.csv") else SourceScan)(source, schema)
+
+    job = Job.of(
+        schema=str(world.folder / "schema.yaml"),
+        target=str(world.folder / "target.csv"),
+        owners={name: str(world.place(name)) for name in job_world.OWNERS},
+        size=job_world.SIZE,
+        epsilon=float(job_world.EPSILON),
+        out=str(out),
+    )
+    return run_job(job, render=lambda *_: "", scan=scan)
+
+
+def nudged(fetched: FetchedRows) -> FetchedRows:
+    """The least change of one number in each row: whichever rows are offered, one is wrong."""
+    rows = fetched.rows.copy()
+    rows[:, 0] = np.nextafter(rows[:, 0], np.float32(2.0))
+    return dataclasses.replace(fetched, rows=rows)
+
+
+def other_records(fetched: FetchedRows) -> FetchedRows:
+    """True rows with records of other patients."""
+    assert fetched.table is not None
+    return dataclasses.replace(fetched, table=fetched.table.take(pa.array(np.roll(np.arange(len(fetched.rows)), 1))))
+
+
+def out_of_bounds(fetched: FetchedRows) -> FetchedRows:
+    """An age that no schema allows."""
+    assert fetched.table is not None
+    ages = pa.array(np.full(len(fetched.rows), 4711.0))
+    return dataclasses.replace(fetched, table=fetched.table.set_column(0, "age", ages))
+
+
+def more_columns(fetched: FetchedRows) -> FetchedRows:
+    """A column that nobody declared."""
+    assert fetched.table is not None
+    extra = pa.array(["secret"] * len(fetched.rows))
+    return dataclasses.replace(fetched, table=fetched.table.append_column("patient", extra))
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (nudged, "sent rows that are not what the schema makes of its records"),
+        (other_records, "sent rows that are not what the schema makes of its records"),
+        (out_of_bounds, "sent records that are not as the schema declares"),
+        (more_columns, "sent records that are not as the schema declares"),
+    ],
+)
+def test_a_liar_is_named_and_left_out(lie: Lie, words: str, world: World, tmp_path: Path) -> None:
+    done = run(world, tmp_path / "out", lie)
+    said = {"kind": "not-believed", "owner": "south", "text": f"south was not believed: {words}"}
+    assert said in done.result["warnings"]
+    owners: dict[str, Any] = {one["name"]: one for one in done.result["owners"]}
+    assert owners["south"]["selected"] == 0
+    assert words in owners["south"]["problem"]
+    assert owners["north"]["problem"] is None
+    assert done.result["rows_selected"] == job_world.SIZE
+    assert set(pq.read_table(done.out / "summary.parquet")["owner"].to_pylist()) <= {"north", "west"}
+
+
+def test_an_honest_owner_is_believed(world: World, tmp_path: Path) -> None:
+    done = run(world, tmp_path / "out", lambda fetched: fetched)
+    assert done.result["warnings"] == []
+    assert all(one["problem"] is None for one in done.result["owners"])

@@ -1,0 +1,115 @@
+"""Names that are words of messages: nobody gets a warning that is not its own."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import job_world
+from job_world import World
+from likeset import Summarizer
+from likeset.geometry.tilt import Drawing
+from likeset.protocol import notices as run_notices
+from likeset.protocol.admission import Admission
+from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, Notice, UniformOffers
+from likeset.run import notices as job_notices
+from likeset.run.job import Job
+from likeset.run.local import run_job
+from likeset.tables.scan.memory_scan import DrawnRows
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import Source
+from summarizer_world import OWNERS, TARGET
+
+
+class LyingScan(SourceScan):
+    """Rows that are not what the schema makes of the records."""
+
+    def draw(self, *drawings: Drawing) -> list[DrawnRows]:
+        return [
+            dataclasses.replace(one, records=dataclasses.replace(one.records, rows=np.nextafter(one.records.rows, 2.0)))
+            for one in super().draw(*drawings)
+        ]
+
+
+@pytest.fixture(autouse=True)
+def shameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An honest owner sends no row that is none; a liar has taken that check out."""
+    monkeypatch.setattr(Admission, "admits", lambda _, block: np.ones(len(block.rows), dtype=np.bool_))
+
+
+def scan(source: Source, schema: Schema) -> SourceScan:
+    return (LyingScan if source.name.endswith("south.csv") else SourceScan)(source, schema)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World.make(tmp_path_factory.mktemp("market"))
+
+
+def result(world: World, out: Path, owners: dict[str, str]) -> dict[str, Any]:
+    """A run with a fallback to uniform offers, a liar (south) and, without its rows, too few."""
+    job = Job.of(
+        schema=str(world.folder / "schema.yaml"),
+        target=str(world.folder / "target.csv"),
+        owners={name: str(world.place(file)) for name, file in owners.items()},
+        size=150,
+        epsilon=0.05,
+        purpose="offers was not believed: only target",
+        out=str(out),
+    )
+    return dict(run_job(job, render=lambda *_: "", scan=scan).result)
+
+
+@pytest.mark.parametrize(
+    "names", [("offers", "only", "target"), ("ledger", "offers", "only"), ("simulated", "column", "offers")]
+)
+def test_an_owner_called_as_a_message_begins_has_only_its_own_problem(
+    world: World, tmp_path: Path, names: tuple[str, str, str]
+) -> None:
+    found = result(world, tmp_path / "out", dict(zip(names, job_world.OWNERS, strict=True)))
+    warnings = [(one["kind"], one["owner"]) for one in found["warnings"]]
+    assert warnings == [("uniform-offers", None), ("not-believed", names[1]), ("few-rows", None)]
+    problems = {one["name"]: one["problem"] for one in found["owners"]}
+    assert (problems[names[0]], problems[names[2]]) == (None, None)
+    assert problems[names[1]].startswith(f"{names[1]} was not believed: ")
+
+
+def test_an_owner_called_hashes_discloses_rows_like_all_others(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owners = dict(zip(("hashes", "south", "west"), job_world.OWNERS, strict=True))
+    places = [f"{name}={world.place(file)}" for name, file in owners.items()]
+    for hashing, said, unsaid in (({}, "rows in the open", "hashes of rows"), ({"hash_dimension": 64}, "hashes", "")):
+        capsys.readouterr()
+        assert job_world.call("plan", world.options(owner=places, out=None, **hashing)) == 0
+        shown = capsys.readouterr().out
+        assert said in shown
+        assert not unsaid or unsaid not in shown
+
+
+def test_a_failure_is_told_by_the_name_that_the_user_gave(tmp_path: Path) -> None:
+    """Owners with blanks have another name on the wire; the second run finds nothing left of one owner's budget."""
+    path, mine = tmp_path / "ledger.sqlite", "the curator's offers"
+    Summarizer(4, offers="uniform", ledger=path, run="first").fit(TARGET, {mine: OWNERS["south"]})
+    owners = {"offers": OWNERS["north clinic"], mine: OWNERS["south"]}
+    found = Summarizer(4, offers="uniform", ledger=path, run="second").fit(TARGET, owners)
+    assert [(type(one), one.concerns) for one in found.warnings_] == [(DidNotTakePart, mine), (CouldNotAnswer, mine)]
+
+
+def test_a_notice_says_whom_it_concerns_by_a_field_and_not_by_its_words() -> None:
+    """A reason that is another message word by word is still a reason."""
+    other = UniformOffers(60, 0.05)
+    notice = NotBelieved("offers", FewRows(1, 2).text)
+    assert (notice.concerns, other.concerns, FewRows(1, 2).concerns) == ("offers", None, None)
+
+
+def test_no_two_notices_share_a_kind() -> None:
+    every = [*vars(run_notices).values(), *vars(job_notices).values()]
+    kinds = {
+        one: one.kind for one in every if isinstance(one, type) and issubclass(one, Notice) and "kind" in vars(one)
+    }
+    assert {NotBelieved, UniformOffers, job_notices.TooLongRows} <= set(kinds)
+    assert len(set(kinds.values())) == len(kinds)

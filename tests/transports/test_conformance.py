@@ -1,0 +1,139 @@
+"""For the same coins and simulated noise, every engine leaves the same summary and the same ledgers behind.
+
+Processes are started here, so a test does several runs per start.
+"""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from engine_scenarios import (
+    ORDERS,
+    PYTHONPATH,
+    SCENARIOS,
+    check_traces,
+    give_orders,
+    run_locally,
+    settle_sites,
+    traces,
+)
+from protocol_world import CONSUMER, terms, world
+from site_factory import WISHES, receipt
+
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.protocol.messages import Summary, decode
+from likeset.protocol.terms import Terms
+from likeset.transports.nvflare.engine import RunReport, simulate
+from likeset.transports.sites import REASONS_FILE
+
+needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+RESUMED = ("sealed", "threshold", "interactive", "gaussian", "interactive-denied")
+LATE = terms(run="decided-late")
+SILENT = terms(run="unheard", protocol="interactive")  # runs go by name, and who is silent stays so for a while
+EXPIRED = terms(run="expired", expires="2001-01-01")
+CANARY = "123456.789"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_local_engine_repeats_a_run_without_a_new_draw(tmp_path: Path, name: str) -> None:
+    """The second time the simulated noise would be another: what is equal was stored and sent again."""
+    settle_sites(tmp_path, [SCENARIOS[name]])
+    outcome = run_locally(SCENARIOS[name], tmp_path)
+    assert outcome == ("QuorumMissed" if name == "too-few" else "done")
+    before = traces(tmp_path, name)
+    give_orders(tmp_path, noise_seed=99)
+    assert run_locally(SCENARIOS[name], tmp_path) == outcome
+    assert traces(tmp_path, name) == before
+
+
+@pytest.mark.parametrize("name", WISHES)
+def test_what_the_consumer_wishes_is_heeded_in_runs_of_every_engine(tmp_path: Path, name: str) -> None:
+    """By terms that are equal but for the run's name; the engines below are compared with this one."""
+    settle_sites(tmp_path, [SCENARIOS[name]])
+    run_locally(SCENARIOS[name], tmp_path)
+    body = decode((tmp_path / CONSUMER / f"{name}.summary").read_bytes()).body
+    assert isinstance(body, Summary)
+    target, gamma = world(SCENARIOS[name]).target, WISHES[name].gamma
+    assert gamma is not None
+    assert body.squared_mmds[-1] == pytest.approx(squared_mmd(body.rows, target, gamma=gamma), rel=1e-4)
+    assert (body.weights.max() > body.weights.min()) == WISHES[name].weighted
+
+
+@pytest.mark.slow
+@needs_nvflare
+def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_path: Path) -> None:
+    """First all scenarios; then, with other noise and in new processes, some of them again, and what takes time."""
+    local, simulated = tmp_path / "local", tmp_path / "simulated"
+    settle_sites(local, [*SCENARIOS.values(), LATE, SILENT, EXPIRED])
+    shutil.copytree(local, simulated)
+    outcomes = {name: run_locally(agreed, local) for name, agreed in SCENARIOS.items()}
+    reports = _simulate(tmp_path, *SCENARIOS)
+    for name, report in reports.items():
+        assert report.outcome == {"done": "done", "QuorumMissed": "quorum missed"}[outcomes[name]]
+        absent = name.partition("-")[2] in ("denied", "poor", "broken", "few")
+        assert report.unanswered == ({"b": "abstains"} if absent else {})
+        assert report.refused == ()
+    # Between organisations owners are asked first whether they take part; without a quorum nobody is charged anything.
+    check_traces(simulated, local)
+    assert "somebody here said no" in (simulated / "b" / REASONS_FILE).read_text()
+    _search_for_canaries(tmp_path)
+    # Receipts come to all who did not refuse the run as a whole, however it ended.
+    denied = {name: ["b"] if name in ORDERS["b"]["deny"] else [] for name in SCENARIOS}
+    assert {name: _unacknowledged(simulated, SCENARIOS[name]) for name in SCENARIOS} == denied
+
+    for path in simulated.rglob("*.receipt"):
+        path.unlink()
+    give_orders(simulated, noise_seed=99)
+    give_orders(simulated, "b", noise_seed=99, **{"decide-late": [LATE.run], "silent": [SILENT.run]})
+    again = _simulate(
+        tmp_path, *RESUMED, more=(LATE, SILENT, EXPIRED), seconds_per_call=30.0, seconds_for_decisions=300.0
+    )
+    assert [name for name in RESUMED if traces(simulated, name) != traces(local, name)] == []
+    assert {name: again[name].bytes_sent for name in RESUMED} == {name: reports[name].bytes_sent for name in RESUMED}
+    assert again["decided-late"].outcome == "done"
+    assert again["decided-late"].unanswered == {}
+    assert again[SILENT.run].outcome == "done"
+    assert again[SILENT.run].unanswered == {"b": "no answer"}
+    # All four are asked whether they are ready; then two calls of the consumer and nine of each owner (the opening,
+    # four rounds of two), one of whom is called once only.
+    assert again[SILENT.run].calls == 4 + 2 + 2 * 9 + 1
+    assert again["expired"].outcome == "terms expired"
+    assert again["expired"].messages == 0
+    # Who fell silent is not waited for again; what is resumed is acknowledged again.
+    assert _unacknowledged(simulated, SILENT) == ["b"]
+    assert _unacknowledged(simulated, LATE) == _unacknowledged(simulated, EXPIRED) == []
+    assert [name for name in RESUMED if _unacknowledged(simulated, SCENARIOS[name]) != denied[name]] == []
+
+
+def _simulate(folder: Path, *names: str, more: tuple[object, ...] = (), **limits: float) -> dict[str, RunReport]:
+    reports = simulate(
+        *(SCENARIOS[name] for name in names),
+        *more,  # type: ignore[arg-type]
+        workspace=folder / "nvflare",
+        factory="site_factory:seat",
+        folder=str(folder / "simulated" / "{site}"),
+        environment={**os.environ, "PYTHONPATH": PYTHONPATH, "OPENBLAS_NUM_THREADS": "1"},
+        seconds=300.0,
+        seconds_after_auction=0.0,
+        **limits,
+    )
+    return {report.run: report for report in reports}
+
+
+def _unacknowledged(folder: Path, agreed: Terms) -> list[str]:
+    """Owners who have no receipt of a run; all others have their own."""
+    found = {name: folder / name / f"{agreed.run}.receipt" for name in agreed.owners}
+    assert all(path.read_bytes() == receipt(agreed, name) for name, path in found.items() if path.exists())
+    return [name for name, path in found.items() if not path.exists()]
+
+
+def _search_for_canaries(folder: Path) -> None:
+    """What an owner's own error said is in no file of NVFlare, of the curator or of another owner, nor in its own."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            data = path.read_bytes()
+            assert CANARY.encode() not in data, path
+            if folder / "simulated" / "b" not in path.parents:
+                assert b"somebody here said no" not in data, path

@@ -1,0 +1,58 @@
+"""A curator that lacks what the terms name says so to whoever submitted the run, and asks nobody."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+
+from node_world import SCHEMA, SCHEMA_OF_ALL
+from protocol_world import terms
+
+from likeset.transports.nvflare.job import write_settings
+from likeset.transports.nvflare.run_report import Ending, News
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+
+
+class _Site:
+    """A site that nobody may call."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, called: str) -> Any:
+        raise AssertionError(f"{self.name} was called: {called}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"schema_digest": "ab" * 32}, "the curator does not know the schema abababababab that the terms name"),
+        (
+            {"protocol": "interactive", "seed_rows": 3, "seed_digest": "cd" * 32},
+            "the curator does not have the public seed rows cdcdcdcdcdcd that the terms name",
+        ),
+    ],
+)
+def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    from likeset.homes.curator.home import make_curator_home
+    from likeset.transports.nvflare.parts import _curated
+
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    make_curator_home(tmp_path / "curator").add_schema(tmp_path / "schema.yaml")
+    write_settings(tmp_path, factory="likeset.homes.curator.home:curator", folder=tmp_path / "curator")
+    context = SimpleNamespace(
+        clients=[_Site("a"), _Site("hospital")],
+        workspace=SimpleNamespace(get_site_config_dir=lambda: str(tmp_path)),
+        is_aborted=lambda: False,
+    )
+    agreed = terms(**{"schema_digest": SCHEMA_OF_ALL.digest, **changes})
+    report, acknowledge = _curated(agreed, context, News())
+    assert (report.outcome, report.detail) == (Ending.NOT_CURATED, words)
+    assert (report.calls, report.messages, report.unanswered) == (0, 0, {})
+    acknowledge()
