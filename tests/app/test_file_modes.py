@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from remote_world import HereEngine, write_job
 from node_world import POLICY, SCHEMA, rows_text

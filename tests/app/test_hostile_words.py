@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.testing import CliRunner
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from remote_world import HereEngine, make_world
 from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
 from node_world import terms, write_policy
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
 from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
 import node_world
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from remote_world import HereEngine
 
@@ -35,7 +35,7 @@ class SimulatedEngine(HereEngine):
     def submit(self, *terms: Terms) -> str:
         """Wait until the simulator is done."""
         job = f"job-{len(self.ended)}"
-        paths = os.pathsep.join(str(_TESTS / name) for name in (".", "node", "jobs"))
+        paths = os.pathsep.join(str(_TESTS / name) for name in (".", "homes", "run"))
         self.ended[job] = simulate(
             *terms,
             workspace=self.folder / "nvflare",

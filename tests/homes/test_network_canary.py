@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from remote_world import OWNERS, make_world, write_job
 from node_world import write_policy
@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with OwnerNode(folder / f"node-{name}") as node:  # the seed comes to them beside the network
             node.invite(agreed[1].to_json())
             assert node.approve("hashes", agreed[1].digest, by="Ada", hash_seed=home.known("hashes").hash_seed).accepted
-    paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in (".", "node", "jobs"))
+    paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in (".", "homes", "run"))
     reports = simulate(
         *agreed,
         workspace=folder / "nvflare",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
 from node_world import SCHEMA, Wire, make_node, rows_text
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
 from node_world import SCHEMA, SCHEMA_OF_ALL
 from protocol_world import terms
