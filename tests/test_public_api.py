@@ -18,7 +18,7 @@ SIGNATURES = {
     "likeset.geometry.features.FourierFeatures": "(columns, dimension, gamma, seed, kind)",
     "likeset.geometry.greedy.match": "(pool, target, size, *, gamma, method, features, coins, progress)",
     "likeset.geometry.greedy.match_hashed": "(pool, target, size, *, progress)",
-    "likeset.geometry.greedy.uniform": "(owner_sizes, size, *, coins)",
+    "likeset.geometry.uniform.uniform": "(owner_sizes, size, *, coins)",
     "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",
     "likeset.geometry.refine.swap": "(pool, target, selected, *, gamma, passes)",
     "likeset.geometry.tilt.draw": "(scores, row_numbers, count, *, key)",

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
-from remote_world import HereEngine, write_job
 from node_world import POLICY, SCHEMA, rows_text
+from remote_world import HereEngine, write_job
 
 import job_world
 from likeset import documents

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
-from remote_world import HereEngine, make_world
 from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
+from remote_world import HereEngine, make_world
 
 import likeset.app
 import likeset.display

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
-from remote_world import HereEngine, make_world, write_job
 from node_world import rows_text
+from remote_world import HereEngine, make_world, write_job
 
 from likeset.app.cli import app, follow, run
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, NotCurated, UnfinishedRequest

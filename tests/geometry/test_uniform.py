@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import Method, uniform
+from likeset.geometry.greedy import Method
+from likeset.geometry.uniform import uniform
 
 Rows = NDArray[np.floating[Any]]
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -13,8 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
-from remote_world import OWNERS, make_world, write_job
 from node_world import write_policy
+from remote_world import OWNERS, make_world, write_job
 
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode

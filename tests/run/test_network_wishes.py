@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from remote_world import OWNERS, HereEngine, make_world, write_job
 from node_world import SCHEMA_OF_ALL, rows_text, write_policy
+from remote_world import OWNERS, HereEngine, make_world, write_job
 
 from chance import public_coins
 from likeset.app.report import render

@@ -4,7 +4,8 @@ from typing import Literal
 
 import numpy as np
 
-from likeset.geometry.greedy import match, uniform
+from likeset.geometry.greedy import match
+from likeset.geometry.uniform import uniform
 from likeset.privacy.schedules import auction_epsilon
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import DELTA, Found, Stated, Task
