@@ -6,10 +6,10 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -76,9 +76,11 @@ def run_study(
     total, kept = len(cells), len(cells) - len(missing)
     report(State(total, kept, 0, None))
     computed = _in_processes(study, missing, workers) if workers else (_computed(study, cell) for cell in missing)
-    for finished, line in enumerate(computed, start=1):
-        record.add(line)
-        report(State(total, kept, finished, line))
+    # Closed also where Ctrl-C comes while a line is written: else its processes would work on, and be waited for.
+    with closing(computed):
+        for finished, line in enumerate(computed, start=1):
+            record.add(line)
+            report(State(total, kept, finished, line))
     return [record.lines[key] for key in keys]
 
 
@@ -110,7 +112,7 @@ def _line(cell: Cell, results: dict[str, Any], *, failure: str, started: float) 
     )
 
 
-def _in_processes(study: Study, cells: Sequence[Cell], workers: int) -> Iterator[Line]:
+def _in_processes(study: Study, cells: Sequence[Cell], workers: int) -> Generator[Line, None, None]:
     """The lines of all cells, as they come; a process that dies takes its cell with it, not the study."""
     rest = deque(cells)
     while rest:

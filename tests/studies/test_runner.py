@@ -1,6 +1,7 @@
 """What runs studies: nothing is computed twice, nothing finished is lost, and no cell takes the others with it."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -105,6 +106,23 @@ def test_progress_tells_what_was_kept_and_what_is_done(tmp_path: Path) -> None:
     assert states[0].line is None
     assert states[2].line is not None
     assert states[2].line["square"] == 4
+
+
+def test_ctrl_c_between_two_cells_leaves_no_process_behind(tmp_path: Path) -> None:
+    """While a line is written the processes wait; they must end all the same, or the program would wait for them."""
+    before = set(multiprocessing.active_children())
+
+    def interrupt(state: State) -> None:
+        if state.finished:
+            raise KeyboardInterrupt
+
+    options = Options(data=str(tmp_path), seeds=3)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run_study(Squares(), options, out=tmp_path / "out", workers=2, progress=interrupt)
+    for process in set(multiprocessing.active_children()) - before:
+        process.join(timeout=60)
+    assert set(multiprocessing.active_children()) <= before
+    assert caught.tb is not None, "the frames of the run are alive here, as they are when a program ends by Ctrl-C"
 
 
 WAITING = """
