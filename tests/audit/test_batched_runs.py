@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from likeset.audit.batched_runs import RunsAtOnce, blocks
+from likeset.audit.batched_runs import RunsAtOnce, batched_draws
 from likeset.audit.neighbours import opposite_rows
-from likeset.audit.prefetch import Prefetched
+from likeset.audit.prefetch import PrefetchedNoise
 from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -19,10 +19,10 @@ PLAN = gaussian_mean.GaussianPlan(
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_block_is_the_runs_one_by_one(side: int) -> None:
     """Served from the same block of noise, value by value."""
-    at_once = blocks(
-        lambda number, drawn: gaussian_mean.run(PLAN, PAIR[number], drawn).value, Prefetched(SimulatedNoise(5))
+    at_once = batched_draws(
+        lambda number, drawn: gaussian_mean.run(PLAN, PAIR[number], drawn).value, PrefetchedNoise(SimulatedNoise(5))
     )
-    one_by_one = Prefetched(SimulatedNoise(5))
+    one_by_one = PrefetchedNoise(SimulatedNoise(5))
     rows = np.asarray(at_once(side, 50))
     assert rows.shape == (50, 3)
     assert rows.tolist() == [gaussian_mean.run(PLAN, PAIR[side], one_by_one).value.tolist() for _ in range(50)]
@@ -34,7 +34,7 @@ def test_it_is_as_private_as_its_source() -> None:
 
 
 def test_a_mechanism_that_mixes_runs_is_not_observed() -> None:
-    mixing = blocks(lambda _, drawn: drawn.discrete_laplace(1.0, 3).sum(axis=0), SimulatedNoise(1))
+    mixing = batched_draws(lambda _, drawn: drawn.discrete_laplace(1.0, 3).sum(axis=0), SimulatedNoise(1))
     with pytest.raises(AssertionError, match="keep runs apart"):
         mixing(0, 10)
 

@@ -19,9 +19,9 @@ from likeset.audit import broken_leaks, broken_noise
 from likeset.audit.broken import BROKEN, broken
 from likeset.audit.broken_auctions import paper_auction_laws, paper_auction_rate
 from likeset.audit.exact import hockey_stick, pure_epsilon
-from likeset.audit.prefetch import Prefetched
+from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.sums import EVENT, PAIR, NoisySum, ResentSum, TracedSum
-from likeset.audit.trials import Channel, Trial, claims, draws, repeated_answers, restarted_answers, run
+from likeset.audit.trials import Channel, Trial, claims, draws, repeated_answers, restarted_answers, run_trial
 from likeset.mechanisms import auction
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -29,8 +29,8 @@ from likeset.privacy.relation import Relation
 
 @pytest.mark.parametrize("build", BROKEN, ids=lambda build: build.__name__)
 def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
-    for finding in run(build(PINNED)):
-        assert finding.violated, finding
+    for verdict in run_trial(build(PINNED)):
+        assert verdict.violated, verdict
 
 
 def test_the_set_is_complete_and_names_its_channels() -> None:
@@ -42,13 +42,13 @@ def test_the_set_is_complete_and_names_its_channels() -> None:
 
 def test_a_raw_value_of_one_answer_in_500_is_missed_as_the_page_says() -> None:
     """100000 observations are too few: at this claim the page says that about 330/p are needed."""
-    (finding,) = run(broken_leaks.rare_raw_mean(PINNED))
-    assert 1 / 500 < finding.power.leak < 1 / 200
-    assert not finding.violated
+    (verdict,) = run_trial(broken_leaks.rare_raw_mean(PINNED))
+    assert 1 / 500 < verdict.power.leak < 1 / 200
+    assert not verdict.violated
 
 
 def any_violated(trial: Trial, samples: int | None = None) -> bool:
-    return any(finding.violated for finding in run(trial, samples=samples))
+    return any(verdict.violated for verdict in run_trial(trial, samples=samples))
 
 
 def plain(trial: Trial) -> Trial:
@@ -104,7 +104,7 @@ def test_the_sound_twin_is_not_flagged(channel: Channel, observe: Callable[..., 
         channel=channel,
         noise="secret",
         claims=claims(EVENT, delta=0.0, relation=Relation.REPLACE_ONE),
-        observe=observe(Prefetched(SecretNoise())),  # type: ignore[arg-type]
+        observe=observe(PrefetchedNoise(SecretNoise())),  # type: ignore[arg-type]
         samples=1_500,
         unseen="nothing else is asked",
     )

@@ -13,7 +13,7 @@ import pytest
 
 from chance import PINNED
 from likeset.audit.suite import sound
-from likeset.audit.trials import Trial, run
+from likeset.audit.trials import Trial, run_trial
 from likeset.privacy.relation import PairSplit, Relation, RowSum, SelectionSum
 
 Summed = RowSum | SelectionSum
@@ -55,7 +55,7 @@ MUTANTS: list[tuple[type, Callable[[Any], float], set[str]]] = [
 
 
 def refutes(trials: list[Trial]) -> bool:
-    return any(finding.violated for trial in trials for finding in run(trial))
+    return any(verdict.violated for trial in trials for verdict in run_trial(trial))
 
 
 @pytest.mark.parametrize(("kind", "mutant", "refuted_by"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))

@@ -39,7 +39,7 @@ def heard(threshold: ThresholdPlan, bids: Bids, hears: list[int]) -> dict[tuple[
 @pytest.mark.parametrize(
     ("build", "observer"),
     [
-        (neighbours.overtaken, 0),
+        (neighbours.owner_is_overtaken, 0),
         (neighbours.tie_is_lost, OWNERS - 1),
         (neighbours.absent_owner_appears, 0),
     ],
@@ -65,7 +65,7 @@ def test_a_coalition_split_below_the_offset_loses_the_whole_claim(epsilon: float
 @pytest.mark.parametrize(
     "pair",
     [
-        neighbours.overtaken(OWNERS, rank=4),
+        neighbours.owner_is_overtaken(OWNERS, rank=4),
         neighbours.tie_is_lost(OWNERS, rank=4),
         neighbours.absent_owner_appears(OWNERS, rank=4),
         neighbours.coalition_is_split(OWNERS, rank=4),

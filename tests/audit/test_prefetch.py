@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from likeset.audit.prefetch import Prefetched
+from likeset.audit.prefetch import PrefetchedNoise
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
 
 
@@ -24,14 +24,14 @@ class Counting(SimulatedNoise):
 
 
 def test_no_value_is_served_twice_whatever_the_sizes() -> None:
-    noise = Prefetched(Counting())
+    noise = PrefetchedNoise(Counting())
     sizes = [1, 7, 4096, 3, 9000, 1, 1]
     served = np.concatenate([noise.discrete_laplace(1.0, size) for size in sizes])
     assert served.tolist() == list(range(sum(sizes)))
 
 
 def test_laws_and_scales_do_not_share_a_block() -> None:
-    noise = Prefetched(Counting())
+    noise = PrefetchedNoise(Counting())
     blocks = [
         noise.discrete_laplace(1.0, 10),
         noise.discrete_laplace(2.0, 10),
@@ -41,12 +41,12 @@ def test_laws_and_scales_do_not_share_a_block() -> None:
 
 
 def test_it_is_as_private_as_its_source() -> None:
-    assert Prefetched(SecretNoise()).private
-    assert not Prefetched(SimulatedNoise(1)).private
+    assert PrefetchedNoise(SecretNoise()).private
+    assert not PrefetchedNoise(SimulatedNoise(1)).private
 
 
 def test_choices_and_coins_pass_through() -> None:
-    noise, source = Prefetched(SimulatedNoise(1)), SimulatedNoise(1)
+    noise, source = PrefetchedNoise(SimulatedNoise(1)), SimulatedNoise(1)
     scores, half = np.array([0, 3, 1], dtype=np.int64), np.full(20, 0.5)
     assert noise.exponential_choice(scores, 0.3) == source.exponential_choice(scores, 0.3)
     assert noise.bernoulli(half).tolist() == source.bernoulli(half).tolist()

@@ -13,7 +13,7 @@ from chance import SEED
 from likeset.audit.bounds import ERROR
 from likeset.audit.power import power
 from likeset.audit.suite import sound
-from likeset.audit.trials import SMALL_DELTA, Channel, Trial, run
+from likeset.audit.trials import SMALL_DELTA, Channel, Trial, run_trial
 from likeset.privacy.relation import Relation
 
 _SLICES = 4
@@ -29,9 +29,9 @@ def suite() -> list[Trial]:
 def test_no_lower_bound_exceeds_a_claim(part: int) -> None:
     """With a tenth of the observations; ``test_suite_in_full`` has all of them."""
     for trial in sound(SEED)[part::_SLICES]:  # built anew: whatever ran before, the same noise
-        for finding in run(trial, samples=trial.samples // 10):
-            assert finding.bound.error == ERROR
-            assert not finding.violated, finding
+        for verdict in run_trial(trial, samples=trial.samples // 10):
+            assert verdict.bound.error == ERROR
+            assert not verdict.violated, verdict
 
 
 def test_the_error_over_the_whole_suite_stays_below_one_in_a_million() -> None:
@@ -81,5 +81,5 @@ def test_the_bound_comes_near_a_claim_that_is_tight() -> None:
     """
     trial = next(trial for trial in suite() if trial.mechanism == "threshold auction, one-owner")
     assert trial.claims[0].epsilon == pytest.approx(1.0)
-    for finding in run(trial, samples=20_000):
-        assert 0.72 < finding.bound.epsilon < 1.0
+    for verdict in run_trial(trial, samples=20_000):
+        assert 0.72 < verdict.bound.epsilon < 1.0

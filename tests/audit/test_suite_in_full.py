@@ -4,7 +4,7 @@ import pytest
 
 from chance import SEED
 from likeset.audit.suite import sound
-from likeset.audit.trials import run
+from likeset.audit.trials import run_trial
 from likeset.privacy.relation import Relation, RowSum, SelectionSum
 
 pytestmark = pytest.mark.slow
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 def test_no_lower_bound_exceeds_a_claim_with_all_observations() -> None:
     for trial in sound(SEED):
-        for finding in run(trial):
-            assert not finding.violated, finding
+        for verdict in run_trial(trial):
+            assert not verdict.violated, verdict
 
 
 def test_a_wrong_sensitivity_is_refuted_by_mwem_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,4 +25,4 @@ def test_a_wrong_sensitivity_is_refuted_by_mwem_as_well(monkeypatch: pytest.Monk
     trials = [trial for trial in sound(SEED) if trial.mechanism.startswith("mwem mean")]
     assert len(trials) == 9
     for trial in trials:
-        assert any(finding.violated for finding in run(trial)), trial.mechanism
+        assert any(verdict.violated for verdict in run_trial(trial)), trial.mechanism

@@ -17,11 +17,11 @@ from likeset.errors import InvalidArgument
 from likeset.geometry import greedy, greedy_candidates
 from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import Match, Method, match
+from likeset.geometry.greedy import Match, MatchMethod, match
 from likeset.geometry.kernels import median_gamma
 
 Rows = NDArray[np.floating[Any]]
-METHODS: tuple[Method, ...] = get_args(Method)
+METHODS: tuple[MatchMethod, ...] = get_args(MatchMethod)
 GROUPED = 12_000
 """Rows of a pool in which ``block`` works with active sets, also within an active set."""
 
@@ -96,7 +96,7 @@ def assert_true_of_itself(found: Match, pool: Rows, target: Rows, *, gamma: floa
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-11)])
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 def test_gains_and_objectives_are_those_of_the_rows(
-    method: Method, dtype: type[np.floating], tolerance: float, offset: float
+    method: MatchMethod, dtype: type[np.floating], tolerance: float, offset: float
 ) -> None:
     """An offset of 1000 costs three of float32's seven digits, whether the pool holds them or we compute them."""
     pool = (points(1, 21_000, 3) + offset).astype(dtype)
@@ -212,7 +212,7 @@ def test_block_looks_at_part_of_the_pool_only() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_arguments_give_the_same_match(method: Method) -> None:
+def test_the_same_arguments_give_the_same_match(method: MatchMethod) -> None:
     pool, target = points(6, 21_000, 3), points(7, 40, 3)
     runs = [match(pool.copy(), target, 30, gamma=0.5, method=method) for _ in range(2)]
     np.testing.assert_array_equal(runs[0].indices, runs[1].indices)
@@ -221,14 +221,14 @@ def test_the_same_arguments_give_the_same_match(method: Method) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_pool_can_be_matched_down_to_its_last_row(method: Method) -> None:
+def test_a_pool_can_be_matched_down_to_its_last_row(method: MatchMethod) -> None:
     pool, target = points(8, 1500, 2), points(9, 30, 2)
     found = match(pool, target, 1500, gamma=0.5, method=method)
     np.testing.assert_array_equal(np.sort(found.indices), np.arange(1500))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_row_of_one_row_is_that_row(method: Method) -> None:
+def test_one_row_of_one_row_is_that_row(method: MatchMethod) -> None:
     """J({0}) against a target at 1: 2e^-1 - 1 (exact kernel); features come close."""
     found = match([[0.0]], [[1.0]], 1, gamma=1.0, method=method)
     assert found.indices.tolist() == [0]
@@ -237,7 +237,7 @@ def test_one_row_of_one_row_is_that_row(method: Method) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_arguments_are_read_only_and_any_memory_order_will_do(method: Method) -> None:
+def test_the_arguments_are_read_only_and_any_memory_order_will_do(method: MatchMethod) -> None:
     pool, target = points(10, 5000, 3), points(11, 40, 3)
     expected = match(pool, target, 25, gamma=0.5, method=method)
     strided = np.repeat(pool, 2, axis=1)[:, ::2]
@@ -250,7 +250,7 @@ def test_the_arguments_are_read_only_and_any_memory_order_will_do(method: Method
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_progress_counts_up_to_the_size(method: Method) -> None:
+def test_progress_counts_up_to_the_size(method: MatchMethod) -> None:
     seen: list[tuple[int, int]] = []
     match(points(12, 5000, 2), points(13, 20, 2), 40, gamma=0.5, method=method, progress=lambda *at: seen.append(at))
     assert seen[-1] == (40, 40)
@@ -425,7 +425,7 @@ def test_lots_are_even_and_alike_for_equal_rows() -> None:
 
 
 @pytest.mark.parametrize("method", ["exact", "block"])
-def test_two_groups_of_rows_far_apart_are_matched_as_well_in_float32_as_in_float64(method: Method) -> None:
+def test_two_groups_of_rows_far_apart_are_matched_as_well_in_float32_as_in_float64(method: MatchMethod) -> None:
     """Groups at ±1000 with unit spread: ``||x||² + ||y||² - 2 x.y`` has a rounding error of 0.1 to 1 in float32.
 
     The rows themselves are exact to 6e-5 there, so float32 data are no excuse.

@@ -114,14 +114,14 @@ def test_the_setting_of_the_library_comes_back_when_the_last_one_leaves() -> Non
 def test_the_large_perturbations_are_found_without_the_small_ones(
     first: int, rows: int, key: int, least: float
 ) -> None:
-    every = tilt.perturbed(np.arange(first, first + rows), key=key)
-    places, values = tilt.perturbed_from(first, rows, key=key, least=least)
+    every = tilt.perturbations(np.arange(first, first + rows), key=key)
+    places, values = tilt.large_perturbations(first, rows, key=key, least=least)
     assert places.tolist() == np.flatnonzero(every >= least).tolist()
     assert values.tobytes() == every[places].tobytes()
 
 
 def test_a_threshold_at_a_perturbation_itself_keeps_it() -> None:
-    every = tilt.perturbed(np.arange(200), key=3)
+    every = tilt.perturbations(np.arange(200), key=3)
     for least in every:
-        places, _ = tilt.perturbed_from(0, 200, key=3, least=float(least))
+        places, _ = tilt.large_perturbations(0, 200, key=3, least=float(least))
         assert places.tolist() == np.flatnonzero(every >= least).tolist()

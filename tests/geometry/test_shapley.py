@@ -31,7 +31,7 @@ class Plain:
     def coalitions(self, members: NDArray[np.bool_]) -> NDArray[np.float64]:
         return np.array([self.worth(frozenset(np.flatnonzero(line).tolist())) for line in members])
 
-    def placed(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
+    def average_gains(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
         average = np.zeros(self.owner_count)
         for owner in range(self.owner_count):
             others = [int(other) for other in order if other != owner]
@@ -140,14 +140,14 @@ def test_a_small_contribution_to_a_good_match_is_worth_something() -> None:
     rows = np.vstack([target[:1], coins.normal(size=(40, 2))])
     assert objective(rows[:1], target, gamma=GAMMA) < 0.0
     game = sh.selection_game(rows, [0] + [1] * 40, 2, target, gamma=GAMMA)
-    assert sh.exact(game).values[0] > 0.0
+    assert sh.exact_shapley(game).values[0] > 0.0
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 9])
 def test_putting_an_owner_into_every_place_is_its_definition(count: int) -> None:
     made = world(count, seed=count)
     order = public_coins(count).permutation(count)
-    assert made.game.placed(order) == pytest.approx(made.plain.placed(order), rel=1e-9, abs=1e-12)
+    assert made.game.average_gains(order) == pytest.approx(made.plain.average_gains(order), rel=1e-9, abs=1e-12)
 
 
 # --- exact values ---
@@ -156,15 +156,15 @@ def test_putting_an_owner_into_every_place_is_its_definition(count: int) -> None
 @pytest.mark.parametrize("owners", [1, 2, 3, 4, 5])
 def test_exact_values_are_averages_over_all_orders(owners: int) -> None:
     game = random_game(owners, seed=owners)
-    assert sh.exact(game).values == pytest.approx(by_orders(game), abs=1e-12)
+    assert sh.exact_shapley(game).values == pytest.approx(by_orders(game), abs=1e-12)
     made = world(owners, seed=owners)
-    assert sh.exact(made.game).values == pytest.approx(by_orders(made.plain), abs=1e-12)
+    assert sh.exact_shapley(made.game).values == pytest.approx(by_orders(made.plain), abs=1e-12)
 
 
 def test_the_glove_game() -> None:
     """One left glove, two right ones, a pair is worth 1: 2/3 for the left, 1/6 for each right (Shapley's textbook)."""
     game = Plain(3, lambda coalition: float(0 in coalition and bool(coalition & {1, 2})))
-    assert sh.exact(game).values == pytest.approx([2 / 3, 1 / 6, 1 / 6], abs=1e-15)
+    assert sh.exact_shapley(game).values == pytest.approx([2 / 3, 1 / 6, 1 / 6], abs=1e-15)
 
 
 @settings(max_examples=examples(25))
@@ -173,12 +173,16 @@ def test_the_axioms_hold(owners: int, seed: int) -> None:
     """Efficiency, additivity and scaling, and an owner that adds nothing to anybody."""
     first, second = random_game(owners, seed), random_game(owners, seed + 1)
     together = Plain(owners, lambda c: first.worth(c) + 3.0 * second.worth(c))
-    found = sh.exact(together)
+    found = sh.exact_shapley(together)
     assert found.values.sum() == pytest.approx(found.total, abs=1e-10)
     assert found.total == pytest.approx(together.worth(frozenset(range(owners))))
-    assert found.values == pytest.approx(sh.exact(first).values + 3.0 * sh.exact(second).values, abs=1e-10)
+    assert found.values == pytest.approx(
+        sh.exact_shapley(first).values + 3.0 * sh.exact_shapley(second).values, abs=1e-10
+    )
     with_idler = Plain(owners + 1, lambda c: first.worth(c - {owners}))
-    assert sh.exact(with_idler).values == pytest.approx(np.append(sh.exact(first).values, 0.0), abs=1e-10)
+    assert sh.exact_shapley(with_idler).values == pytest.approx(
+        np.append(sh.exact_shapley(first).values, 0.0), abs=1e-10
+    )
 
 
 def test_equal_owners_get_equal_values_and_order_does_not_matter() -> None:
@@ -186,15 +190,15 @@ def test_equal_owners_get_equal_values_and_order_does_not_matter() -> None:
     theirs = made.owners == 1
     rows, owners = np.vstack([made.rows, made.rows[theirs]]), np.append(made.owners, np.full(theirs.sum(), 4))
     doubled = World(rows, owners, 5, made.target)
-    values = sh.exact(doubled.game).values
+    values = sh.exact_shapley(doubled.game).values
     assert values[4] == pytest.approx(values[1], abs=1e-14)
     renamed = World(rows, np.array([3, 4, 0, 1, 2])[owners], 5, made.target)
-    assert sh.exact(renamed.game).values[[3, 4, 0, 1, 2]] == pytest.approx(values, abs=1e-14)
+    assert sh.exact_shapley(renamed.game).values[[3, 4, 0, 1, 2]] == pytest.approx(values, abs=1e-14)
 
 
 def test_an_owner_without_rows_gets_exactly_nothing_and_one_that_misleads_gets_less() -> None:
     made = world(4, seed=4)
-    values = sh.exact(World(made.rows, made.owners, 6, made.target).game).values
+    values = sh.exact_shapley(World(made.rows, made.owners, 6, made.target).game).values
     assert values[4:].tolist() == [0.0, 0.0]
     assert values[3] < 0.0 < values[:3].min()
 
@@ -213,7 +217,7 @@ def test_one_pair_of_orders_is_exact_where_owners_interact_in_pairs_only(owners:
         chosen = sorted(coalition)
         return float(alone[chosen].sum() + pairs[np.ix_(chosen, chosen)].sum() / 2.0)
 
-    found = sh.sampled(Plain(owners, worth), coins=coins, pairs=2)
+    found = sh.sampled_shapley(Plain(owners, worth), coins=coins, pairs=2)
     assert found.values == pytest.approx(alone + pairs.sum(axis=1) / 2.0, abs=1e-10)
     assert found.standard_errors.max() < 1e-10
 
@@ -225,7 +229,7 @@ def test_sampled_values_agree_with_exact_ones_within_their_errors(owners: int) -
     And errors stay below a tenth of an average owner's value (they do not with each owner in one place of an order).
     """
     game = world(owners, seed=owners, rows=60).game
-    exactly, found = sh.exact(game), sh.sampled(game, coins=public_coins(1), pairs=50)
+    exactly, found = sh.exact_shapley(game), sh.sampled_shapley(game, coins=public_coins(1), pairs=50)
     assert (np.abs(found.values - exactly.values) <= 5.0 * found.standard_errors).all()
     assert found.standard_errors.max() < 0.1 * exactly.total / owners
     assert found.values.sum() == pytest.approx(exactly.total, abs=1e-12)
@@ -236,7 +240,7 @@ def test_sampled_values_agree_with_exact_ones_within_their_errors(owners: int) -
 def test_one_pair_of_orders_is_exact_for_three_owners() -> None:
     """An order of the two others and its reverse are all orders there are."""
     game = random_game(3, seed=9)
-    found = sh.sampled(game, coins=public_coins(0), pairs=2)
+    found = sh.sampled_shapley(game, coins=public_coins(0), pairs=2)
     assert found.values == pytest.approx(by_orders(game), abs=1e-12)
 
 
@@ -248,17 +252,17 @@ def test_standard_errors_say_how_far_off_values_are() -> None:
     double it; without the root of their number it would be 40 times less.
     """
     game = random_game(6, seed=3)
-    exactly = sh.exact(game).values
+    exactly = sh.exact_shapley(game).values
     scores = []
     for seed in range(200):
-        found = sh.sampled(game, coins=public_coins(seed), pairs=40)
+        found = sh.sampled_shapley(game, coins=public_coins(seed), pairs=40)
         scores.append((found.values - exactly) / found.standard_errors)
     assert 0.7 < float(np.mean(np.square(scores))) < 1.05
 
 
 def test_values_that_are_certain_stay_what_they_are() -> None:
     made = world(6, seed=6)
-    found = sh.sampled(World(made.rows, made.owners, 8, made.target).game, coins=public_coins(0), pairs=5)
+    found = sh.sampled_shapley(World(made.rows, made.owners, 8, made.target).game, coins=public_coins(0), pairs=5)
     assert found.values[6:] == pytest.approx([0.0, 0.0], abs=1e-15)
     assert found.values.sum() == pytest.approx(found.total, abs=1e-14)
 
@@ -272,9 +276,9 @@ def test_fifteen_owners_are_exact_and_sixteen_are_sampled_with_seeded_coins() ->
     with pytest.raises(InvalidArgument, match="coins"):
         sh.shapley(game)
     with pytest.raises(InvalidArgument, match="owner_count"):
-        sh.exact(game)
+        sh.exact_shapley(game)
     with pytest.raises(InvalidArgument, match="pairs"):
-        sh.sampled(game, coins=public_coins(5), pairs=1)
+        sh.sampled_shapley(game, coins=public_coins(5), pairs=1)
 
 
 # --- bad input ---

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import Method
+from likeset.geometry.greedy import MatchMethod
 from likeset.geometry.uniform import uniform
 
 Rows = NDArray[np.floating[Any]]
-METHODS: tuple[Method, ...] = get_args(Method)
+METHODS: tuple[MatchMethod, ...] = get_args(MatchMethod)
 GROUPED = 12_000
 """Rows of a pool in which ``block`` works with active sets, also within an active set."""
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset.audit.trials import Observe
 from likeset.privacy.noise import Integers, Noise
 
-__all__ = ["RunsAtOnce", "blocks"]
+__all__ = ["RunsAtOnce", "batched_draws"]
 
 
 class RunsAtOnce:
@@ -49,7 +49,7 @@ class RunsAtOnce:
         raise NotImplementedError("coins are tossed for one run")
 
 
-def blocks(release: Callable[[int, Noise], ArrayLike], noise: Noise) -> Observe:
+def batched_draws(release: Callable[[int, Noise], ArrayLike], noise: Noise) -> Observe:
     """From a function that runs the mechanism on input 0 or 1 with some noise: all observations from one call."""
 
     def observe(side: int, size: int) -> ArrayLike:

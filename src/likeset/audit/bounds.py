@@ -114,15 +114,15 @@ def lower_bounds(
     tried = list(candidates(choosing[0], choosing[1], score))
     best = [LowerBound(epsilon=0.0, delta=delta, event="none", samples=samples, error=error) for delta in deltas]
     for likelier, rarer, words in ((0, 1, "likelier under the first"), (1, 0, "likelier under the second")):
-        events = _chosen(tried, likelier, deltas=deltas, error=share)
-        for place, (event, delta) in enumerate(zip(events, deltas, strict=True)):
+        events = _best_events(tried, likelier, deltas=deltas, error=share)
+        for index, (event, delta) in enumerate(zip(events, deltas, strict=True)):
             if event is None:
                 continue
             hits, misses = event.count(judging[likelier]), event.count(judging[rarer])
             epsilon = float(epsilons(hits, misses, trials=len(judging[0]), delta=delta, error=share)[0])
-            if epsilon > best[place].epsilon:
+            if epsilon > best[index].epsilon:
                 told = f"{event.partition.words}, {words}"
-                best[place] = LowerBound(epsilon=epsilon, delta=delta, event=told, samples=samples, error=error)
+                best[index] = LowerBound(epsilon=epsilon, delta=delta, event=told, samples=samples, error=error)
     return tuple(best)
 
 
@@ -134,7 +134,9 @@ def _observations(argument: str, value: ArrayLike) -> Observations:
     return rows
 
 
-def _chosen(tried: Sequence[Candidate], likelier: int, *, deltas: Sequence[float], error: float) -> list[_Event | None]:
+def _best_events(
+    tried: Sequence[Candidate], likelier: int, *, deltas: Sequence[float], error: float
+) -> list[_Event | None]:
     """For each delta the event with the best bound on the choosing half, among unions of cells of any partition.
 
     None where no event shows anything.
@@ -151,13 +153,13 @@ def _chosen(tried: Sequence[Candidate], likelier: int, *, deltas: Sequence[float
         orders = np.stack([by_ratio, ascending, ascending[::-1]])
         collected = np.cumsum(hits[orders], axis=1).ravel(), np.cumsum(misses[orders], axis=1).ravel()
         proportions = _proportions(*collected, trials=int(hits.sum()), error=error)
-        for place, delta in enumerate(deltas):
+        for index, delta in enumerate(deltas):
             bounds = _logarithms(*proportions, delta=delta)
-            if bounds.max() > best[place]:
+            if bounds.max() > best[index]:
                 order, length = divmod(int(np.argmax(bounds)), size)
                 inside = np.zeros(size, dtype=np.bool_)
                 inside[orders[order, : length + 1]] = True
-                best[place], winners[place] = float(bounds.max()), _Event(candidate.partition, inside)
+                best[index], winners[index] = float(bounds.max()), _Event(candidate.partition, inside)
     return winners
 
 

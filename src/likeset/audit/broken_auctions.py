@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from likeset.audit import neighbours
 from likeset.audit.exact import Law
 from likeset.audit.neighbours import Neighbours
-from likeset.audit.prefetch import Prefetched
+from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.trials import Claim, Trial, claims, draws, trial_of
 from likeset.mechanisms import auction
 from likeset.privacy.events import Observer
@@ -40,7 +40,7 @@ def paper_auction(seed: int) -> Trial:
         rounds=1,
         accept_unproven={auction.PAPER_AUCTION},
     )
-    pair = neighbours.overtaken(owners, rank=1)
+    pair = neighbours.owner_is_overtaken(owners, rank=1)
     noise = SimulatedNoise(seed)
     return trial_of(
         "paper's auction, one round",
@@ -57,8 +57,8 @@ def paper_auction(seed: int) -> Trial:
 def redrawn_threshold(seed: int) -> Trial:
     """The threshold is drawn again until enough owners are asked: then the highest ranks always are."""
     plan = _threshold_plan()
-    pair = neighbours.overtaken(plan.owners, rank=plan.offset)
-    noise = Prefetched(SimulatedNoise(seed))
+    pair = neighbours.owner_is_overtaken(plan.owners, rank=plan.offset)
+    noise = PrefetchedNoise(SimulatedNoise(seed))
 
     def until_enough(side: int) -> Sequence[float]:
         while True:
@@ -72,8 +72,8 @@ def redrawn_threshold(seed: int) -> Trial:
 def revealed_count(seed: int) -> Trial:
     """Each owner also hears how many were asked, and with that the threshold itself."""
     plan = _threshold_plan()
-    pair = neighbours.overtaken(plan.owners, rank=plan.offset)
-    noise = Prefetched(SimulatedNoise(seed))
+    pair = neighbours.owner_is_overtaken(plan.owners, rank=plan.offset)
+    noise = PrefetchedNoise(SimulatedNoise(seed))
 
     def with_count(side: int) -> Sequence[float]:
         asked = auction.run(plan, pair[side], noise).value

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.audit import neighbours
-from likeset.audit.batched_runs import blocks
+from likeset.audit.batched_runs import batched_draws
 from likeset.audit.neighbours import Neighbours, Rows
 from likeset.audit.trials import Claim, Observe, Trial, claim_at, trial_of
 from likeset.mechanisms import gaussian_mean
@@ -30,7 +30,7 @@ MEAN_DELTA = 0.05
 _PAIR = neighbours.opposite_rows(rows=4, dimension=6)
 
 
-class _Changed:
+class _AlteredNoise:
     """Additive noise of another source, after something was done to it."""
 
     def __init__(self, source: Noise) -> None:
@@ -56,14 +56,14 @@ class _Changed:
         return self.source.rounding(fractions)
 
 
-class _Halved(_Changed):
+class _HalvedNoise(_AlteredNoise):
     """Half the noise that was planned: a factor 2 was lost on the way."""
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
         return super().discrete_gaussian(sigma / 2, size)
 
 
-class _LastHalved(_Changed):
+class _HalvedLastCoordinate(_AlteredNoise):
     """Half the noise in the last coordinate, as from a scale that is kept by coordinate."""
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
@@ -72,7 +72,7 @@ class _LastHalved(_Changed):
         return drawn
 
 
-class _Replayed(_Changed):
+class _ReplayedNoise(_AlteredNoise):
     """Gives everything out twice, as a generator does that was copied or rewound."""
 
     def __init__(self, source: Noise) -> None:
@@ -89,7 +89,7 @@ class _Replayed(_Changed):
 def halved_noise(seed: int) -> Trial:
     """The mean release with half the noise that its event says."""
     plan = mean_plan(_PAIR)
-    observe = _with(_Halved, plan, _PAIR, SimulatedNoise(seed))
+    observe = _observe_with(_HalvedNoise, plan, _PAIR, SimulatedNoise(seed))
     return mean_trial("gaussian mean, noise scale halved", _PAIR, observe, plan.event)
 
 
@@ -97,14 +97,14 @@ def halved_coordinate(seed: int) -> Trial:
     """The mean release with half the noise in one of six coordinates; the rows lie along it."""
     pair = neighbours.opposite_axis_rows(4, 6, axis=5)
     plan = mean_plan(pair)
-    observe = _with(_LastHalved, plan, pair, SimulatedNoise(seed))
+    observe = _observe_with(_HalvedLastCoordinate, plan, pair, SimulatedNoise(seed))
     return mean_trial("gaussian mean, noise halved in one coordinate", pair, observe, plan.event)
 
 
 def wrong_relation(seed: int) -> Trial:
     """The mean release planned for add-or-remove (sensitivity 1) but claimed under replace-one (2)."""
     plan = mean_plan(_PAIR, quantity=gaussian_mean.unit_rows(1, Relation.ADD_OR_REMOVE))
-    observe = _with(_Changed, plan, _PAIR, SimulatedNoise(seed))
+    observe = _observe_with(_AlteredNoise, plan, _PAIR, SimulatedNoise(seed))
     return mean_trial("gaussian mean, sensitivity of add-or-remove", _PAIR, observe, mean_plan(_PAIR).event)
 
 
@@ -112,7 +112,7 @@ def forgotten_rows(seed: int) -> Trial:
     """The mean release with noise for one row to a unit, claimed for units of three."""
     pair = neighbours.opposite_rows(4, 6, 3)
     plan, honest = mean_plan(pair), mean_plan(pair, quantity=gaussian_mean.unit_rows(3, Relation.REPLACE_ONE))
-    observe = _with(_Changed, plan, pair, SimulatedNoise(seed))
+    observe = _observe_with(_AlteredNoise, plan, pair, SimulatedNoise(seed))
     return mean_trial("gaussian mean, rows per unit forgotten", pair, observe, honest.event)
 
 
@@ -121,7 +121,7 @@ def selection_as_sum(seed: int) -> Trial:
     removed = Relation.ADD_OR_REMOVE
     plan = mean_plan(_PAIR, quantity=gaussian_mean.unit_rows(1, removed))
     honest = mean_plan(_PAIR, quantity=gaussian_mean.selected_unit_rows(1, removed))
-    observe = _with(_Changed, plan, _PAIR, SimulatedNoise(seed))
+    observe = _observe_with(_AlteredNoise, plan, _PAIR, SimulatedNoise(seed))
     name = "gaussian mean of selected rows, priced as a sum of all rows"
     return mean_trial(name, _PAIR, observe, honest.event, relation=removed)
 
@@ -131,13 +131,13 @@ def reused_noise(seed: int) -> Trial:
     plan = mean_plan(_PAIR)
 
     def both(side: int, drawn: Noise) -> Rows:
-        replayed = _Replayed(drawn)
+        replayed = _ReplayedNoise(drawn)
         private = gaussian_mean.run(plan, _PAIR[side], replayed).value
         return np.concatenate([private, gaussian_mean.run(plan, _PAIR.first, replayed).value], axis=1)
 
     name = "gaussian mean twice, noise reused"
     event = Composition((plan.event, plan.event))
-    return mean_trial(name, _PAIR, blocks(both, SimulatedNoise(seed)), event, samples=4_000)
+    return mean_trial(name, _PAIR, batched_draws(both, SimulatedNoise(seed)), event, samples=4_000)
 
 
 def mean_plan(
@@ -180,5 +180,7 @@ def mean_trial(
     )
 
 
-def _with(changed: type[_Changed], plan: gaussian_mean.GaussianPlan, pair: Neighbours[Rows], noise: Noise) -> Observe:
-    return blocks(lambda side, drawn: gaussian_mean.run(plan, pair[side], changed(drawn)).value, noise)
+def _observe_with(
+    changed: type[_AlteredNoise], plan: gaussian_mean.GaussianPlan, pair: Neighbours[Rows], noise: Noise
+) -> Observe:
+    return batched_draws(lambda side, drawn: gaussian_mean.run(plan, pair[side], changed(drawn)).value, noise)

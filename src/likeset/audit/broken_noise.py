@@ -5,7 +5,7 @@ import numpy as np
 from likeset.audit import neighbours
 from likeset.audit.floating import reachability, textbook_laplace
 from likeset.audit.partitions import Score
-from likeset.audit.prefetch import Prefetched
+from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.sums import EVENT, PAIR, CountedRows, NoisySum, TracedSum
 from likeset.audit.trials import (
     Channel,
@@ -71,7 +71,7 @@ def forgotten_unit(seed: int) -> Trial:
 
 def redrawn_answer(seed: int) -> Trial:
     """The same request is answered with fresh noise each time: the answers average out."""
-    noise = Prefetched(SimulatedNoise(seed))
+    noise = PrefetchedNoise(SimulatedNoise(seed))
     observe = repeated_answers(lambda side: NoisySum(PAIR[side], noise), times=8)
     return _sum_trial("sum, repeated request redrawn", Channel.REPEATED, observe, noise, samples=10_000)
 
@@ -81,17 +81,17 @@ class _HastySum(TracedSum):
 
     def read(self, rows: CountedRows) -> int:
         total = 0
-        for place in range(len(rows)):
-            value = rows[place]
+        for index in range(len(rows)):
+            value = rows[index]
             total += value
             if value < 0:
-                return total + (len(rows) - place - 1)
+                return total + (len(rows) - index - 1)
         return total
 
 
 def early_exit(seed: int) -> Trial:
     """The answer is the sound one, but how long it takes depends on the rows."""
-    noise = Prefetched(SimulatedNoise(seed))
+    noise = PrefetchedNoise(SimulatedNoise(seed))
     observe = draws(lambda side: _HastySum(PAIR[side], noise).answer(0))
     return _sum_trial("sum, early exit that depends on data", Channel.TRACE, observe, noise, samples=4_000)
 

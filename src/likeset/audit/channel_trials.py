@@ -6,24 +6,24 @@ from likeset.audit.trials import Channel, Observe, Trial, claims, draws, repeate
 from likeset.privacy.noise import Noise, SecretNoise
 from likeset.privacy.relation import Relation
 
-__all__ = ["on_a_lattice", "resent", "restarted", "traced"]
+__all__ = ["lattice_sum", "resent_sum", "restarted_sum", "traced_sum"]
 
 
-def resent(noise: Noise) -> Trial:
+def resent_sum(noise: Noise) -> Trial:
     """A stored answer is sent again."""
     observe = repeated_answers(lambda side: ResentSum(PAIR[side], noise), times=8)
     unseen = "requests that differ a little; what a ledger does after a crash"
     return _sum("sum, repeated request resent", Channel.REPEATED, observe, noise, samples=20_000, unseen=unseen)
 
 
-def traced(noise: Noise) -> Trial:
+def traced_sum(noise: Noise) -> Trial:
     """All rows are read, whatever they hold."""
     observe = draws(lambda side: TracedSum(PAIR[side], noise).answer(0))
     unseen = "time by the clock: the trace counts rows that are read"
     return _sum("sum, all rows read", Channel.TRACE, observe, noise, samples=20_000, unseen=unseen)
 
 
-def restarted() -> Trial:
+def restarted_sum() -> Trial:
     """Not prefetched: a new process has nothing in store."""
     observe = restarted_answers(lambda side: NoisySum(PAIR[side], SecretNoise()))
     unseen = "restarts of a whole machine or of a copied image"
@@ -31,7 +31,7 @@ def restarted() -> Trial:
     return _sum(name, Channel.RESTARTED, observe, SecretNoise(), samples=3_000, unseen=unseen)
 
 
-def on_a_lattice(noise: Noise) -> Trial:
+def lattice_sum(noise: Noise) -> Trial:
     """Mironov's attack finds nothing in integer noise: every integer can be reached from every value."""
     sums = [float(PAIR[side].sum()) for side in (0, 1)]
     return trial_of(

@@ -28,11 +28,11 @@ def reachable(answers: Observations, value: float, scale: float) -> Observations
     """1 where some uniform double takes ``value`` to exactly this answer, else 0."""
     noise = answers - value
     nearest = np.rint(np.exp(-np.abs(noise) / scale) / _GRID)
-    found = np.zeros(len(answers), dtype=np.bool_)
+    hits = np.zeros(len(answers), dtype=np.bool_)
     for step in range(-_REACH, _REACH + 1):
         tail = np.clip((nearest + step) * _GRID, _GRID, 1.0)
-        found |= _answer(value, scale, np.sign(noise), tail) == answers
-    return found.astype(np.float64)
+        hits |= _answer(value, scale, np.sign(noise), tail) == answers
+    return hits.astype(np.float64)
 
 
 def _answer(value: float, scale: float, sign: Observations, tail: Observations) -> Observations:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from likeset.audit import neighbours
-from likeset.audit.batched_runs import blocks
+from likeset.audit.batched_runs import batched_draws
 from likeset.audit.neighbours import Neighbours, Rows
 from likeset.audit.partitions import Score
 from likeset.audit.scores import distances, lattice_bits, together
@@ -87,7 +87,7 @@ def _gaussian(
     return trial_of(
         name,
         pair,
-        blocks(lambda side, drawn: gaussian_mean.run(plan, pair[side], drawn).value, noise),
+        batched_draws(lambda side, drawn: gaussian_mean.run(plan, pair[side], drawn).value, noise),
         claims=claims(plan.event, delta=_DELTA, relation=plan.relation),
         noise=noise,
         samples=samples,
@@ -117,7 +117,7 @@ def gaussian_twice(noise: Noise) -> Trial:
     return trial_of(
         "gaussian mean twice, noise not reused",
         pair,
-        blocks(both, noise),
+        batched_draws(both, noise),
         claims=claims(Composition((plan.event, plan.event)), delta=_DELTA, relation=plan.relation),
         noise=noise,
         samples=6_000,

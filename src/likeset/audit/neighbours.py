@@ -26,7 +26,7 @@ __all__ = [
     "opposite_rows",
     "opposite_scores",
     "opposite_signs",
-    "overtaken",
+    "owner_is_overtaken",
     "removed_corners",
     "removed_rows",
     "removed_signs",
@@ -132,13 +132,13 @@ def opposite_scores(candidates: int, sensitivity: int) -> Neighbours[Integers]:
     return Neighbours("one score rises, all others fall", first, second)
 
 
-def overtaken(owners: int, rank: int) -> Neighbours[Bids]:
+def owner_is_overtaken(owners: int, rank: int) -> Neighbours[Bids]:
     """Owner 0 has this rank, until the last owner's bid jumps from the bottom to the top.
 
     At the rank of the threshold's offset, being asked is exactly randomised response with the claimed
     epsilon.
     """
-    middle = tuple(float(rank - place) for place in range(1, owners - 1))
+    middle = tuple(float(rank - owner) for owner in range(1, owners - 1))
     # Owner 0 bids 0.5; exactly rank - 1 of the others bid 1 or more.
     return _bids("a rival's bid jumps to the top", (0.5, *middle, _BOTTOM), (0.5, *middle, _TOP))
 
@@ -149,8 +149,8 @@ def coalition_is_split(owners: int, rank: int) -> Neighbours[Bids]:
     Asked the one and not the other means one value of the threshold, or two: below the offset the
     probabilities are in the ratio 1 to 1 + e^epsilon, the claim for coalitions.
     """
-    above = tuple(_TOP + place for place in range(rank - 1))
-    below = tuple(_BOTTOM - place for place in range(owners - rank - 2))
+    above = tuple(_TOP + step for step in range(rank - 1))
+    below = tuple(_BOTTOM - step for step in range(owners - rank - 2))
     coalition = (3.0, 1.0)
     return _bids(
         "a rival's bid comes between two allies",
@@ -161,13 +161,13 @@ def coalition_is_split(owners: int, rank: int) -> Neighbours[Bids]:
 
 def tie_is_lost(owners: int, rank: int) -> Neighbours[Bids]:
     """The last owner has this rank until owner 0, which a public rule prefers, raises its bid to a tie."""
-    others = tuple(float(rank - place) for place in range(1, owners - 1))
+    others = tuple(float(rank - owner) for owner in range(1, owners - 1))
     return _bids("a rival draws level, and ties go to it", (_BOTTOM, *others, 0.5), (0.5, *others, 0.5))
 
 
 def absent_owner_appears(owners: int, rank: int) -> Neighbours[Bids]:
     """Owner 0 has this rank among those present until an absent owner appears with the highest bid."""
-    pair = overtaken(owners, rank)
+    pair = owner_is_overtaken(owners, rank)
     absent = (*pair.first.values[:-1], None)
     return _bids("an absent rival appears at the top", absent, pair.second.values)
 

@@ -24,7 +24,7 @@ def laplace(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: in
     """Discrete Laplace noise of a scale of as much as the sum moves: epsilon 1."""
     pair = _signs(relation, rows_per_unit)
     quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows_per_unit, relation=relation)
-    event = Laplace(scale=_moved(pair), quantity=quantity)
+    event = Laplace(scale=_sum_distance(pair), quantity=quantity)
     return trial_of(
         f"discrete Laplace, {_unit(rows_per_unit)}",
         pair,
@@ -41,7 +41,7 @@ def gaussian(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: i
     """Discrete Gaussian noise of as much as the sum moves, but not so little that the lattice matters."""
     pair = _signs(relation, rows_per_unit)
     quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows_per_unit, relation=relation)
-    event = Gaussian(sigma=max(1.5, _moved(pair)), quantity=quantity, coordinates=1, spacing=1.0)
+    event = Gaussian(sigma=max(1.5, _sum_distance(pair)), quantity=quantity, coordinates=1, spacing=1.0)
     return trial_of(
         f"discrete Gaussian, {_unit(rows_per_unit)}",
         pair,
@@ -92,7 +92,7 @@ def _signs(relation: Relation, rows_per_unit: int) -> Neighbours[Integers]:
     return neighbours.opposite_signs(_ROWS, rows_per_unit)
 
 
-def _moved(pair: Neighbours[Integers]) -> float:
+def _sum_distance(pair: Neighbours[Integers]) -> float:
     return float(abs(int(pair.first.sum()) - int(pair.second.sum())))
 
 

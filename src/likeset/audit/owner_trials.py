@@ -9,7 +9,7 @@ from likeset.privacy.events import Observer
 from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
 
-__all__ = ["OWNERS", "everyone", "shares", "threshold", "threshold_plan", "width"]
+__all__ = ["OWNERS", "everyone", "noisy_shares", "threshold", "threshold_plan", "width"]
 
 OWNERS = 12
 _REPLACED = Relation.REPLACE_ONE  # a bid is any function of an owner's rows: both relations mean the same here
@@ -38,7 +38,7 @@ def threshold(noise: Noise, pair: Neighbours[Bids], *, hears: list[int], rounds:
 
 def everyone(noise: Noise) -> Trial:
     """Even all owners together hear nothing that depends on a bid."""
-    pair = neighbours.overtaken(OWNERS, rank=1)
+    pair = neighbours.owner_is_overtaken(OWNERS, rank=1)
     plan = auction.plan_everyone(OWNERS)
     return trial_of(
         "everyone is asked, all owners together",
@@ -52,7 +52,7 @@ def everyone(noise: Noise) -> Trial:
     )
 
 
-def shares(noise: Noise, *, hears: list[int]) -> Trial:
+def noisy_shares(noise: Noise, *, hears: list[int]) -> Trial:
     """One owner's share, or two allies' shares."""
     pair = neighbours.all_value_changes_hands(3)
     observer = Observer.COALITION if len(hears) > 1 else Observer.ONE_OWNER

@@ -54,8 +54,8 @@ def atoms(observations: Observations, words: str = "the value observed") -> Part
 
     def cells(rows: Observations) -> NDArray[np.intp]:
         wanted = _fingerprints(rows)
-        place = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-        return np.where(values[place] == wanted, place, len(values)).astype(np.intp)
+        cell = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+        return np.where(values[cell] == wanted, cell, len(values)).astype(np.intp)
 
     return Partition(words, len(values) + 1, cells)
 
@@ -82,8 +82,8 @@ def atoms_apart(values: Partition, rest: Partition) -> Partition:
     other = values.size - 1
 
     def cells(rows: Observations) -> NDArray[np.intp]:
-        place = values.cells(rows)
-        return np.where(place < other, place, other + rest.cells(rows))
+        cell = values.cells(rows)
+        return np.where(cell < other, cell, other + rest.cells(rows))
 
     return Partition(f"{rest.words}, repeated values apart", other + rest.size, cells)
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from likeset.privacy.noise import Integers, Noise
 
-__all__ = ["Prefetched"]
+__all__ = ["PrefetchedNoise"]
 
 _BLOCK = 4096
 
 
-class Prefetched:
+class PrefetchedNoise:
     """The same laws as ``source``, in the same interface; Laplace and Gaussian values come from blocks."""
 
     def __init__(self, source: Noise) -> None:

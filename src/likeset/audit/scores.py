@@ -203,8 +203,8 @@ def _step(values: Observations) -> float:
 def _residues(points: Observations) -> Observations:
     """Each lattice point's lowest bits, and in the last column the parity of all points together."""
     bounded = np.where(np.abs(points) < _LARGEST_STEP, points, 0.0)
-    each = np.mod(bounded, _RESIDUES)
-    return np.concatenate([each, np.mod(each.sum(axis=1, keepdims=True), 2)], axis=1)
+    residues = np.mod(bounded, _RESIDUES)
+    return np.concatenate([residues, np.mod(residues.sum(axis=1, keepdims=True), 2)], axis=1)
 
 
 def _mantissa_bits(rows: Observations) -> Observations:

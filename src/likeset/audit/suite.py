@@ -11,7 +11,7 @@ The last trials are the sound twins of ``broken``: the same channels and the sam
 from collections.abc import Iterator
 
 from likeset.audit import channel_trials, mean_trials, neighbours, noise_trials, owner_trials
-from likeset.audit.prefetch import Prefetched
+from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.sums import fresh_seed
 from likeset.audit.trials import Trial
 from likeset.privacy.events import Observer
@@ -29,7 +29,10 @@ def sound(seed: int | None = None) -> list[Trial]:
     Args:
         seed: of the simulated noise; a fresh one if not given, so that repeated audits see other coins.
     """
-    secret, simulated = Prefetched(SecretNoise()), Prefetched(SimulatedNoise(fresh_seed() if seed is None else seed))
+    secret, simulated = (
+        PrefetchedNoise(SecretNoise()),
+        PrefetchedNoise(SimulatedNoise(fresh_seed() if seed is None else seed)),
+    )
     return [
         *_noise(secret, simulated),
         *_means(secret, simulated),
@@ -37,10 +40,10 @@ def sound(seed: int | None = None) -> list[Trial]:
         *_owners(secret),
         owner_trials.width(secret, rows_per_unit=1, samples=5_000),
         owner_trials.width(simulated, rows_per_unit=3, samples=12_000),
-        channel_trials.resent(secret),
-        channel_trials.traced(secret),
-        channel_trials.restarted(),
-        channel_trials.on_a_lattice(secret),
+        channel_trials.resent_sum(secret),
+        channel_trials.traced_sum(secret),
+        channel_trials.restarted_sum(),
+        channel_trials.lattice_sum(secret),
         mean_trials.gaussian_twice(secret),
     ]
 
@@ -83,11 +86,11 @@ def _owners(secret: Noise) -> Iterator[Trial]:
     ranked = owner_trials.threshold_plan(Observer.ONE_OWNER).offset  # where one rank decides most
     owners = owner_trials.OWNERS
     split = neighbours.coalition_is_split(owners, rank=ranked - 1)
-    yield owner_trials.threshold(secret, neighbours.overtaken(owners, rank=ranked), hears=[0])
+    yield owner_trials.threshold(secret, neighbours.owner_is_overtaken(owners, rank=ranked), hears=[0])
     yield owner_trials.threshold(secret, neighbours.tie_is_lost(owners, rank=ranked), hears=[owners - 1])
     yield owner_trials.threshold(secret, neighbours.absent_owner_appears(owners, rank=ranked), hears=[0])
     yield owner_trials.threshold(secret, split, hears=[0, 1])
     yield owner_trials.threshold(secret, split, hears=[0, 1], rounds=2)
     yield owner_trials.everyone(secret)
-    yield owner_trials.shares(secret, hears=[0])
-    yield owner_trials.shares(secret, hears=[0, 1])
+    yield owner_trials.noisy_shares(secret, hears=[0])
+    yield owner_trials.noisy_shares(secret, hears=[0, 1])

@@ -71,11 +71,11 @@ class CountedRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, place: int) -> int:
-        if place >= len(self.rows):
-            raise IndexError(place)
+    def __getitem__(self, index: int) -> int:
+        if index >= len(self.rows):
+            raise IndexError(index)
         self.reads += 1
-        return int(self.rows[place])
+        return int(self.rows[index])
 
 
 class TracedSum(NoisySum):
@@ -89,4 +89,4 @@ class TracedSum(NoisySum):
 
     def read(self, rows: CountedRows) -> int:
         """The sum of the rows."""
-        return sum(rows[place] for place in range(len(rows)))
+        return sum(rows[index] for index in range(len(rows)))

@@ -28,16 +28,16 @@ __all__ = [
     "SMALL_DELTA",
     "Channel",
     "Claim",
-    "Finding",
     "Observe",
     "Process",
     "Trial",
+    "Verdict",
     "claim_at",
     "claims",
     "draws",
     "repeated_answers",
     "restarted_answers",
-    "run",
+    "run_trial",
     "trial_of",
 ]
 
@@ -79,7 +79,7 @@ class Trial:
         claims: what is claimed; all are put to the same observations.
         observe: draws observations.
         samples: how many observations under each input, unless told otherwise.
-        unseen: what this trial does not look at, in words; how small a violation it cannot see, ``Finding.power`` says.
+        unseen: what this trial does not look at, in words; how small a violation it cannot see, ``Verdict.power`` says.
         score: where more is known about the likelihood ratio, a function that sorts observations by it.
     """
 
@@ -96,7 +96,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Verdict:
     """What a trial showed about one of its claims.
 
     Attributes:
@@ -119,8 +119,8 @@ class Finding:
         return self.bound.epsilon > self.claim.epsilon
 
 
-def run(trial: Trial, *, samples: int | None = None) -> tuple[Finding, ...]:
-    """Observe both inputs and bound epsilon from below: one finding for each claim, from the same observations.
+def run_trial(trial: Trial, *, samples: int | None = None) -> tuple[Verdict, ...]:
+    """Observe both inputs and bound epsilon from below: one verdict for each claim, from the same observations.
 
     Args:
         trial: what to observe.
@@ -132,7 +132,7 @@ def run(trial: Trial, *, samples: int | None = None) -> tuple[Finding, ...]:
     bounds = lower_bounds(first, second, deltas=[claim.delta for claim in trial.claims], score=trial.score)
     seconds = time.perf_counter() - started
     return tuple(
-        Finding(trial, claim, bound, power(claim.epsilon, delta=claim.delta, samples=size), seconds)
+        Verdict(trial, claim, bound, power(claim.epsilon, delta=claim.delta, samples=size), seconds)
         for claim, bound in zip(trial.claims, bounds, strict=True)
     )
 

@@ -74,12 +74,12 @@ class FourierFeatures:
         array = arguments.matrix("rows", rows)
         arguments.count("first_row", first_row, least=0)
         result = np.empty((len(array), self.dimension), dtype=np.float32)
-        for place, features in self.blocks(array, first_row=first_row):
-            result[place] = features
+        for part, features in self.blocks(array, first_row=first_row):
+            result[part] = features
         return result
 
     def blocks(self, rows: Rows, *, first_row: int = 0) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """The same, tile by tile: pairs of (place in ``rows``, features there).
+        """The same, tile by tile: pairs of (part of ``rows``, features there).
 
         The features are a view of a buffer that the next tile overwrites: fresh memory for every tile would cost
         more than the mathematics.
@@ -89,13 +89,13 @@ class FourierFeatures:
         angles, waves = (np.empty((TILE_ROWS, len(self._phases)), dtype=np.float32) for _ in range(2))
         features = np.empty((TILE_ROWS, self.dimension), dtype=np.float32)
         for start in range(-(first_row % TILE_ROWS), len(rows), TILE_ROWS):
-            place = slice(max(start, 0), min(start + TILE_ROWS, len(rows)))
-            within = slice(place.start - start, place.stop - start)
-            tile[within] = rows[place]
+            part = slice(max(start, 0), min(start + TILE_ROWS, len(rows)))
+            within = slice(part.start - start, part.stop - start)
+            tile[within] = rows[part]
             with one_thread_a_product():
                 np.matmul(tile, self._frequencies, out=angles)
             self._wave(angles, waves, out=features)
-            yield place, features[within]
+            yield part, features[within]
 
     def of_few(self, rows: ArrayLike) -> NDArray[np.float32]:
         """Features of a few rows without the work of a whole tile; the last bits may differ from those of a tile."""
@@ -145,8 +145,8 @@ class FourierFeatures:
         probe[::_LARGE_PROBES] *= _LARGE_ANGLE
         rows = np.clip(probe, -arguments.LARGEST_SINGLE, arguments.LARGEST_SINGLE).astype(np.float32)
         features = self(rows)
-        places = np.arange(TILE_ROWS)
-        for order in (np.roll(places, 1), places[::-1]):
+        positions = np.arange(TILE_ROWS)
+        for order in (np.roll(positions, 1), positions[::-1]):
             if not np.array_equal(self(rows[order]), features[order]):
                 raise UnreliableArithmetic(
                     "on this machine the features of a row depend on where it stands among others, so that nothing is "

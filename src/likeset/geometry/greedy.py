@@ -25,12 +25,12 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry import tilt
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy_candidates import Candidates, Match, Picks, Progress
+from likeset.geometry.greedy_candidates import Candidates, Match, PickProgress, Picks
 from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough
 
-__all__ = ["Match", "Method", "Progress", "match", "match_hashed"]
+__all__ = ["Match", "MatchMethod", "PickProgress", "match", "match_hashed"]
 
-Method = Literal["exact", "block", "stochastic", "features"]
+MatchMethod = Literal["exact", "block", "stochastic", "features"]
 
 _METHODS = ("exact", "block", "stochastic", "features")
 _DEPTH = 2  # active sets within active sets
@@ -53,10 +53,10 @@ def match(
     size: int,
     *,
     gamma: float,
-    method: Method = "block",
+    method: MatchMethod = "block",
     features: FourierFeatures | None = None,
     coins: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: PickProgress | None = None,
 ) -> Match:
     """Select ``size`` rows of the pool that together look like the target.
 
@@ -92,7 +92,7 @@ def match(
     return _match_block(rows, wanted, size, gamma, report)
 
 
-def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: Progress | None = None) -> Match:
+def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: PickProgress | None = None) -> Match:
     """Select rows by the inner products of their feature vectors, for somebody who sees nothing else of them."""
     rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
     arguments.same_columns("pool", rows, "target", wanted)
@@ -104,14 +104,14 @@ def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: Pro
     return picks.result()
 
 
-def _match_exact(pool: Rows, target: Rows, size: int, gamma: float, report: Progress) -> Match:
+def _match_exact(pool: Rows, target: Rows, size: int, gamma: float, report: PickProgress) -> Match:
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
     picks = Picks(size, report)
     _pick(picks, size, Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma)))
     return picks.result()
 
 
-def _match_block(pool: Rows, target: Rows, size: int, gamma: float, report: Progress) -> Match:
+def _match_block(pool: Rows, target: Rows, size: int, gamma: float, report: PickProgress) -> Match:
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
     picks = Picks(size, report)
     rows = Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
@@ -146,7 +146,7 @@ def _match_stochastic(
     gamma: float,
     features: FourierFeatures,
     coins: np.random.Generator | None,
-    report: Progress,
+    report: PickProgress,
 ) -> Match:
     count = max(_CANDIDATES_PER_PICK * size, _FEWEST_CANDIDATES)
     if count >= len(pool):
@@ -157,8 +157,8 @@ def _match_stochastic(
         features(pool[subsample]), features.mean(target), noise_energy=0.0, wanted=count, population=len(pool)
     )
     scores = np.empty(len(pool))
-    for place, hashed in features.blocks(pool):
-        scores[place] = fitted.score(hashed)
+    for part, hashed in features.blocks(pool):
+        scores[part] = fitted.score(hashed)
     candidates = np.sort(tilt.draw(scores, np.arange(len(pool)), count, key=key).row_numbers)
     chosen = _match_block(pool[candidates], target, size, gamma, report)
     return Match(indices=candidates[chosen.indices], gains=chosen.gains, objectives=chosen.objectives)

@@ -7,9 +7,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Candidates", "Match", "Picks", "Progress", "Similarity", "largest"]
+__all__ = ["Candidates", "Match", "PickProgress", "Picks", "Similarity", "largest_positions"]
 
-Progress = Callable[[int, int], None]
+PickProgress = Callable[[int, int], None]
 """Called with (picks made, picks wanted)."""
 
 _ACTIVE_SHARE = 0.25  # share of the best rows in an active set ...
@@ -39,7 +39,7 @@ class Match:
 class Picks:
     """The picks so far, and the two sums from which the objective follows."""
 
-    def __init__(self, size: int, report: Progress) -> None:
+    def __init__(self, size: int, report: PickProgress) -> None:
         self.indices = np.empty(size, dtype=np.int64)
         self.gains = np.empty(size)
         self.objectives = np.empty(size)
@@ -134,7 +134,7 @@ class Candidates:
         """
         odds = sampled * self.odds
         wanted = (self.lots < odds) & np.isfinite(scores)
-        wanted[largest(scores, int(np.ceil(share * len(scores))))] = True
+        wanted[largest_positions(scores, int(np.ceil(share * len(scores))))] = True
         chosen = np.flatnonzero(wanted)
         return chosen, type(self)(
             self.indices[chosen],
@@ -159,7 +159,7 @@ class Candidates:
         return not np.all(self.leading[picked]) or picks.gains[picks.made - 1] < self.level
 
 
-def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def largest_positions(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Positions of the ``count`` largest scores, increasing; of those that tie for the last places, the first."""
     edge = np.partition(scores, len(scores) - count)[len(scores) - count]
     chosen = scores > edge

@@ -94,7 +94,7 @@ class KernelColumns:
         self._centre = rows.mean(axis=0, dtype=np.float64).astype(self.dtype)
         moved = np.asarray(rows, dtype=self.dtype) - self._centre
         own = (self._gamma * np.einsum("ij,ij->i", moved, moved)).astype(self.dtype)
-        self._fixed = _folded((2.0 * self._gamma * moved).astype(self.dtype), own)
+        self._fixed = _fold((2.0 * self._gamma * moved).astype(self.dtype), own)
 
     def __len__(self) -> int:
         return len(self._fixed)
@@ -149,7 +149,7 @@ class PoolKernel:
 
     def row(self, position: int) -> Rows:
         """The kernel of every row with the given one: one matrix-vector product."""
-        scaled, shift = self._prepared(np.array([position]))
+        scaled, shift = self._exponent_terms(np.array([position]))
         exponent: Rows = self._rows @ scaled[0]
         exponent -= self._offset
         exponent -= shift
@@ -157,9 +157,9 @@ class PoolKernel:
 
     def sums(self, positions: NDArray[np.int64], *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """For every row the (weighted) sum of its kernel values with those at ``positions``, by products in blocks."""
-        scaled, shift = self._prepared(positions)
+        scaled, shift = self._exponent_terms(positions)
         if len(positions) > self._rows.shape[1]:
-            return _folded_sums(_folded(scaled, shift), len(self), self._fill, weights=weights)
+            return _folded_sums(_fold(scaled, shift), len(self), self._fill, weights=weights)
 
         def exponents(part: slice, out: Rows) -> None:
             np.matmul(scaled, self._rows[part].T, out=out)
@@ -172,7 +172,7 @@ class PoolKernel:
         block[:, :-2] = self._rows[part]
         block[:, -2] = self._offset[part]
 
-    def _prepared(self, positions: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    def _exponent_terms(self, positions: NDArray[np.int64]) -> tuple[Rows, Rows]:
         """What turns a product with the rows into exponents: ``x.scaled - shift - offset(x) = -gamma ||x - y||²``."""
         others = self._rows[positions] - self._centre  # in double precision
         scaled = 2.0 * self._gamma * others
@@ -180,7 +180,7 @@ class PoolKernel:
         return scaled.astype(self._rows.dtype), shift.astype(self._rows.dtype)
 
 
-def _folded(scaled: Rows, shift: Rows) -> Rows:
+def _fold(scaled: Rows, shift: Rows) -> Rows:
     """Two more columns, so that the product with ``(x, own(x), 1)`` is the whole exponent ``-gamma ||x - y||²``."""
     return np.column_stack([scaled, np.full_like(shift, -1.0), -shift])
 

@@ -56,11 +56,11 @@ class Projection:
         sums = np.empty(TILE_ROWS, dtype=np.float32)
         with one_thread_a_product():
             for start in range(-(first_row % TILE_ROWS), len(rows), TILE_ROWS):
-                place = slice(max(start, 0), min(start + TILE_ROWS, len(rows)))
-                within = slice(place.start - start, place.stop - start)
-                tile[:-1, within] = rows[place].T
+                part = slice(max(start, 0), min(start + TILE_ROWS, len(rows)))
+                within = slice(part.start - start, part.stop - start)
+                tile[:-1, within] = rows[part].T
                 np.matmul(self._frequencies, tile, out=angles)
                 np.cos(angles, out=angles)
                 np.matmul(self._heights, angles, out=sums)
-                result[place] = sums[within]
+                result[part] = sums[within]
         return result

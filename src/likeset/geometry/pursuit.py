@@ -16,7 +16,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.geometry.greedy_candidates import Progress, largest
+from likeset.geometry.greedy_candidates import PickProgress, largest_positions
 from likeset.geometry.kernels import KernelColumns, PoolKernel, rbf_kernel
 from likeset.geometry.weights import JITTER, weights
 
@@ -46,7 +46,7 @@ class WeightedMatch:
 
 
 def match_weighted(
-    pool: ArrayLike, target: ArrayLike, size: int, *, gamma: float, progress: Progress | None = None
+    pool: ArrayLike, target: ArrayLike, size: int, *, gamma: float, progress: PickProgress | None = None
 ) -> WeightedMatch:
     """Select ``size`` rows of the pool, and weights for them, that together look like the target.
 
@@ -70,7 +70,7 @@ def match_weighted(
             scores -= kernel.sums(fit.indices[: fit.made], weights=fit.weights)
             scores[fit.indices[: fit.made]] = -np.inf
         group = min(max(1, int(_GROUP_SHARE * fit.made)), _LARGEST_GROUP, size - fit.made)
-        active = largest(scores, min(len(rows) - fit.made, _FEWEST_ACTIVE + _ACTIVE_PER_PICK * group))
+        active = largest_positions(scores, min(len(rows) - fit.made, _FEWEST_ACTIVE + _ACTIVE_PER_PICK * group))
         _pick_group(fit, group, rows[active], kernel.subset(active), active, attraction[active])
         if progress:
             progress(fit.made, size)
@@ -138,8 +138,8 @@ class _Fit:
         number = len(self._carrying)
         root, solved = self._root[:number, :number], self._solved[:number]
         toward, level = solve_triangular(root, solved, trans="T", lower=True, check_finite=False).T
-        found: NDArray[np.float64] = toward + (1.0 - toward.sum()) / level.sum() * level
-        return found
+        best: NDArray[np.float64] = toward + (1.0 - toward.sum()) / level.sum() * level
+        return best
 
     def _retreat(self, best: NDArray[np.float64]) -> None:
         """Go toward weights, some of them negative, until the first is zero, and drop its row."""

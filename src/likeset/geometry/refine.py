@@ -71,8 +71,8 @@ def _swap_group(
     similarity = kernel.subset(active)
     available = free[active]
     own_attraction, own_repulsion = attraction[active], repulsion[active]
-    for place in range(group.start, group.stop):
-        current = int(np.searchsorted(active, chosen[place]))
+    for index in range(group.start, group.stop):
+        current = int(np.searchsorted(active, chosen[index]))
         own_repulsion -= similarity.row(current)
         available[current] = True
         # The gain of a row when the other len(chosen) - 1 rows are in place.
@@ -82,15 +82,15 @@ def _swap_group(
             best = current
         available[best] = False
         own_repulsion += similarity.row(best)
-        chosen[place] = active[best]
+        chosen[index] = active[best]
 
 
 def _best_free(scores: NDArray[np.float64], free: NDArray[np.bool_]) -> NDArray[np.int64]:
-    places = np.flatnonzero(free)
-    count = min(len(places), max(_FEWEST_ACTIVE, int(_ACTIVE_SHARE * len(scores))))
-    if count == len(places):
-        return places
-    return places[np.argpartition(scores[places], len(places) - count)[len(places) - count :]]
+    positions = np.flatnonzero(free)
+    count = min(len(positions), max(_FEWEST_ACTIVE, int(_ACTIVE_SHARE * len(scores))))
+    if count == len(positions):
+        return positions
+    return positions[np.argpartition(scores[positions], len(positions) - count)[len(positions) - count :]]
 
 
 def _indices(selected: ArrayLike, pool_rows: int) -> NDArray[np.int64]:

@@ -45,23 +45,23 @@ def rows_behind(
     likeness = hashed @ features(near).T
     starts = np.argsort(-likeness, axis=1, kind="stable")[:, :_TRIES]
     rows = np.zeros((len(hashed), features.columns))
-    found = np.zeros(len(hashed), dtype=np.bool_)
+    is_found = np.zeros(len(hashed), dtype=np.bool_)
     for attempt in range(starts.shape[1]):
-        open_ones = np.flatnonzero(~found)
-        if not len(open_ones):
+        open_rows = np.flatnonzero(~is_found)
+        if not len(open_rows):
             break
-        guess = near[starts[open_ones, attempt]].astype(np.float64)
+        guess = near[starts[open_rows, attempt]].astype(np.float64)
         for _ in range(_STEPS):
-            off = _within_half_a_turn(angles[open_ones] - guess @ frequencies.T)
+            off = _within_half_a_turn(angles[open_rows] - guess @ frequencies.T)
             step = off @ solve.T
             guess += step
             if float(np.abs(step @ frequencies.T).max()) < _SETTLED:
                 break
-        left = np.abs(_within_half_a_turn(angles[open_ones] - guess @ frequencies.T)).max(axis=1)
+        left = np.abs(_within_half_a_turn(angles[open_rows] - guess @ frequencies.T)).max(axis=1)
         good = left <= _CLOSE
-        rows[open_ones[good]] = guess[good]
-        found[open_ones[good]] = True
-    return rows, found
+        rows[open_rows[good]] = guess[good]
+        is_found[open_rows[good]] = True
+    return rows, is_found
 
 
 def _within_half_a_turn(angles: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -35,9 +35,9 @@ __all__ = [
     "Game",
     "SelectionGame",
     "Shapley",
-    "exact",
+    "exact_shapley",
     "owner_numbers",
-    "sampled",
+    "sampled_shapley",
     "selection_game",
     "shapley",
 ]
@@ -59,7 +59,7 @@ class Game(Protocol):
     def coalitions(self, members: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The worth of coalitions, each a line of ``members`` that says who is in it."""
 
-    def placed(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
+    def average_gains(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each owner adds when it is put into every place of this order of the others, on average."""
 
 
@@ -94,25 +94,25 @@ class SelectionGame:
         inside = members.astype(np.float64)
         return _worth(inside @ self.attraction, np.einsum("ck,ck->c", inside @ self.similarity, inside))
 
-    def placed(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
+    def average_gains(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each owner adds when it is put into every place of this order of the others, on average.
 
         Every beginning of the order serves all owners at once: those outside join it, those inside leave it.
         """
         owners = self.owner_count
         attraction, similarity = self.attraction[order], self.similarity[np.ix_(order, order)]
-        # Line s: the first s owners of the order as a coalition. Column k: the owner at place k.
+        # Line s: the first s owners of the order as a coalition. Column k: the owner at position k.
         near = np.vstack([np.zeros(owners), np.cumsum(similarity, axis=0)])
         attracted = np.append(0.0, np.cumsum(attraction))
         repeated = np.append(0.0, np.cumsum(2.0 * np.diagonal(near[1:]) - np.diagonal(similarity)))
-        size, place = np.ogrid[: owners + 1, :owners]
-        sign = np.where(place >= size, 1.0, -1.0)
+        size, position = np.ogrid[: owners + 1, :owners]
+        sign = np.where(position >= size, 1.0, -1.0)
         changed = _worth(
             attracted[:, None] + sign * attraction,
             repeated[:, None] + 2.0 * sign * near + np.diagonal(similarity),
         )
         added = sign * (changed - _worth(attracted, repeated)[:, None])
-        added[size == place + 1] = 0.0  # leaving as the last one in is joining as the next one: counted there
+        added[size == position + 1] = 0.0  # leaving as the last one in is joining as the next one: counted there
         average = np.empty(owners)
         average[order] = added.sum(axis=0) / owners
         return average
@@ -137,11 +137,11 @@ class Shapley:
 
 def owner_numbers(owners: ArrayLike, owner_count: int, *, length: int) -> NDArray[np.int64]:
     """For each of ``length`` rows the number of its owner, below ``owner_count``."""
-    places = arguments.row_numbers("owners", owners, length=length)
+    numbers = arguments.row_numbers("owners", owners, length=length)
     arguments.count("owner_count", owner_count)
-    if len(places) and int(places.max()) >= owner_count:
-        raise InvalidArgument("owners", int(places.max()), f"must be below owner_count = {owner_count}")
-    return places
+    if len(numbers) and int(numbers.max()) >= owner_count:
+        raise InvalidArgument("owners", int(numbers.max()), f"must be below owner_count = {owner_count}")
+    return numbers
 
 
 def selection_game(
@@ -158,9 +158,9 @@ def selection_game(
     """
     rows, wanted = arguments.matrix("selected", selected), arguments.matrix("target", target)
     arguments.same_columns("selected", rows, "target", wanted)
-    places = owner_numbers(owners, owner_count, length=len(rows))
+    numbers = owner_numbers(owners, owner_count, length=len(rows))
     belongs = np.zeros((len(rows), owner_count))
-    belongs[np.arange(len(rows)), places] = 1.0
+    belongs[np.arange(len(rows)), numbers] = 1.0
     attraction = KernelColumns(wanted, gamma=gamma, dtype=_DOUBLE).sums(rows) / len(wanted)
     columns = KernelColumns(rows, gamma=gamma, dtype=_DOUBLE)
     similarity = np.zeros((owner_count, owner_count))
@@ -178,13 +178,13 @@ def shapley(game: Game, *, coins: np.random.Generator | None = None, pairs: int 
         pairs: how many orders are drawn beyond 15 owners, each with its reverse.
     """
     if game.owner_count <= MOST_EXACT:
-        return exact(game)
+        return exact_shapley(game)
     if coins is None:
         raise InvalidArgument("coins", None, f"are needed to sample orders of more than {MOST_EXACT} owners")
-    return sampled(game, coins=coins, pairs=pairs)
+    return sampled_shapley(game, coins=coins, pairs=pairs)
 
 
-def exact(game: Game) -> Shapley:
+def exact_shapley(game: Game) -> Shapley:
     """By every coalition C: an owner's gain on joining it counts |C|! (K - 1 - |C|)! / K!."""
     owners = arguments.count("owner_count", game.owner_count, most=MOST_EXACT, most_is="or it takes too long; sample")
     codes = np.arange(2**owners)
@@ -199,7 +199,7 @@ def exact(game: Game) -> Shapley:
     return Shapley(values=values, standard_errors=np.zeros(owners), total=float(worth[-1]), permutations=0)
 
 
-def sampled(game: Game, *, coins: np.random.Generator, pairs: int = _PAIRS) -> Shapley:
+def sampled_shapley(game: Game, *, coins: np.random.Generator, pairs: int = _PAIRS) -> Shapley:
     """By orders drawn in antithetic pairs; errors come from how the pairs' averages scatter.
 
     The estimates would add up to the whole worth on average only. What is missing is added where it is missing most
@@ -211,7 +211,7 @@ def sampled(game: Game, *, coins: np.random.Generator, pairs: int = _PAIRS) -> S
     averages = np.empty((pairs, owners))
     for pair in range(pairs):
         order = coins.permutation(owners)
-        averages[pair] = (game.placed(order) + game.placed(order[::-1])) / 2.0
+        averages[pair] = (game.average_gains(order) + game.average_gains(order[::-1])) / 2.0
     values, variances = averages.mean(axis=0), averages.var(axis=0, ddof=1) / pairs
     total = float(game.coalitions(np.ones((1, owners), dtype=np.bool_))[0])
     if variances.sum() > 0.0:

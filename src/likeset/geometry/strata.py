@@ -34,9 +34,9 @@ class Strata:
 
     def score(self, labels: NDArray[Any]) -> NDArray[np.float64]:
         """The log-weight of each row; a class that was not seen when fitting keeps the least."""
-        places = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
-        known = self.classes[places] == labels
-        return np.where(known, self.log_weights[places], np.log(_KEPT))
+        positions = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+        known = self.classes[positions] == labels
+        return np.where(known, self.log_weights[positions], np.log(_KEPT))
 
 
 def fit_strata(

@@ -30,11 +30,11 @@ def thin(
     columns = KernelColumns(proxies, gamma=gamma, dtype=np.dtype(np.float32))
     kept = []
     for group in range(groups):
-        places = np.arange(group, len(candidates), groups)
+        positions = np.arange(group, len(candidates), groups)
         share = count // groups + (group < count % groups)
-        rows = candidates[places].astype(np.float32)
+        rows = candidates[positions].astype(np.float32)
         attraction = (columns(rows) @ weights.astype(np.float32)).astype(np.float64)
-        kept.append(places[_greedy(attraction, rbf_kernel(rows, rows, gamma=gamma), share)])
+        kept.append(positions[_greedy(attraction, rbf_kernel(rows, rows, gamma=gamma), share)])
     return np.concatenate(kept)
 
 

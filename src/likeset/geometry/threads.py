@@ -68,6 +68,8 @@ def _libraries() -> tuple[list[Any], list[Any]]:
     """Those with one setting for the process, and those with one for each thread."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it has no types
 
-    found = ThreadpoolController().select(user_api="blas").lib_controllers
-    own = [one for one in found if one.internal_api == "openblas" and one.threading_layer == "openmp"]
-    return [one for one in found if one not in own], own
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    own = [
+        library for library in libraries if library.internal_api == "openblas" and library.threading_layer == "openmp"
+    ]
+    return [library for library in libraries if library not in own], own

@@ -20,7 +20,18 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.stream import MAX_SEED, Stream, open_unit
 
-__all__ = ["Draw", "Drawing", "Tilt", "draw", "fit", "fit_blocks", "largest", "merge", "perturbed", "perturbed_from"]
+__all__ = [
+    "Draw",
+    "Drawing",
+    "Tilt",
+    "draw",
+    "fit",
+    "fit_blocks",
+    "large_perturbations",
+    "largest",
+    "merge",
+    "perturbations",
+]
 
 _BISECTIONS = 60
 _MARGIN = 1e-6
@@ -106,7 +117,7 @@ def fit(
     if log_weights is not None:
         base = arguments.vector("log_weights", log_weights, length=len(rows))
     weights = np.exp(base - base.max())
-    return _fitted(
+    return _fit_tilt(
         [rows],
         released,
         own_mean=weights @ rows.astype(np.float64) / weights.sum(),
@@ -127,7 +138,7 @@ def fit_blocks(
     population: int | None = None,
 ) -> Tilt:
     """The same from blocks of feature rows whose mean is known; only one number per row is held."""
-    return _fitted(
+    return _fit_tilt(
         feature_blocks,
         released,
         own_mean=own_mean,
@@ -138,7 +149,7 @@ def fit_blocks(
     )
 
 
-def _fitted(
+def _fit_tilt(
     feature_blocks: Iterable[ArrayLike],
     released: ArrayLike,
     *,
@@ -185,31 +196,31 @@ def draw(scores: ArrayLike, row_numbers: ArrayLike, count: int, *, key: int) -> 
     values = arguments.vector("scores", scores)
     numbers = arguments.row_numbers("row_numbers", row_numbers, length=len(values))
     arguments.count("count", count, least=0)
-    return largest(numbers, values + perturbed(numbers, key=key), count)
+    return largest(numbers, values + perturbations(numbers, key=key), count)
 
 
-def perturbed(row_numbers: NDArray[np.int64], *, key: int) -> NDArray[np.float64]:
+def perturbations(row_numbers: NDArray[np.int64], *, key: int) -> NDArray[np.float64]:
     """The Gumbel perturbation of each row: a function of its number and the key, and of nothing else."""
     arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
     return np.asarray(-np.log(-np.log(open_unit(Stream("tilt/perturbations", key).words_at(row_numbers)))))
 
 
-def perturbed_from(
+def large_perturbations(
     first_row: int, rows: int, *, key: int, least: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Which of ``rows`` rows that follow each other have a perturbation of at least ``least``, and what it is.
 
-    The same numbers as ``perturbed`` gives. Logarithms are taken of the few words only that can be large enough.
+    The same numbers as ``perturbations`` gives. Logarithms are taken of the few words only that can be large enough.
     """
     arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
     words = Stream("tilt/perturbations", key).words(first_row, rows)
     # A perturbation rises with its word. The margin is far beyond what rounding can do to perturbations up to 20,
     # and larger ones are rare enough.
     below = math.exp(-math.exp(-min(max(least - _MARGIN, -10.0), 20.0)))
-    places = np.flatnonzero(words >= np.uint64(int(below * 2.0**52) << 12))
-    values = np.asarray(-np.log(-np.log(open_unit(words[places]))))
+    positions = np.flatnonzero(words >= np.uint64(int(below * 2.0**52) << 12))
+    values = np.asarray(-np.log(-np.log(open_unit(words[positions]))))
     kept = values >= least
-    return places[kept], values[kept]
+    return positions[kept], values[kept]
 
 
 def largest(row_numbers: NDArray[np.int64], scores: NDArray[np.float64], count: int) -> Draw:

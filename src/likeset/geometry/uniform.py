@@ -19,17 +19,17 @@ def uniform(owner_sizes: Sequence[int], size: int, *, coins: np.random.Generator
     Returns:
         for each owner the chosen rows, in increasing order.
     """
-    sizes = [arguments.count(f"owner_sizes[{place}]", rows, least=0) for place, rows in enumerate(owner_sizes)]
+    sizes = [arguments.count(f"owner_sizes[{owner}]", rows, least=0) for owner, rows in enumerate(owner_sizes)]
     arguments.count("size", size, most=sum(sizes), most_is="the number of rows of all owners")
     quota = [0] * len(sizes)
     remaining = size
     while remaining:
-        open_owners = [place for place, rows in enumerate(sizes) if quota[place] < rows]
+        open_owners = [owner for owner, rows in enumerate(sizes) if quota[owner] < rows]
         each, singles = divmod(remaining, len(open_owners))
-        for turn, place in enumerate(open_owners):
+        for turn, owner in enumerate(open_owners):
             # Single rows are handed out only once fewer are left than owners who have some.
-            given = min(each, sizes[place] - quota[place]) if each else int(turn < singles)
-            quota[place] += given
+            given = min(each, sizes[owner] - quota[owner]) if each else int(turn < singles)
+            quota[owner] += given
             remaining -= given
     return [
         np.sort(coins.choice(rows, size=chosen, replace=False)).astype(np.int64)

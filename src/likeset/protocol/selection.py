@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.greedy import Progress, match, match_hashed
+from likeset.geometry.greedy import PickProgress, match, match_hashed
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
@@ -52,7 +52,7 @@ class Selection:
             return self.gamma
         return median_gamma(target, scale=1.0, coins=np.random.default_rng(0))
 
-    def select(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
+    def select(self, pool: Rows, target: Rows, size: int, *, progress: PickProgress | None = None) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
         gamma = self.kernel_width(target)
         found = match(pool, target, min(size, len(pool)), gamma=gamma, progress=progress)
@@ -69,7 +69,7 @@ class Selection:
         sums = _sums_before(len(wide), lambda part: rbf_kernel(wide[part], wide[: part.stop], gamma=gamma))
         return _judged(kernel_means(wide, target, gamma=gamma), *sums, within_target)
 
-    def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: Progress | None = None) -> Selected:
+    def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: PickProgress | None = None) -> Selected:
         """Greedy on inner products of hashes."""
         found = match_hashed(pool, target, min(size, len(pool)), progress=progress)
         mean = target.mean(axis=0, dtype=np.float64)

@@ -14,7 +14,7 @@ from likeset.arguments import count
 from likeset.display.screen import JsonFlag, show_json, show_table, stderr
 
 if TYPE_CHECKING:
-    from likeset.audit.trials import Finding, Trial
+    from likeset.audit.trials import Trial, Verdict
 
 __all__ = ["audit"]
 
@@ -51,8 +51,8 @@ def audit(
     from likeset.audit.broken import broken
     from likeset.audit.suite import sound
 
-    findings = _run_all(broken() if use_broken else sound(), samples)
-    rows = [_row(finding, use_broken) for finding in findings]
+    verdicts = _run_all(broken() if use_broken else sound(), samples)
+    rows = [_row(verdict, use_broken) for verdict in verdicts]
     failed = sum(row["verdict"] in ("VIOLATED", "MISSED") for row in rows)
     if as_json:
         show_json(rows)
@@ -62,26 +62,26 @@ def audit(
         raise typer.Exit(1)
 
 
-def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[Finding]":
+def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[Verdict]":
     """Progress goes to standard error: a moving bar on a terminal, one plain line per mechanism elsewhere."""
-    from likeset.audit.trials import run
+    from likeset.audit.trials import run_trial
 
     if not stderr.is_terminal:
         for number, trial in enumerate(trials, start=1):
             sys.stderr.write(f"[{number}/{len(trials)}] {trial.mechanism}: {trial.pair}\n")
-            yield from run(trial, samples=samples)
+            yield from run_trial(trial, samples=samples)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=stderr, transient=True) as progress:
         task = progress.add_task("audit", total=len(trials))
         for trial in trials:
             progress.update(task, description=trial.mechanism)
-            yield from run(trial, samples=samples)
+            yield from run_trial(trial, samples=samples)
             progress.advance(task)
 
 
-def _row(finding: "Finding", use_broken: bool) -> dict[str, Any]:
-    trial, claim, bound, power = finding.trial, finding.claim, finding.bound, finding.power
+def _row(verdict: "Verdict", use_broken: bool) -> dict[str, Any]:
+    trial, claim, bound, power = verdict.trial, verdict.claim, verdict.bound, verdict.power
     unrefuted, refuted = ("MISSED", "caught") if use_broken else ("holds", "VIOLATED")
     return {
         "mechanism": trial.mechanism,
@@ -98,8 +98,8 @@ def _row(finding: "Finding", use_broken: bool) -> dict[str, Any]:
         "found_from_epsilon": _finite(power.epsilon),
         "found_from_leak": _finite(power.leak),
         "unseen": trial.unseen,
-        "seconds": round(finding.seconds, 3),
-        "verdict": refuted if finding.violated else unrefuted,
+        "seconds": round(verdict.seconds, 3),
+        "verdict": refuted if verdict.violated else unrefuted,
     }
 
 
@@ -115,7 +115,7 @@ def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int, verbose
     else:
         title = "Mechanisms and their claims"
         closing = f"{passed} claims not refuted. That is no proof; docs/proofs has the proofs."
-    found = "Found from: the true ε, or else the share of raw answers, from which on a refutation is sure, at best."
+    note = "Found from: the true ε, or else the share of raw answers, from which on a refutation is sure, at best."
     trials = [list(claims) for _, claims in groupby(rows, key=lambda row: _words(row, verbose=False).plain)]
     show_table(
         title,
@@ -126,12 +126,12 @@ def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int, verbose
                 _below_one_another(f"{row['claimed']:.3f}" for row in claims),
                 _below_one_another(f"{row['delta']:g}" for row in claims),
                 _below_one_another(f"{row['lower_bound']:.3f}" for row in claims),
-                _below_one_another(_found_from(row) for row in claims),
+                _below_one_another(_least_found(row) for row in claims),
                 _below_one_another(row["verdict"] for row in claims),
             ]
             for claims in trials
         ],
-        caption=f"{closing} Each bound is too high with probability at most {rows[0]['error']:g}. {found}",
+        caption=f"{closing} Each bound is too high with probability at most {rows[0]['error']:g}. {note}",
     )
 
 
@@ -147,7 +147,7 @@ def _words(row: dict[str, Any], verbose: bool) -> Text:
     return Text("\n  ".join(lines))
 
 
-def _found_from(row: dict[str, Any]) -> str:
+def _least_found(row: dict[str, Any]) -> str:
     if row["found_from_epsilon"] is None or row["found_from_leak"] is None:
         return "never"
     return f"{row['found_from_epsilon']:.2f}, {row['found_from_leak']:.3f}"

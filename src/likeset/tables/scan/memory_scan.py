@@ -104,7 +104,7 @@ class Keeper:
         drawing, least = self._drawing, self.least
         weights = None if drawing.score is None else drawing.score(block, first_row)
         most = 0.0 if weights is None or not rows else float(weights.max())
-        places, scores = tilt.perturbed_from(first_row, rows, key=drawing.key, least=least - most - _SLACK)
+        places, scores = tilt.large_perturbations(first_row, rows, key=drawing.key, least=least - most - _SLACK)
         if weights is not None:
             scores = scores + weights[places]
         good = np.flatnonzero(scores >= least)
