@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.simulation.market import Market
+from likeset.simulation.market import LabelledMarket
 from studies.data import images
 
 __all__ = ["RIGHT", "Grid", "Images", "Setting", "base_of", "grid_for", "load_images", "made_market"]
@@ -138,7 +138,7 @@ def load_images(source: str | None) -> Images:
 
 
 @lru_cache(maxsize=1)
-def made_market(source: str | None, setting: Setting, seed: int) -> Market:
+def made_market(source: str | None, setting: Setting, seed: int) -> LabelledMarket:
     """The market of a setting and a seed: target and held-out rows first, the rest dealt to the owners."""
     found = load_images(source)
     grid = grid_for(found)
@@ -156,7 +156,7 @@ def made_market(source: str | None, setting: Setting, seed: int) -> Market:
     pool = np.concatenate([right, others[_SEED_ROWS : _SEED_ROWS + grid.pool - len(right)]])
     owned = _dealt(found.digits, pool, setting.owners, np.random.default_rng([seed, 1]))
     test = np.concatenate(held)
-    return Market(
+    return LabelledMarket(
         owners={name: found.rows[rows] for name, rows in owned.items()},
         labels={name: found.digits[rows] for name, rows in owned.items()},
         target=found.rows[coins.permutation(np.concatenate(wanted))],

@@ -13,14 +13,14 @@ from sklearn.svm import LinearSVC
 from likeset.arguments import Rows
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import kernel_means, rbf_kernel
-from likeset.simulation.market import Market
-from likeset.simulation.tasks import Found, Task
+from likeset.simulation.market import LabelledMarket
+from likeset.simulation.tasks import MethodPicks, Task
 from studies.neural_network import NeuralNetwork
 
 __all__ = ["judged"]
 
 
-def judged(task: Task, found: Found) -> dict[str, Any]:
+def judged(task: Task, found: MethodPicks) -> dict[str, Any]:
     """Everything that a line says about a summary, as plain values."""
     market = task.market
     rows, labels, m = market.pool[found.indices], market.pool_labels[found.indices], len(market.target)
@@ -47,7 +47,7 @@ def judged(task: Task, found: Found) -> dict[str, Any]:
     return {name: _rounded(value) for name, value in results.items()}
 
 
-def _all_labels(market: Market, found: Found) -> dict[str, Any]:
+def _all_labels(market: LabelledMarket, found: MethodPicks) -> dict[str, Any]:
     """Where rows have several labels, one classifier each; ``svm`` is their mean."""
     rows = market.pool[found.indices]
     each = {
@@ -77,14 +77,14 @@ def _svm(
 
 
 def _net(
-    rows: Rows, labels: NDArray[np.int64], market: Market, weights: NDArray[np.float64] | None, seed: int
+    rows: Rows, labels: NDArray[np.int64], market: LabelledMarket, weights: NDArray[np.float64] | None, seed: int
 ) -> float:
     """The same by a network with one hidden layer of 32 units and dropout 0.2."""
     network = NeuralNetwork(seed=seed).fit(rows, labels, weights=weights)
     return float((network.predict(market.test) == market.test_labels).mean())
 
 
-def _shares(task: Task, found: Found) -> Mapping[str, float]:
+def _shares(task: Task, found: MethodPicks) -> Mapping[str, float]:
     """Each owner's part of the value: the sum of what its rows gained when they were picked, losses left out."""
     market = task.market
     rows = market.pool[found.indices]

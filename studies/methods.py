@@ -17,7 +17,7 @@ from likeset.geometry.pursuit import match_weighted
 from likeset.geometry.weights import weights
 from likeset.simulation.baselines import POOLED, greedy, published_protocol, uniform_sampling
 from likeset.simulation.protocol_runs import run_protocol
-from likeset.simulation.tasks import Found, Task
+from likeset.simulation.tasks import MethodPicks, Task
 
 __all__ = ["METHODS", "Method", "find_methods"]
 
@@ -42,33 +42,33 @@ class Method:
     name: str
     label: str
     words: str
-    run: Callable[[Task], Found]
+    run: Callable[[Task], MethodPicks]
     budgeted: bool = False
     offers: bool = False
     sized: bool = True
 
 
-def _protodash(task: Task) -> Found:
+def _protodash(task: Task) -> MethodPicks:
     pool = task.market.pool
     found = match_weighted(pool, task.market.target, task.size, gamma=task.gamma)
-    return Found(found.indices, len(pool), weights=found.weights, target=POOLED, owners=POOLED)
+    return MethodPicks(found.indices, len(pool), weights=found.weights, target=POOLED, owners=POOLED)
 
 
-def _matched_means(task: Task) -> Found:
+def _matched_means(task: Task) -> MethodPicks:
     """Kernel mean matching: weights for many rows in place of few rows without weights."""
     pool = task.market.pool
     count = min(_MATCHED_ROWS, len(pool))
     chosen = np.random.default_rng([task.seed, 6]).choice(len(pool), size=count, replace=False)
     fitted = weights(pool[chosen], task.market.target, gamma=task.gamma)
-    return Found(chosen, len(pool), weights=fitted, target=POOLED, owners=POOLED)
+    return MethodPicks(chosen, len(pool), weights=fitted, target=POOLED, owners=POOLED)
 
 
-def _protocol(task: Task, **wishes: Any) -> Found:
+def _protocol(task: Task, **wishes: Any) -> MethodPicks:
     wishes.setdefault("epsilon", task.epsilon)
     return run_protocol(task, **wishes)
 
 
-def _sound(task: Task) -> Found:
+def _sound(task: Task) -> MethodPicks:
     return _protocol(task, protocol="interactive", summary_release="gaussian", owner_epsilon=task.epsilon)
 
 

@@ -18,12 +18,12 @@ __all__ = [
     "LARGEST_SINGLE",
     "Rows",
     "count",
+    "harmless_value",
     "matrix",
     "one_of",
     "positive",
     "row_numbers",
     "same_columns",
-    "shown",
     "vector",
 ]
 
@@ -64,8 +64,8 @@ def vector(argument: str, value: ArrayLike, *, length: int | None = None) -> NDA
     if length is not None and len(array) != length:
         raise InvalidArgument(argument, f"array of length {len(array)}", f"must have length {length}")
     if not np.isfinite(array).all():
-        place = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InvalidArgument(argument, f"array of length {len(array)}", f"is not finite at position {place}")
+        position = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InvalidArgument(argument, f"array of length {len(array)}", f"is not finite at position {position}")
     return array
 
 
@@ -96,33 +96,35 @@ def same_columns(first: str, a: Rows, second: str, b: Rows) -> None:
 def positive(argument: str, value: object, *, zero: bool = False) -> float:
     """A finite number above zero (or, with ``zero``, not below it)."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidArgument(argument, shown(value), "must be a number")
+        raise InvalidArgument(argument, harmless_value(value), "must be a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         bound = "zero or more" if zero else "above zero"
-        raise InvalidArgument(argument, shown(value), f"must be a finite number, {bound}")
+        raise InvalidArgument(argument, harmless_value(value), f"must be a finite number, {bound}")
     return number
 
 
 def count(argument: str, value: object, *, least: int = 1, most: int | None = None, most_is: str = "") -> int:
     """A whole number within bounds; ``most_is`` says what the upper bound stands for."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidArgument(argument, shown(value), "must be a whole number")
+        raise InvalidArgument(argument, harmless_value(value), "must be a whole number")
     number = int(value)
     if number < least:
-        raise InvalidArgument(argument, shown(number), f"must be at least {least}")
+        raise InvalidArgument(argument, harmless_value(number), f"must be at least {least}")
     if most is not None and number > most:
-        raise InvalidArgument(argument, shown(number), f"must be at most {most}" + (f", {most_is}" if most_is else ""))
+        raise InvalidArgument(
+            argument, harmless_value(number), f"must be at most {most}" + (f", {most_is}" if most_is else "")
+        )
     return number
 
 
 def one_of(argument: str, value: object, allowed: Collection[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidArgument(argument, shown(value), "must be one of " + ", ".join(sorted(allowed)))
+        raise InvalidArgument(argument, harmless_value(value), "must be one of " + ", ".join(sorted(allowed)))
     return value
 
 
@@ -134,7 +136,7 @@ def _check_block(argument: str, block: Rows, *, first_row: int, shape: tuple[int
             return
     bad = ~(np.abs(block) <= largest)
     if bad.any():
-        row, column = (int(place) for place in np.argwhere(bad)[0])
+        row, column = (int(index) for index in np.argwhere(bad)[0])
         value = float(block[row, column])
         if math.isfinite(value):
             reason = "has a number too large to compute distances with in {}; scale the columns first"
@@ -150,7 +152,7 @@ def _largest(rows: Rows) -> float:
     return math.pow(float(np.finfo(rows.dtype).max), 0.4)
 
 
-def shown(value: object) -> object:
+def harmless_value(value: object) -> object:
     """A setting as the caller wrote it; of anything that may hold data (a row in the wrong place) only the type."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS_SHOWN:
         return f"a number of {value.bit_length()} bits"

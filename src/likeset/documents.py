@@ -145,7 +145,7 @@ class _Dumper(yaml.SafeDumper):
     """Quotes whatever this reader or another one would take for something else than text."""
 
     def represent_list(self, data: Any) -> Any:
-        flat = all(not isinstance(item, list | tuple | dict) for item in data)
+        flat = all(not isinstance(value, list | tuple | dict) for value in data)
         return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flat)
 
     def represent_number(self, data: float) -> Any:
@@ -192,16 +192,16 @@ def _plain(node: Any, name: str, *, path: tuple[str, ...]) -> Any:
         finally:
             loader.dispose()
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, name, path=(*path, str(place))) for place, item in enumerate(node.value)]
-    found: dict[str, Any] = {}
+        return [_plain(item, name, path=(*path, str(index))) for index, item in enumerate(node.value)]
+    fields: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise BadDocument(name, "a field's name must be a word", line=_line(key), field=field)
         inner = (*path, key.value)
-        if key.value in found:
+        if key.value in fields:
             raise BadDocument(name, "is given twice; keep one", line=_line(key), field=".".join(inner))
-        found[key.value] = _plain(value, name, path=inner)
-    return found
+        fields[key.value] = _plain(value, name, path=inner)
+    return fields
 
 
 def _line(node: Any) -> int:
@@ -212,14 +212,14 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
     """The problem that stands first in the file, in words; says how many others there are."""
     told = error.errors(include_url=False)
     # A field under another name is missing too: its near miss says what to do, that it is missing does not.
-    renamed = {found["loc"][:-1] for found in told if found["type"] == "extra_forbidden"}
+    renamed = {problem["loc"][:-1] for problem in told if problem["type"] == "extra_forbidden"}
     problems = []
-    for found in told:
-        if found["type"] == "missing" and found["loc"][:-1] in renamed:
+    for problem in told:
+        if problem["type"] == "missing" and problem["loc"][:-1] in renamed:
             continue
-        path = _completed(found)
-        line, fields = _locate(root, path, found)
-        problems.append((line, ".".join(fields), _reason(found, model, path)))
+        path = _path_to(problem)
+        line, fields = _locate(root, path, problem)
+        problems.append((line, ".".join(fields), _reason(problem, model, path)))
     line, field, reason = min(problems, key=lambda problem: problem[0])
     others = len({problem[:2] for problem in problems}) - 1
     if others:
@@ -227,25 +227,25 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
     return BadDocument(name, reason, line=line, field=field)
 
 
-def _completed(found: Any) -> tuple[Any, ...]:
+def _path_to(problem: Any) -> tuple[Any, ...]:
     """Where the problem lies; a wrong tag of a union lies in the field that holds the tag."""
-    path = tuple(found["loc"])
-    if found["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return (*path, str(found["ctx"]["discriminator"]).strip("'"))
+    path = tuple(problem["loc"])
+    if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return (*path, str(problem["ctx"]["discriminator"]).strip("'"))
     return path
 
 
-def _locate(root: Any, path: Sequence[Any], found: Any) -> tuple[int, list[str]]:
+def _locate(root: Any, path: Sequence[Any], problem: Any) -> tuple[int, list[str]]:
     """The line of a problem, and the path to it as the file has it: without pydantic's names for union members."""
     node, line, fields = root, _line(root), []
-    for place, part in enumerate(path):
-        last = place == len(path) - 1
+    for depth, part in enumerate(path):
+        last = depth == len(path) - 1
         if isinstance(node, yaml.MappingNode):
             entry = next(((key, value) for key, value in node.value if key.value == str(part)), None)
             if entry is not None:
                 node, line = entry[1], _line(entry[0])
                 fields.append(str(part))
-            elif last and found["type"] in ("missing", "union_tag_not_found"):
+            elif last and problem["type"] in ("missing", "union_tag_not_found"):
                 fields.append(str(part))
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             node = node.value[part]
@@ -271,11 +271,11 @@ _WORDS = {
 }
 
 
-def _reason(found: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
-    kind, context, given = found["type"], found.get("ctx", {}), found["input"]
+def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
+    kind, context, given = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind == "extra_forbidden":
         known = _fields_at(model, path[:-1])
-        return f"is no field here{near_miss(str(path[-1]), known) or _listed('; there are ', known)}"
+        return f"is no field here{near_miss(str(path[-1]), known) or _list_of('; there are ', known)}"
     if kind in ("literal_error", "union_tag_invalid"):
         choices = re.findall(r"'([^']*)'", str(context.get("expected", context.get("expected_tags", ""))))
         if path == ("version",):
@@ -286,14 +286,14 @@ def _reason(found: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
         return str(context["error"])
     if kind in _WORDS:
         return _WORDS[kind]
-    return str(found["msg"]).replace("Input should", "must").replace("String should", "must")
+    return str(problem["msg"]).replace("Input should", "must").replace("String should", "must")
 
 
 def _either(choices: Sequence[str]) -> str:
     return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
-def _listed(words: str, known: Sequence[str]) -> str:
+def _list_of(words: str, known: Sequence[str]) -> str:
     return f"{words}{', '.join(known)}" if known else ""
 
 
@@ -301,9 +301,9 @@ def _fields_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
     """The fields that may stand at a place: the way goes through the types that the models declare."""
     reached: list[Any] = [model]
     for part in path:
-        inner = [found for kind in reached for found in _step(kind, part)]
+        inner = [member for kind in reached for member in _step(kind, part)]
         # No way on: the part is pydantic's name of one member of a union.
-        reached = inner or [kind for kind in reached if _is_model(kind) and _named(kind, str(part))] or reached
+        reached = inner or [kind for kind in reached if _is_model(kind) and _has_tag(kind, str(part))] or reached
     return [name for kind in reached if _is_model(kind) for name in kind.model_fields]
 
 
@@ -322,7 +322,7 @@ def _members(annotation: Any) -> list[Any]:
     if origin is typing.Annotated:
         return _members(typing.get_args(annotation)[0])
     if origin in (typing.Union, types.UnionType):
-        return [found for one in typing.get_args(annotation) for found in _members(one)]
+        return [member for kind in typing.get_args(annotation) for member in _members(kind)]
     return [annotation]
 
 
@@ -330,9 +330,9 @@ def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _named(kind: type[BaseModel], tag: str) -> bool:
+def _has_tag(kind: type[BaseModel], tag: str) -> bool:
     """Whether a union knows the model by this tag: the one word of a literal field, or its own name."""
     literals = [field.annotation for field in kind.model_fields.values()]
     return kind.__name__ == tag or any(
-        typing.get_origin(one) is Literal and tag in typing.get_args(one) for one in literals
+        typing.get_origin(literal) is Literal and tag in typing.get_args(literal) for literal in literals
     )

@@ -115,8 +115,8 @@ class BadDocument(LikesetError, ValueError):
         self.field = field
 
     def __str__(self) -> str:
-        place = self.document if self.line is None else f"{self.document}, line {self.line}"
-        return f"{place}: {self.field}: {self.reason}" if self.field else f"{place}: {self.reason}"
+        where = self.document if self.line is None else f"{self.document}, line {self.line}"
+        return f"{where}: {self.field}: {self.reason}" if self.field else f"{where}: {self.reason}"
 
 
 class BadTable(LikesetError, ValueError):

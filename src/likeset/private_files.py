@@ -49,7 +49,7 @@ def make_home_folder(folder: Path) -> None:
 
 def make_private_folder(folder: Path) -> None:
     """A directory, and those above it that are not there; those that are stay as they are."""
-    for missing in reversed([place for place in (folder, *folder.parents) if not place.exists()]):
+    for missing in reversed([parent for parent in (folder, *folder.parents) if not parent.exists()]):
         missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # raises where something else is in its place
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable
-from likeset.simulation.market import Market
+from likeset.simulation.market import LabelledMarket
 from studies.data.columns import Choice, Column, Number, RawTable, encode, random_rows, read_table
 
 __all__ = ["LEFT_OUT", "adult_digest", "adult_market"]
@@ -71,7 +71,7 @@ def adult_digest(place: str | None) -> str:
     return _read(place)[0].digest
 
 
-def adult_market(place: str | None, by: str, seed: int, rows_per_owner: int | None) -> Market:
+def adult_market(place: str | None, by: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Who works for, or comes from, one place is the target (half, at most 400) and held out; the others are owners."""
     table, rows = _read(place)
     labels = (table.columns["income"] == ">50K").astype(np.int64)
@@ -83,7 +83,7 @@ def adult_market(place: str | None, by: str, seed: int, rows_per_owner: int | No
     left_out = coins.permutation(table.where(by, LEFT_OUT[by]))
     half = min(len(left_out) // 2, _TARGET)
     owned = {name: coins.permutation(table.where(by, name)) for name in chosen if name != LEFT_OUT[by]}
-    return Market(
+    return LabelledMarket(
         owners={name: rows[mine[:rows_per_owner]] for name, mine in owned.items()},
         labels={name: labels[mine[:rows_per_owner]] for name, mine in owned.items()},
         target=rows[left_out[:half]],

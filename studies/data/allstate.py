@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable
-from likeset.simulation.market import Market
+from likeset.simulation.market import LabelledMarket
 from studies.data.columns import Choice, Column, Number, RawTable, encode, read_table
 
 __all__ = ["COLUMNS", "PRODUCTS", "allstate_digest", "allstate_market"]
@@ -96,7 +96,7 @@ def allstate_digest(place: str | None) -> str:
     return _read(place)[0].digest
 
 
-def allstate_market(place: str | None, _: str, seed: int, rows_per_owner: int | None) -> Market:
+def allstate_market(place: str | None, _: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Florida over four owners, 70% of Connecticut to the first; of the rest a quarter is the target."""
     table, rows, labels = _read(place)
     coins = np.random.default_rng([seed, 0])
@@ -108,7 +108,7 @@ def allstate_market(place: str | None, _: str, seed: int, rows_per_owner: int | 
     quarter = max(2, round(_VALIDATION * len(rest)))
     owned = {f"owner-{place + 1}": part for place, part in enumerate(parts)}
     pool, test = np.concatenate(parts), rest[quarter:]
-    return Market(
+    return LabelledMarket(
         owners={name: rows[part] for name, part in owned.items()},
         labels={name: labels["A"][part] for name, part in owned.items()},
         target=rows[rest[:quarter]],

@@ -6,7 +6,7 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable
-from likeset.simulation.market import Market
+from likeset.simulation.market import LabelledMarket
 from studies.data.columns import Choice, Column, Number, RawTable, encode, random_rows, read_table
 
 __all__ = ["HOSPITALS", "heart_digest", "heart_market"]
@@ -45,7 +45,7 @@ def heart_digest(place: str | None) -> str:
     return _read(place)[0].digest
 
 
-def heart_market(place: str | None, hospital: str, seed: int, rows_per_owner: int | None) -> Market:
+def heart_market(place: str | None, hospital: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Three hospitals are owners; half of the fourth's patients are the target, the other half is held out."""
     table, rows = _read(place)
     labels = table.columns["disease"].astype(np.int64)
@@ -53,7 +53,7 @@ def heart_market(place: str | None, hospital: str, seed: int, rows_per_owner: in
     left_out = coins.permutation(table.where("hospital", hospital))
     half = len(left_out) // 2
     owned = {name: coins.permutation(table.where("hospital", name)) for name in HOSPITALS if name != hospital}
-    return Market(
+    return LabelledMarket(
         owners={name: rows[mine[:rows_per_owner]] for name, mine in owned.items()},
         labels={name: labels[mine[:rows_per_owner]] for name, mine in owned.items()},
         target=rows[left_out[:half]],

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.simulation.market import DIGIT_GROUPS, Market
+from likeset.simulation.market import DIGIT_GROUPS, LabelledMarket
 from studies.data.images import Images
 
 __all__ = ["RIGHT_DIGITS", "image_market"]
@@ -21,7 +21,7 @@ Owned = Mapping[str, NDArray[np.int64]]
 
 def image_market(
     images: Images, kind: str, *, seed: int, validation: float = 0.25, rows_per_owner: int | None = None
-) -> Market:
+) -> LabelledMarket:
     """The market of one seed; the target and the test rows do not depend on the kind.
 
     Args:
@@ -36,7 +36,7 @@ def image_market(
     kept = {name: rows[:rows_per_owner] for name, rows in owned.items()}
     others = np.flatnonzero(~np.isin(images.test_digits, RIGHT_DIGITS))
     public = np.random.default_rng([seed, 2]).choice(others, size=min(_PUBLIC, len(others)), replace=False)
-    return Market(
+    return LabelledMarket(
         owners={name: images.train[rows] for name, rows in kept.items()},
         labels={name: images.train_digits[rows] for name, rows in kept.items()},
         target=images.test[target],

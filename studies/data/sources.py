@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from likeset.errors import InvalidArgument
-from likeset.simulation.market import Market
+from likeset.simulation.market import LabelledMarket
 from studies.data.adult import adult_digest, adult_market
 from studies.data.allstate import allstate_digest, allstate_market
 from studies.data.heart import heart_digest, heart_market
@@ -26,7 +26,7 @@ class Source:
     """
 
     digest: Callable[[str | None], str]
-    market: Callable[[str | None, str, int, int | None], Market]
+    market: Callable[[str | None, str, int, int | None], LabelledMarket]
     needs: str = ""
 
     def check(self, study: str, place: str | None) -> None:
@@ -37,11 +37,11 @@ class Source:
             raise InvalidArgument("--data", place, f"is not needed: the data of the study {study} come with it")
 
 
-def _bundled_market(_place: str | None, variant: str, seed: int, rows: int | None) -> Market:
+def _bundled_market(_place: str | None, variant: str, seed: int, rows: int | None) -> LabelledMarket:
     return image_market(bundled(), variant, seed=seed, validation=0.6, rows_per_owner=rows)
 
 
-def _mnist_market(place: str | None, variant: str, seed: int, rows: int | None) -> Market:
+def _mnist_market(place: str | None, variant: str, seed: int, rows: int | None) -> LabelledMarket:
     return image_market(mnist(str(place)), variant, seed=seed, rows_per_owner=rows)
 
 
@@ -59,6 +59,6 @@ SOURCES: dict[str, Source] = {
 
 
 @lru_cache(maxsize=1)
-def cached_market(data: str, place: str | None, variant: str, seed: int, rows_per_owner: int | None) -> Market:
+def cached_market(data: str, place: str | None, variant: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """The market, kept until another is wanted: neighbouring cells share theirs."""
     return SOURCES[data].market(place, variant, seed, rows_per_owner)

@@ -11,7 +11,7 @@ from likeset.audit.exact import pure_epsilon
 from likeset.audit.neighbours import Neighbours
 from likeset.mechanisms import share, width_choice
 from likeset.mechanisms.auction import Bids, ThresholdPlan, plan_threshold, ranks
-from likeset.privacy.accounting import pure
+from likeset.privacy.accounting import pure_price
 from likeset.privacy.events import Observer
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -160,9 +160,9 @@ def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(risin
     assert (scores[1] - scores[0]).tolist() == [2 * rows] * rising + [-2 * rows] * (len(scores[0]) - rising)
     laws = [np.exp(plan.rate * one) / np.exp(plan.rate * one).sum() for one in scores]
     lost = float(np.log(laws[1][0] / laws[0][0]))
-    assert lost < pure(plan.event, Relation.REPLACE_ONE)
+    assert lost < pure_price(plan.event, Relation.REPLACE_ONE)
     if rising == 1:
-        assert lost > 0.9 * pure(plan.event, Relation.REPLACE_ONE)
+        assert lost > 0.9 * pure_price(plan.event, Relation.REPLACE_ONE)
 
 
 def _scores_of(plan: width_choice.WidthPlan, rows: NDArray[np.float64]) -> NDArray[np.int64]:

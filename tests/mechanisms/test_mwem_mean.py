@@ -174,7 +174,7 @@ def test_rounding_is_unbiased_and_goes_to_a_neighbour(noise: SecretNoise | Simul
     """
     dimension, value = 4, 0.3
     features = np.full((10000, dimension), math.sqrt(2 / dimension) * value)
-    points = mwem_mean.rounded(features, noise)
+    points = mwem_mean.grid_points(features, noise)
     assert set(np.unique(points)) == {1, 2}  # 0.3 * 4 = 1.2 lies between them
     assert points.mean() == pytest.approx(1.2, abs=0.0155)
 
@@ -182,9 +182,9 @@ def test_rounding_is_unbiased_and_goes_to_a_neighbour(noise: SecretNoise | Simul
 def test_rounding_keeps_the_ends_of_the_grid() -> None:
     dimension = 5
     ends = np.array([[1.0, -1.0, 0.0, 1.0 + 1e-7, -1.0 - 1e-7]]) * math.sqrt(2 / dimension)
-    assert mwem_mean.rounded(ends, SimulatedNoise(0)).tolist() == [[5, -5, 0, 5, -5]]
+    assert mwem_mean.grid_points(ends, SimulatedNoise(0)).tolist() == [[5, -5, 0, 5, -5]]
     with pytest.raises(InvalidArgument, match="within"):
-        mwem_mean.rounded(ends * 1.01, SimulatedNoise(0))
+        mwem_mean.grid_points(ends * 1.01, SimulatedNoise(0))
 
 
 def test_a_later_call_continues_from_the_last_distribution_not_from_the_average() -> None:

@@ -16,7 +16,7 @@ from likeset.audit.bounds import lower_bound
 from likeset.audit.exact import hockey_stick, pure_epsilon
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import share
-from likeset.privacy.accounting import concentrated, guarantee, pure
+from likeset.privacy.accounting import concentrated_price, guarantee, pure_price
 from likeset.privacy.events import Laplace, Observer, Repeated, Simulated, dumps, loads
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
@@ -153,8 +153,8 @@ def test_a_coalition_of_any_size_costs_what_two_numbers_cost() -> None:
     event = share.SharePlan(owners=50, scale=2.0, observer=TOGETHER).event
     assert loads(dumps(event)) == event
     for relation in RELATIONS:
-        assert pure(event, relation) == 1.0
-        assert concentrated(event, relation) == 0.25
+        assert pure_price(event, relation) == 1.0
+        assert concentrated_price(event, relation) == 0.25
 
 
 def discrete_laplace(shift: int, scale: float, reach: int) -> dict[int, float]:
@@ -196,8 +196,8 @@ def test_the_price_for_a_coalition_is_reached_and_that_for_one_owner_is_not_enou
     worst = pure_epsilon(law_of((4, 0), 4.0, 24), law_of((0, 4), 4.0, 24))
     together = share.SharePlan(owners=2, scale=1.0, observer=TOGETHER).event
     alone = share.SharePlan(owners=2, scale=1.0, observer=ALONE).event
-    assert worst == pytest.approx(pure(together, Relation.REPLACE_ONE), rel=1e-6)
-    assert worst > 1.9 * pure(alone, Relation.REPLACE_ONE)
+    assert worst == pytest.approx(pure_price(together, Relation.REPLACE_ONE), rel=1e-6)
+    assert worst > 1.9 * pure_price(alone, Relation.REPLACE_ONE)
 
 
 def observations(shares: list[float], seed: int) -> NDArray[np.float64]:

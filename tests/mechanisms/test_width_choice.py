@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import width_choice
-from likeset.privacy.accounting import concentrated, pure
+from likeset.privacy.accounting import concentrated_price, pure_price
 from likeset.privacy.events import ExponentialChoice
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
 from likeset.privacy.relation import Norm, Relation, RowSum
@@ -51,15 +51,15 @@ def test_under_add_or_remove_a_row_loses_more_than_it_would_in_a_sum_and_there_i
     lost = np.abs(np.log(_law(few, 1.0) / _law([*few, 50.0], 1.0))).max()
     assert lost == pytest.approx(3.003, abs=1e-3)
     as_a_sum = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.ADD_OR_REMOVE)
-    assert pure(ExponentialChoice(rate=1.0, quantity=as_a_sum), Relation.ADD_OR_REMOVE) == 2.0
+    assert pure_price(ExponentialChoice(rate=1.0, quantity=as_a_sum), Relation.ADD_OR_REMOVE) == 2.0
     event = width_choice.WidthPlan(size=4, rows=1, rate=1.0, relation=REPLACE).event
-    assert pure(event, Relation.ADD_OR_REMOVE) == concentrated(event, Relation.ADD_OR_REMOVE) == math.inf
+    assert pure_price(event, Relation.ADD_OR_REMOVE) == concentrated_price(event, Relation.ADD_OR_REMOVE) == math.inf
 
 
 def test_the_planned_rho_is_what_the_accountant_charges() -> None:
     for rows in (1, 3):
         plan = width_choice.plan(size=100, rows=rows, rho=0.02, relation=REPLACE)
-        assert concentrated(plan.event, REPLACE) == pytest.approx(0.02)
+        assert concentrated_price(plan.event, REPLACE) == pytest.approx(0.02)
 
 
 def test_the_choice_follows_its_scores() -> None:

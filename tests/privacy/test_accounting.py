@@ -16,7 +16,7 @@ from scipy.stats import norm
 from chance import examples
 from likeset.errors import InvalidArgument
 from likeset.privacy import bounded_range, loss
-from likeset.privacy.accounting import Filter, concentrated, guarantee, obstacles, pure
+from likeset.privacy.accounting import Filter, concentrated_price, guarantee, obstacles, pure_price
 from likeset.privacy.events import (
     Composition,
     Event,
@@ -84,7 +84,7 @@ def test_what_was_planned_under_one_relation_has_no_price_under_the_other(event:
         answer = guarantee(whole, relation=REMOVE, delta=1e-5)
         assert (answer.epsilon, answer.basis) == (math.inf, Basis.NONE)
         assert "planned under replace-one" in answer.note
-        assert pure(whole, REMOVE) == concentrated(whole, REMOVE) == math.inf
+        assert pure_price(whole, REMOVE) == concentrated_price(whole, REMOVE) == math.inf
         assert Filter.empty(relation=REMOVE, delta=1e-5, limit=1.0).add(whole).epsilon == math.inf
 
 
@@ -92,8 +92,8 @@ def test_what_was_planned_under_one_relation_has_no_price_under_the_other(event:
 def test_an_auction_and_a_share_cost_the_same_under_each_relation(relation: Relation) -> None:
     """Any two data sets are compared: docs/proofs/threshold-auction.md and docs/proofs/shares.md."""
     asked = _auction(epsilon=1.0, observer=Observer.COALITION, rounds=1)
-    assert pure(asked, relation) == pytest.approx(math.log(1 + math.e))
-    assert pure(Laplace(scale=2.0, quantity=InRange(0.0, 1.0)), relation) == 0.5
+    assert pure_price(asked, relation) == pytest.approx(math.log(1 + math.e))
+    assert pure_price(Laplace(scale=2.0, quantity=InRange(0.0, 1.0)), relation) == 0.5
 
 
 def test_a_public_size_costs_nothing_where_it_is_taken_for_granted() -> None:
@@ -104,8 +104,8 @@ def test_a_public_size_costs_nothing_where_it_is_taken_for_granted() -> None:
 def test_a_choice_costs_four_times_its_rate_under_replace_one() -> None:
     """Rate r, sensitivity 2: the loss lies in a window of width 2*r*2; rho = (2 r)²/2."""
     event = ExponentialChoice(rate=0.01, quantity=COORDINATE)
-    assert pure(event, REPLACE) == pytest.approx(0.04)
-    assert concentrated(event, REPLACE) == pytest.approx(0.02**2 / 2)
+    assert pure_price(event, REPLACE) == pytest.approx(0.04)
+    assert concentrated_price(event, REPLACE) == pytest.approx(0.02**2 / 2)
 
 
 def test_a_share_with_noise() -> None:
@@ -183,8 +183,8 @@ def test_one_owner_s_auction_is_cheap_only_while_nothing_follows(position: str) 
         "followed in a repetition": (Repeated(Composition((other, asked)), 2), 2 * (0.1 + together)),
     }
     whole, expected = cases[position]
-    assert pure(whole, REPLACE) == pytest.approx(expected)
-    assert concentrated(Composition((asked, other)), REPLACE) == pytest.approx((together**2 + 0.1**2) / 2)
+    assert pure_price(whole, REPLACE) == pytest.approx(expected)
+    assert concentrated_price(Composition((asked, other)), REPLACE) == pytest.approx((together**2 + 0.1**2) / 2)
 
 
 UNPRICED: list[Event] = [

@@ -15,9 +15,9 @@ from likeset.privacy.events import Event, Repeated
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 from likeset.simulation.paper_counting import (
-    as_counted,
     dwork_rothblum_vadhan,
     kairouz_oh_viswanath,
+    paper_count,
     parsimony_bound,
     preconditions,
 )
@@ -49,7 +49,7 @@ def test_the_totals_that_the_paper_prints() -> None:
 
     0.01 sqrt(2 * 1656 log 100) + 1656 * 0.01 (e^0.01 - 1) = 1.2350 + 0.1664.
     """
-    target = as_counted([0.01] * 1656, delta=0.01, relation=Relation.ADD_OR_REMOVE)
+    target = paper_count([0.01] * 1656, delta=0.01, relation=Relation.ADD_OR_REMOVE)
     assert target.epsilon == pytest.approx(1.4014, abs=1e-4)
     assert target.basis is Basis.CLAIMED
     assert dwork_rothblum_vadhan([0.0002] * 2500, 1e-4) == pytest.approx(0.0430, abs=1e-4)

@@ -17,7 +17,7 @@ from scipy.stats import chisquare, norm
 from likeset.errors import EntropyMissing, InvalidArgument
 from likeset.privacy import noise as noise_module
 from likeset.privacy.events import NoRelease, Simulated
-from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise, released
+from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise, make_release
 
 DRAWS = 3000
 RARE = 1e-9
@@ -120,8 +120,8 @@ def test_simulated_noise_repeats_with_its_seed() -> None:
 
 
 def test_a_release_made_with_simulated_noise_says_so() -> None:
-    assert released(1, NoRelease(), SecretNoise()).event == NoRelease()
-    marked = released(1, NoRelease(), SimulatedNoise(0))
+    assert make_release(1, NoRelease(), SecretNoise()).event == NoRelease()
+    marked = make_release(1, NoRelease(), SimulatedNoise(0))
     assert marked.event == Simulated(NoRelease())
     assert marked.simulated
 

@@ -86,9 +86,9 @@ def show_table(
         caption_style="dim",
         title_justify="left",
     )
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         table.add_column(
-            Text(column), justify="left" if place == 0 else "right", overflow="fold", ratio=1 if place == 0 else None
+            Text(column), justify="left" if index == 0 else "right", overflow="fold", ratio=1 if index == 0 else None
         )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(harmless(cell, most=MOST_IN_A_CELL)) for cell in row))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.events import NoRelease, Observer, PaperAuction, Release, ThresholdAuction
-from likeset.privacy.noise import Noise, released
+from likeset.privacy.noise import Noise, make_release
 
 __all__ = [
     "PAPER_AUCTION",
@@ -238,20 +238,20 @@ def run(plan: AuctionPlan, bids: Bids, noise: Noise) -> Release[NDArray[np.bool_
         case _:
             assert_never(plan)
     heard: NDArray[np.bool_] = asked & bids.present
-    return released(heard, plan.event, noise)
+    return make_release(heard, plan.event, noise)
 
 
 def ranks(values: Sequence[float | None]) -> NDArray[np.int64]:
     """The rank of each bid: 1 for the highest, equal ones by place, absent owners last."""
 
-    def key(place: int) -> tuple[bool, float, int]:
-        value = values[place]
+    def key(owner: int) -> tuple[bool, float, int]:
+        value = values[owner]
         absent = value is None or math.isnan(value)
-        return absent, 0.0 if absent or value is None else -value, place
+        return absent, 0.0 if absent or value is None else -value, owner
 
     order = np.empty(len(values), dtype=np.int64)
-    for rank, place in enumerate(sorted(range(len(values)), key=key), start=1):
-        order[place] = rank
+    for rank, owner in enumerate(sorted(range(len(values)), key=key), start=1):
+        order[owner] = rank
     return order
 
 

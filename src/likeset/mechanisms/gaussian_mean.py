@@ -14,7 +14,7 @@ from likeset.arguments import Rows, count, matrix
 from likeset.errors import InvalidArgument
 from likeset.privacy.calibration import gaussian_sigma
 from likeset.privacy.events import Gaussian, Release
-from likeset.privacy.noise import Integers, Noise, released
+from likeset.privacy.noise import Integers, Noise, make_release
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
 __all__ = ["SPACING", "GaussianPlan", "plan", "run", "selected_unit_rows", "unit_rows"]
@@ -134,7 +134,7 @@ def run(plan: GaussianPlan, features: ArrayLike, noise: Noise) -> Release[NDArra
     for first in range(0, len(rows), _BLOCK):
         total += _on_lattice(rows[first : first + _BLOCK], first).sum(axis=0)
     noisy = total + noise.discrete_gaussian(plan.sigma * _STEPS, plan.dimension)
-    return released(noisy.astype(np.float64) / (float(_STEPS) * plan.size), plan.event, noise)
+    return make_release(noisy.astype(np.float64) / (float(_STEPS) * plan.size), plan.event, noise)
 
 
 def _on_lattice(rows: Rows, first: int) -> Integers:

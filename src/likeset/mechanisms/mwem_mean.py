@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import Composition, ExponentialChoice, Laplace, Release, Repeated
-from likeset.privacy.noise import Integers, Noise, released
+from likeset.privacy.noise import Integers, Noise, make_release
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 
-__all__ = ["MwemMean", "MwemPlan", "State", "grid_mean", "plan", "plan_selection", "rounded", "run"]
+__all__ = ["MwemMean", "MwemPlan", "State", "grid_mean", "grid_points", "plan", "plan_selection", "run"]
 
 Vector = NDArray[np.float64]
 
@@ -170,10 +170,10 @@ def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | Non
         changed=tuple(np.flatnonzero(mean != before.mean).tolist()),
         state=State(tilts=tilts, mean=mean),
     )
-    return released(value, plan.event, noise)
+    return make_release(value, plan.event, noise)
 
 
-def rounded(features: ArrayLike, noise: Noise) -> Integers:
+def grid_points(features: ArrayLike, noise: Noise) -> Integers:
     """Rows on the grid, in steps of 1/d, without bias (the paper's Quantization, k*eta for its k*eps)."""
     rows = matrix("features", features, allow_empty=True)
     dimension = rows.shape[1]
@@ -218,4 +218,4 @@ def _sums(plan: MwemPlan, features: ArrayLike, noise: Noise) -> Integers:
         raise InvalidArgument("features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned")
     if fixed_size and len(rows) != plan.size:
         raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
-    return np.asarray(rounded(rows, noise).sum(axis=0), dtype=np.int64)
+    return np.asarray(grid_points(rows, noise).sum(axis=0), dtype=np.int64)

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import count, positive, vector
 from likeset.errors import InvalidArgument
-from likeset.privacy.accounting import pure
+from likeset.privacy.accounting import pure_price
 from likeset.privacy.events import Laplace, Observer, Release, Repeated
-from likeset.privacy.noise import Integers, Noise, released
+from likeset.privacy.noise import Integers, Noise, make_release
 from likeset.privacy.relation import InRange, Relation
 
 __all__ = ["SharePlan", "plan", "run"]
@@ -63,8 +63,8 @@ class SharePlan:
         It is the price against *each* data set that the observer does not own: the target's and every other
         owner's account is charged with it.
         """
-        one = Laplace(scale=self.scale, quantity=_SHARE)
-        return one if self.observer is Observer.ONE_OWNER or self.owners == 1 else Repeated(one, 2)
+        own_share = Laplace(scale=self.scale, quantity=_SHARE)
+        return own_share if self.observer is Observer.ONE_OWNER or self.owners == 1 else Repeated(own_share, 2)
 
     @property
     def standard_deviation(self) -> float:
@@ -83,8 +83,8 @@ def plan(owners: int, *, epsilon: float, observer: Observer, relation: Relation)
     """
     budget = positive("epsilon", epsilon)
     once = SharePlan(owners=owners, scale=1.0, observer=observer)
-    made = SharePlan(owners=owners, scale=pure(once.event, relation) / budget, observer=observer)
-    while pure(made.event, relation) > budget:  # by rounding only: one step of the floating point is enough
+    made = SharePlan(owners=owners, scale=pure_price(once.event, relation) / budget, observer=observer)
+    while pure_price(made.event, relation) > budget:  # by rounding only: one step of the floating point is enough
         made = SharePlan(owners=owners, scale=math.nextafter(made.scale, math.inf), observer=observer)
     return made
 
@@ -112,7 +112,7 @@ def run(plan: SharePlan, shares: ArrayLike, noise: Noise) -> Release[NDArray[np.
     noisy = _on_lattice(vector("shares", shares, length=plan.owners))
     noisy += noise.discrete_laplace(plan.scale * _STEPS, plan.owners)
     heard: NDArray[np.float64] = np.clip(noisy, 0, _STEPS).astype(np.float64) / _STEPS
-    return released(heard, plan.event, noise)
+    return make_release(heard, plan.event, noise)
 
 
 def _on_lattice(shares: NDArray[np.float64]) -> Integers:

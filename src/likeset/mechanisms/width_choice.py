@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import ExponentialChoice, Release
-from likeset.privacy.noise import Noise, random_order, released
+from likeset.privacy.noise import Noise, make_release, random_order
 from likeset.privacy.relation import PairSplit, Relation
 
 __all__ = ["WidthPlan", "grid", "plan", "run"]
@@ -86,4 +86,4 @@ def run(plan: WidthPlan, data: ArrayLike, noise: Noise) -> Release[float]:
     candidates = grid(rows.shape[1])
     below = np.searchsorted(np.sort(distances), candidates, side="right")
     scores: NDArray[np.int64] = -np.abs(2 * below - pairs).astype(np.int64)
-    return released(candidates[noise.exponential_choice(scores, plan.rate)], plan.event, noise)
+    return make_release(candidates[noise.exponential_choice(scores, plan.rate)], plan.event, noise)

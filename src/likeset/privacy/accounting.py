@@ -23,7 +23,7 @@ from likeset.privacy import loss
 from likeset.privacy.guarantee import Basis, Guarantee, checked_delta
 from likeset.privacy.relation import Relation
 
-__all__ = ["Filter", "concentrated", "guarantee", "obstacles", "pure"]
+__all__ = ["Filter", "concentrated_price", "guarantee", "obstacles", "pure_price"]
 
 
 def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choices: bool = False) -> Guarantee:
@@ -42,41 +42,41 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choice
     reasons = _reasons(event, relation)
     if reasons:
         return _none(delta, relation, "; ".join(reasons))
-    parts = loss.Parts.of(_priced(event))
+    parts = loss.ComposedLosses.of(_losses(event))
     epsilon, note = parts.epsilon(delta, exact_choices=exact_choices)
     if math.isinf(epsilon):
         return _none(delta, relation, "no finite epsilon at this delta")
     return Guarantee(epsilon=epsilon, delta=delta, relation=relation, basis=Basis.PROVEN, note=note)
 
 
-def concentrated(event: ev.Event, relation: Relation) -> float:
+def concentrated_price(event: ev.Event, relation: Relation) -> float:
     """The event's price in zero-concentrated privacy (the rho of zCDP); infinite if there is none."""
     if _reasons(event, relation):
         return math.inf
-    return sum(part.rho * times for part, times in _priced(event))
+    return sum(part.rho * times for part, times in _losses(event))
 
 
-def pure(event: ev.Event, relation: Relation) -> float:
+def pure_price(event: ev.Event, relation: Relation) -> float:
     """The event's price in pure privacy (epsilon at delta = 0); infinite if there is none."""
     if _reasons(event, relation):
         return math.inf
-    return sum(part.pure * times for part, times in _priced(event))
+    return sum(part.pure * times for part, times in _losses(event))
 
 
 def obstacles(event: ev.Event) -> tuple[str, ...]:
     """Why the event has no proven price under any relation: empty if it has one."""
-    found: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for leaf, _ in _leaves(event):
         match leaf:
             case ev.Simulated():
-                found["simulated noise: not private"] = None
+                reasons["simulated noise: not private"] = None
             case ev.PaperAuction():
-                found["the paper's auction is not private: docs/proofs/paper-auction.md"] = None
+                reasons["the paper's auction is not private: docs/proofs/paper-auction.md"] = None
             case ev.ThresholdAuction(summary_released=True):
-                found["threshold auction with releases about the rows that it obtained: no proof"] = None
+                reasons["threshold auction with releases about the rows that it obtained: no proof"] = None
             case ev.Unbounded(reason=reason):
-                found[f"unbounded: {reason}"] = None
-    return tuple(found)
+                reasons[f"unbounded: {reason}"] = None
+    return tuple(reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Filter:
 
     def add(self, event: ev.Event) -> Self:
         """The account after one more charge."""
-        rho, epsilon = concentrated(event, self.relation), pure(event, self.relation)
+        rho, epsilon = concentrated_price(event, self.relation), pure_price(event, self.relation)
         if rho == 0.0:
             return self
         return replace(
@@ -164,7 +164,7 @@ class Filter:
             return 0.0
         if _reasons(event, self.relation):
             return math.inf
-        return sum(loss.divergence(part, self.order) * times for part, times in _priced(event))
+        return sum(loss.divergence(part, self.order) * times for part, times in _losses(event))
 
 
 def _reasons(event: ev.Event, relation: Relation) -> tuple[str, ...]:
@@ -191,10 +191,10 @@ def _leaves(event: ev.Event, times: int = 1) -> Iterator[tuple[ev.Event, int]]:
             yield event, times
 
 
-def _priced(event: ev.Event) -> Iterator[tuple[loss.Part, int]]:
+def _losses(event: ev.Event) -> Iterator[tuple[loss.PrivacyLoss, int]]:
     """Each step of an event without obstacles as a kind of privacy loss, with how often it is incurred."""
     steps = [(leaf, times) for leaf, times in _leaves(event) if not isinstance(leaf, ev.NoRelease | ev.PublicSize)]
-    for place, (leaf, times) in enumerate(steps, start=1):
+    for position, (leaf, times) in enumerate(steps, start=1):
         match leaf:
             case ev.Laplace(scale=scale, quantity=quantity):
                 yield loss.Pure(quantity.sensitivity / scale), times
@@ -206,7 +206,7 @@ def _priced(event: ev.Event) -> Iterator[tuple[loss.Part, int]]:
             case ev.ThresholdAuction(epsilon=epsilon, observer=observer, rounds=rounds):
                 # One owner hears one bit; but whatever follows, a further round included, may depend on who else was
                 # asked, and so tells it about those as well.
-                alone = observer is ev.Observer.ONE_OWNER and rounds * times == 1 and place == len(steps)
+                alone = observer is ev.Observer.ONE_OWNER and rounds * times == 1 and position == len(steps)
                 jointly = epsilon + math.log1p(math.exp(-epsilon))
                 yield loss.Pure(epsilon if alone else jointly), times * rounds
             case ev.Unbounded() | ev.PaperAuction() | ev.Simulated():

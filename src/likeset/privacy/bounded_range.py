@@ -56,7 +56,10 @@ def _bound(width: float, times: int, pure: tuple[tuple[float, int], ...], size: 
     for epsilon, count in pure:
         keep = 1.0 / (1.0 + math.exp(-epsilon))
         for _ in range(count):
-            lower, upper = _at(bound, grid - epsilon, step), _at(bound, grid + epsilon, step)
+            lower, upper = (
+                _between_grid_points(bound, grid - epsilon, step),
+                _between_grid_points(bound, grid + epsilon, step),
+            )
             bound = keep * lower + (1.0 - keep) * upper
     return bound
 
@@ -65,7 +68,7 @@ def _worst_choice(bound: Vector, step: float) -> Vector:
     """One step of the recursion, rounded up between grid points."""
     width = _CELLS * step
     # Values at x - width ... x + width for every x: place i of ``wide`` is grid point i - _CELLS.
-    wide = _at_places(bound, np.arange(-_CELLS, len(bound) + _CELLS), step)
+    wide = _at_grid_points(bound, np.arange(-_CELLS, len(bound) + _CELLS), step)
     size = len(bound)
     worst = np.zeros(size)
     bulge = np.zeros(size)
@@ -87,24 +90,24 @@ def _worst_choice(bound: Vector, step: float) -> Vector:
     return raised
 
 
-def _at_places(bound: Vector, places: NDArray[np.int64], step: float) -> Vector:
+def _at_grid_points(bound: Vector, indices: NDArray[np.int64], step: float) -> Vector:
     """Values at grid points, also beyond the ends of the grid.
 
     Above the grid the last value is an upper bound, because delta falls with epsilon. Below zero the two
     directions of a symmetric family are tied: V(-x) = 1 - e^-x + e^-x V(x).
     """
-    mirrored = bound[np.minimum(np.abs(places), len(bound) - 1)]
-    shrink = np.exp(np.minimum(places, 0) * step)
-    values: Vector = np.where(places < 0, 1.0 - shrink + shrink * mirrored, mirrored)
+    mirrored = bound[np.minimum(np.abs(indices), len(bound) - 1)]
+    shrink = np.exp(np.minimum(indices, 0) * step)
+    values: Vector = np.where(indices < 0, 1.0 - shrink + shrink * mirrored, mirrored)
     return values
 
 
-def _at(bound: Vector, points: Vector, step: float) -> Vector:
+def _between_grid_points(bound: Vector, points: Vector, step: float) -> Vector:
     """Upper bounds between grid points: delta is convex in e^epsilon, so a line over e^x lies above it."""
-    places = np.floor(points / step + 1e-9)
-    inside = np.clip(points / step - places, 0.0, 1.0)
+    indices = np.floor(points / step + 1e-9)
+    inside = np.clip(points / step - indices, 0.0, 1.0)
     share = np.expm1(inside * step) / math.expm1(step)
-    low = _at_places(bound, places.astype(np.int64), step)
-    high = _at_places(bound, places.astype(np.int64) + 1, step)
+    low = _at_grid_points(bound, indices.astype(np.int64), step)
+    high = _at_grid_points(bound, indices.astype(np.int64) + 1, step)
     values: Vector = (1.0 - share) * low + share * high
     return values

@@ -293,7 +293,7 @@ def relation_of(event: Event) -> Relation | None:
 def as_json(event: Event) -> dict[str, Any]:
     """One event as plain JSON values, without the version: for documents that carry their own."""
     _check_event(event)
-    document: dict[str, Any] = _plain(event)
+    document: dict[str, Any] = _json_value(event)
     return document
 
 
@@ -329,13 +329,13 @@ def loads(text: str) -> Event:
     return from_json(document["event"])
 
 
-def _plain(thing: Any) -> Any:
-    if type(thing) in _NAMES:
-        values = {field.name: _plain(getattr(thing, field.name)) for field in fields(thing)}
-        return {"kind": _NAMES[type(thing)], **values}
-    if isinstance(thing, tuple):
-        return [_plain(part) for part in thing]
-    return thing.value if isinstance(thing, StrEnum) else thing
+def _json_value(value: Any) -> Any:
+    if type(value) in _NAMES:
+        values = {field.name: _json_value(getattr(value, field.name)) for field in fields(value)}
+        return {"kind": _NAMES[type(value)], **values}
+    if isinstance(value, tuple):
+        return [_json_value(part) for part in value]
+    return value.value if isinstance(value, StrEnum) else value
 
 
 def _build(document: object, kinds: dict[str, type[Any]], role: str) -> Any:

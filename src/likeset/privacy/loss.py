@@ -19,9 +19,9 @@ from likeset.privacy import bounded_range
 
 __all__ = [
     "BoundedRange",
+    "ComposedLosses",
     "Normal",
-    "Part",
-    "Parts",
+    "PrivacyLoss",
     "Pure",
     "best_order",
     "divergence",
@@ -94,10 +94,10 @@ class Normal:
         return self.shift**2 / 2.0
 
 
-Part = Pure | BoundedRange | Normal
+PrivacyLoss = Pure | BoundedRange | Normal
 
 
-def divergence(part: Part, order: float) -> float:
+def divergence(part: PrivacyLoss, order: float) -> float:
     """A bound on the Rényi divergence of one order."""
     if isinstance(part, Pure):
         return float(_response_divergence(part.pure, np.array([order]))[0])
@@ -120,7 +120,7 @@ def _surcharge(orders: NDArray[np.float64], delta: float) -> NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ComposedLosses:
     """A composition, sorted by kind."""
 
     pure: tuple[tuple[float, int], ...]
@@ -129,12 +129,12 @@ class Parts:
     distance: float
 
     @classmethod
-    def of(cls, priced: Iterable[tuple[Part, int]]) -> Self:
+    def of(cls, losses: Iterable[tuple[PrivacyLoss, int]]) -> Self:
         """Collect steps and how often each is taken; Gaussian steps add up to a single one."""
         pure: Counter[float] = Counter()
         ranges: Counter[float] = Counter()
         squares = distance = 0.0
-        for part, times in priced:
+        for part, times in losses:
             match part:
                 case Pure(epsilon):
                     pure[epsilon] += times
@@ -149,18 +149,18 @@ class Parts:
         """The smallest epsilon that is proven at this delta, and the name of the proof."""
         if not (self.pure or self.ranges or self.shift):
             return 0.0, "nothing released"
-        found = [(self._sum(), "sum of pure bounds")]
+        bounds = [(self._sum(), "sum of pure bounds")]
         if delta > 0.0:
-            found.append((self._renyi(delta), "Rényi divergences"))
+            bounds.append((self._renyi(delta), "Rényi divergences"))
             # Both need an upper bound on epsilon, because what rounding adds to delta grows with it.
-            left = delta - self.distance * (1.0 + math.exp(min(min(found)[0], 700.0)))
+            left = delta - self.distance * (1.0 + math.exp(min(min(bounds)[0], 700.0)))
             if left > 0.0 and not (self.pure or self.ranges):
-                found.append((_gaussian_epsilon(self.shift, left), "Gaussian, exact"))
+                bounds.append((_gaussian_epsilon(self.shift, left), "Gaussian, exact"))
             elif left > _LEAST_DELTA_FOR_CONVOLUTION and not self.ranges:
-                found += self._exact_responses(left)
+                bounds += self._exact_responses(left)
             if exact_choices and len(self.ranges) == 1 and not self.shift:
-                found.append((self._exact_choices(delta), "exact worst case of choices"))
-        return min(found)
+                bounds.append((self._exact_choices(delta), "exact worst case of choices"))
+        return min(bounds)
 
     def _exact_responses(self, delta: float) -> list[tuple[float, str]]:
         """By the worst case of pure steps, which is randomised response; nothing where that would be too large."""

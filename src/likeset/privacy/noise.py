@@ -17,7 +17,7 @@ from likeset.arguments import count, positive
 from likeset.errors import EntropyMissing, InvalidArgument
 from likeset.privacy.events import Event, Release, Simulated
 
-__all__ = ["Integers", "Noise", "SecretNoise", "SimulatedNoise", "random_order", "released"]
+__all__ = ["Integers", "Noise", "SecretNoise", "SimulatedNoise", "make_release", "random_order"]
 
 Integers = NDArray[np.int64]
 Value = TypeVar("Value")
@@ -69,22 +69,22 @@ class SecretNoise:
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Integers k with probability proportional to exp(-|k| / scale)."""
         sampler = _laplace(positive("scale", scale))
-        return np.asarray(_drawn(sampler, [0] * count("size", size)), dtype=np.int64)
+        return np.asarray(_draw(sampler, [0] * count("size", size)), dtype=np.int64)
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
         """Integers k with probability proportional to exp(-k² / (2 sigma²))."""
         sampler = _gaussian(positive("sigma", sigma))
-        return np.asarray(_drawn(sampler, [0] * count("size", size)), dtype=np.int64)
+        return np.asarray(_draw(sampler, [0] * count("size", size)), dtype=np.int64)
 
     def exponential_choice(self, scores: Integers, rate: float) -> int:
         """A place i with probability proportional to exp(rate * scores[i])."""
-        return int(_drawn(_choice(1.0 / positive("rate", rate)), _checked_scores(scores).tolist()))
+        return int(_draw(_choice(1.0 / positive("rate", rate)), _checked_scores(scores).tolist()))
 
     def bernoulli(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Independent coins, each true with its probability."""
         flat = _checked_probabilities(probabilities).ravel().tolist()
         # The sampler keeps an answer with a probability of at least one half: ask it about the likelier side.
-        coins = [_drawn(_response(max(p, 1.0 - p)), p >= 0.5) for p in flat]
+        coins = [_draw(_response(max(p, 1.0 - p)), p >= 0.5) for p in flat]
         return np.asarray(coins, dtype=np.bool_).reshape(np.shape(probabilities))
 
     def rounding(self, fractions: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -168,7 +168,7 @@ def random_order(size: int, noise: Noise) -> Integers:
     return np.lexsort(tuple(keys)).astype(np.int64)
 
 
-def released(value: Value, event: Event, noise: Noise) -> Release[Value]:
+def make_release(value: Value, event: Event, noise: Noise) -> Release[Value]:
     """A release that says what was done, and that it protects nobody if the noise was not secret."""
     return Release(value, event if noise.private else Simulated(event))
 
@@ -185,7 +185,7 @@ def _checked_probabilities(probabilities: NDArray[np.float64]) -> NDArray[np.flo
     return probabilities
 
 
-def _drawn(sampler: Callable[[Any], Any], argument: Any) -> Any:
+def _draw(sampler: Callable[[Any], Any], argument: Any) -> Any:
     """One draw; a failure of the secure generator is told as such."""
     from opendp.mod import OpenDPException
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, Self, get_args
 
 from likeset.errors import InvalidArgument
 
-__all__ = ["Party", "View", "checked_name"]
+__all__ = ["ObserverRole", "View", "checked_name"]
 
-Party = Literal["owners", "curator", "consumer"]
+ObserverRole = Literal["owners", "curator", "consumer"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
 
 
@@ -38,12 +38,12 @@ class View:
         coalition: for owners, the names of those who pool what they hear, sorted; empty means any coalition.
     """
 
-    observer: Party
+    observer: ObserverRole
     protected: str
     coalition: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.observer not in get_args(Party):
+        if self.observer not in get_args(ObserverRole):
             raise InvalidArgument("observer", repr(self.observer), "must be one of owners, curator, consumer")
         checked_name("protected", self.protected)
         for name in self.coalition:

@@ -9,7 +9,7 @@ import json
 import math
 from typing import Any
 
-from likeset.arguments import shown
+from likeset.arguments import harmless_value
 from likeset.errors import BadMessage, InvalidArgument
 from likeset.privacy.schedules import CHANGING
 from likeset.protocol.terms import Terms
@@ -120,6 +120,8 @@ def _check_numbers(document: dict[str, Any], limits: dict[str, _Range], *, of: s
         if not isinstance(value, int | float) or value == 0:
             continue
         if value < least:
-            raise InvalidArgument(of + name, shown(value), f"is less than anybody can mean; at least {least:g}")
+            raise InvalidArgument(
+                of + name, harmless_value(value), f"is less than anybody can mean; at least {least:g}"
+            )
         if not value <= most:  # which NaN is not, either
-            raise InvalidArgument(of + name, shown(value), f"is more than anybody can mean; at most {most:,g}")
+            raise InvalidArgument(of + name, harmless_value(value), f"is more than anybody can mean; at most {most:,g}")

@@ -329,7 +329,7 @@ class Terms:
             moment = datetime.fromisoformat(self.expires)
         except ValueError as error:
             raise InvalidArgument(
-                "expires", arguments.shown(self.expires), "must be a date or time, such as 2031-01-31"
+                "expires", arguments.harmless_value(self.expires), "must be a date or time, such as 2031-01-31"
             ) from error
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

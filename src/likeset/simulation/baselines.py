@@ -8,34 +8,34 @@ from likeset.geometry.greedy import match
 from likeset.geometry.uniform import uniform
 from likeset.privacy.schedules import auction_epsilon
 from likeset.simulation.protocol_runs import run_protocol
-from likeset.simulation.tasks import DELTA, Found, Stated, Task
+from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
 
 __all__ = ["POOLED", "greedy", "published_protocol", "uniform_sampling"]
 
-POOLED = Stated(None, "rows are pooled")
+POOLED = StatedCost(None, "rows are pooled")
 """What a method costs that sees every row."""
 
 _PAPER_DIMENSION = 140
 _ACCEPTED = ("paper-auction", "summary-release")
 
 
-def greedy(task: Task, *, method: Literal["exact", "features"]) -> Found:
+def greedy(task: Task, *, method: Literal["exact", "features"]) -> MethodPicks:
     """Greedy selection by somebody who sees all rows, on the exact kernel or in features."""
     pool = task.market.pool
     selected = match(pool, task.market.target, task.size, gamma=task.gamma, method=method)
-    return Found(selected.indices, len(pool), target=POOLED, owners=POOLED)
+    return MethodPicks(selected.indices, len(pool), target=POOLED, owners=POOLED)
 
 
-def uniform_sampling(task: Task) -> Found:
+def uniform_sampling(task: Task) -> MethodPicks:
     """As many random rows from each owner."""
     sizes = [len(rows) for rows in task.market.owners.values()]
     chosen = uniform(sizes, task.size, coins=np.random.default_rng([task.seed, 3]))
     starts = np.cumsum([0, *sizes[:-1]])
     indices = np.concatenate([start + rows for start, rows in zip(starts, chosen, strict=True)])
-    return Found(np.random.default_rng([task.seed, 7]).permutation(indices), task.size)
+    return MethodPicks(np.random.default_rng([task.seed, 7]).permutation(indices), task.size)
 
 
-def published_protocol(task: Task) -> Found:
+def published_protocol(task: Task) -> MethodPicks:
     """The paper's protocol with its own settings: its epsilons are those of the schedule, not the user's."""
     return run_protocol(
         task,

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 
 from likeset.arguments import Rows
 
-__all__ = ["DIGIT_GROUPS", "Market", "digits_market", "svm_accuracy"]
+__all__ = ["DIGIT_GROUPS", "LabelledMarket", "digits_market", "svm_accuracy"]
 
 DIGIT_GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
 """The paper's five owners: each holds the images of two digits."""
@@ -21,7 +21,7 @@ _HELD_OUT = 140  # images of the target's digits that no owner has: half are the
 
 
 @dataclass(frozen=True)
-class Market:
+class LabelledMarket:
     """Owners' rows and labels by name, the target (its labels are known to the experimenter only) and test rows.
 
     Attributes:
@@ -53,7 +53,7 @@ class Market:
         return np.concatenate(list(self.labels.values()))
 
 
-def digits_market(*, coins: np.random.Generator) -> Market:
+def digits_market(*, coins: np.random.Generator) -> LabelledMarket:
     """Five owners by digit groups and a target of 3s and 4s at 0.7/0.3, from the images bundled with scikit-learn."""
     images, digits = load_digits(return_X_y=True)
     rows = (images / 16.0).astype(np.float32)
@@ -66,7 +66,7 @@ def digits_market(*, coins: np.random.Generator) -> Market:
         chosen = np.flatnonzero(np.isin(digits, group) & available)
         owners[name], labels[name] = rows[chosen], digits[chosen].astype(np.int64)
     half = len(held_out) // 2
-    return Market(
+    return LabelledMarket(
         owners=owners,
         labels=labels,
         target=rows[held_out[:half]],
@@ -75,7 +75,7 @@ def digits_market(*, coins: np.random.Generator) -> Market:
     )
 
 
-def svm_accuracy(rows: Rows, labels: NDArray[np.int64], market: Market) -> float:
+def svm_accuracy(rows: Rows, labels: NDArray[np.int64], market: LabelledMarket) -> float:
     """Share of the test rows that a linear SVM trained on ``rows`` gets right."""
     if len(np.unique(labels)) == 1:
         return float((market.test_labels == labels[0]).mean())

@@ -9,9 +9,9 @@ from likeset.privacy.events import Composition, Event, PaperAuction, Repeated
 from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.relation import Norm, Quantity, Relation, RowSum, SelectionSum
 from likeset.privacy.schedules import Schedule, auction_epsilon, auction_patience, schedule
-from likeset.simulation.paper_counting import Precondition, as_counted, preconditions
+from likeset.simulation.paper_counting import Precondition, paper_count, preconditions
 
-__all__ = ["Comparison", "comparisons", "paper_preconditions"]
+__all__ = ["PriceComparison", "paper_preconditions", "price_comparisons"]
 
 _DIMENSION, _SIZE, _OWNERS = 140, 500, 5
 _PROMISED, _DELTA = 1.0, 1e-5  # the theorem's epsilon and delta wherever the paper leaves them open
@@ -24,7 +24,7 @@ _Planned = Callable[[Relation], Event]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PriceComparison:
     """One line of the comparison.
 
     Args:
@@ -44,9 +44,9 @@ class Comparison:
     tightest: Guarantee | None
 
 
-def comparisons(*, exact_choices: bool) -> tuple[Comparison, ...]:
+def price_comparisons(*, exact_choices: bool) -> tuple[PriceComparison, ...]:
     """Every line; ``exact_choices`` adds the exact worst case and takes some seconds."""
-    lines: list[Comparison] = []
+    lines: list[PriceComparison] = []
     experiment = _schedule("experiment")
     target, later = experiment.target, experiment.summary(2)
     for delta in (0.01, _DELTA):
@@ -102,16 +102,16 @@ def paper_preconditions() -> tuple[Precondition, ...]:
     )
 
 
-def _promises() -> list[Comparison]:
+def _promises() -> list[PriceComparison]:
     """The schedules of the theorem and of its proof, which promise (epsilon, delta); and the auction."""
-    lines: list[Comparison] = []
+    lines: list[PriceComparison] = []
     for name in ("theorem", "proof"):
         planned = _schedule(name)
         for what, protected, event in (
             ("target mean", "one row of the target", _target_of(planned)),
             ("summary mean, 500 rounds, every owner asked", "one row of an owner", _rounds_of(planned)),
         ):
-            lines += _compared(f"{what}, schedule of the {name}", protected, event, claim=_PROMISED, delta=_DELTA)
+            lines += _promise_lines(f"{what}, schedule of the {name}", protected, event, claim=_PROMISED, delta=_DELTA)
     auction = PaperAuction(
         epsilon=auction_epsilon(owners=_OWNERS, epsilon=_PROMISED, delta=_DELTA),
         owners=_OWNERS,
@@ -125,13 +125,13 @@ def _promises() -> list[Comparison]:
         (alone, lambda _: auction),
         (together, lambda relation: Composition((_summaries(relation), auction))),
     ):
-        lines += _compared(what, "one row of an owner", event, claim=_PROMISED, delta=_DELTA)
+        lines += _promise_lines(what, "one row of an owner", event, claim=_PROMISED, delta=_DELTA)
     return lines
 
 
 def _summaries(relation: Relation) -> Event:
     """All releases of the summary in the paper's experiments, after the first."""
-    return Repeated(_schedule("experiment").summary(2).event(_selected(relation)), _SIZE)
+    return Repeated(_schedule("experiment").summary(2).event(_selected_rows(relation)), _SIZE)
 
 
 def _target_of(planned: Schedule) -> _Planned:
@@ -140,7 +140,7 @@ def _target_of(planned: Schedule) -> _Planned:
 
 def _rounds_of(planned: Schedule) -> _Planned:
     return lambda relation: Composition(
-        tuple(planned.summary(number).event(_selected(relation)) for number in range(1, _SIZE + 1))
+        tuple(planned.summary(number).event(_selected_rows(relation)) for number in range(1, _SIZE + 1))
     )
 
 
@@ -152,7 +152,7 @@ def _rows(relation: Relation) -> Quantity:
     return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
 
 
-def _selected(relation: Relation) -> Quantity:
+def _selected_rows(relation: Relation) -> Quantity:
     """Rows of the summary, when a row of an owner is what changes."""
     return SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
 
@@ -165,22 +165,24 @@ def _lines(
     claimed: list[float] | None,
     delta: float,
     exact_choices: bool,
-) -> list[Comparison]:
+) -> list[PriceComparison]:
     """One line for each relation, with the paper's way of counting beside it."""
     lines = []
     for relation in Relation:
-        counted = None if claimed is None else as_counted(claimed, delta=delta, relation=relation)
+        counted = None if claimed is None else paper_count(claimed, delta=delta, relation=relation)
         event = planned(relation)
         proven = guarantee(event, relation=relation, delta=delta)
         tightest = guarantee(event, relation=relation, delta=delta, exact_choices=True) if exact_choices else None
-        lines.append(Comparison(what, "any coalition of owners", protected, counted, proven, tightest))
+        lines.append(PriceComparison(what, "any coalition of owners", protected, counted, proven, tightest))
     return lines
 
 
-def _compared(what: str, protected: str, planned: _Planned, *, claim: float, delta: float) -> list[Comparison]:
+def _promise_lines(
+    what: str, protected: str, planned: _Planned, *, claim: float, delta: float
+) -> list[PriceComparison]:
     """One line for each relation, with what the paper's theorem promises beside it."""
     return [
-        Comparison(
+        PriceComparison(
             what,
             "any coalition of owners",
             protected,

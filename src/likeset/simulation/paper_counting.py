@@ -16,9 +16,9 @@ from likeset.privacy.relation import Relation
 
 __all__ = [
     "Precondition",
-    "as_counted",
     "dwork_rothblum_vadhan",
     "kairouz_oh_viswanath",
+    "paper_count",
     "parsimony_bound",
     "preconditions",
 ]
@@ -26,22 +26,22 @@ __all__ = [
 
 def dwork_rothblum_vadhan(epsilons: Iterable[float], delta: float) -> float:
     """Advanced composition as in the textbook: ``sqrt(2 log(1/delta) sum eps²) + sum eps (e^eps - 1)``."""
-    each = [positive("epsilons", epsilon) for epsilon in epsilons]
-    spread = math.sqrt(2.0 * math.log(1.0 / _checked(delta)) * math.fsum(e * e for e in each))
-    return spread + math.fsum(e * math.expm1(e) for e in each)
+    steps = [positive("epsilons", epsilon) for epsilon in epsilons]
+    spread = math.sqrt(2.0 * math.log(1.0 / _paper_delta(delta)) * math.fsum(e * e for e in steps))
+    return spread + math.fsum(e * math.expm1(e) for e in steps)
 
 
 def kairouz_oh_viswanath(epsilons: Iterable[float], delta: float) -> float:
     """The theorem that the paper quotes: the least of three bounds, for purely private mechanisms."""
-    each = [positive("epsilons", epsilon) for epsilon in epsilons]
-    squares = math.fsum(2.0 * e * e for e in each)
-    drift = math.fsum(e * math.tanh(e / 2.0) for e in each)
-    log_plain = math.log(1.0 / _checked(delta))
+    steps = [positive("epsilons", epsilon) for epsilon in epsilons]
+    squares = math.fsum(2.0 * e * e for e in steps)
+    drift = math.fsum(e * math.tanh(e / 2.0) for e in steps)
+    log_plain = math.log(1.0 / _paper_delta(delta))
     log_refined = math.log(math.e + math.sqrt(squares) / delta)
-    return min(math.fsum(each), drift + math.sqrt(squares * log_plain), drift + math.sqrt(squares * log_refined))
+    return min(math.fsum(steps), drift + math.sqrt(squares * log_plain), drift + math.sqrt(squares * log_refined))
 
 
-def as_counted(epsilons: Sequence[float], *, delta: float, relation: Relation) -> Guarantee:
+def paper_count(epsilons: Sequence[float], *, delta: float, relation: Relation) -> Guarantee:
     """What the paper prints for Algorithm 2 run with these per-step epsilons, one entry for each step.
 
     Each step makes a choice and a measurement; the paper's totals count one mechanism of that epsilon.
@@ -98,7 +98,7 @@ def preconditions(
     """
     log_d, log_p = math.log(count("dimension", dimension, least=2)), math.log(count("size", size, least=2))
     least_target = 44.0 * math.sqrt(2.0 * dimension) * log_d * log_p**2 / positive("epsilon", target_epsilon)
-    least_seed = 968.0 * (dimension * log_d) ** 2 * math.log(1.0 / _checked(delta)) * log_p**5
+    least_seed = 968.0 * (dimension * log_d) ** 2 * math.log(1.0 / _paper_delta(delta)) * log_p**5
     # The error term a of the theorem must be below 1 for its statement to say anything.
     least_dimension = 16.0 * math.log(2.0 * rows) * log_p**2
     return (
@@ -113,11 +113,11 @@ def parsimony_bound(*, owners: int, epsilon: float, delta: float) -> float:
 
     Up to rounding this is (3 sqrt(2) log(1/delta)/epsilon + 1) K^(1/3).
     """
-    shrink = 3.0 * math.sqrt(2.0) * math.log(1.0 / _checked(delta)) / positive("epsilon", epsilon)
+    shrink = 3.0 * math.sqrt(2.0) * math.log(1.0 / _paper_delta(delta)) / positive("epsilon", epsilon)
     return (shrink + 1.0) * math.cbrt(count("owners", owners))
 
 
-def _checked(delta: float) -> float:
+def _paper_delta(delta: float) -> float:
     if not 0.0 < delta <= 1.0 / math.e:
         raise InvalidArgument("delta", delta, "must be above 0 and at most 1/e, as in the paper")
     return delta

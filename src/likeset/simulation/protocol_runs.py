@@ -22,7 +22,7 @@ from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
 from likeset.protocol.wishes import Draft, Facts, Wishes
-from likeset.simulation.tasks import DELTA, Found, Stated, Task
+from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
 from likeset.summarizer import Summarizer
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports.local import LocalEngine
@@ -34,7 +34,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there 
 """Where a ledger that lives for one run lies: waiting for a disk would be measured, and nothing is to be kept."""
 
 
-def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any) -> Found:
+def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any) -> MethodPicks:
     """Run the protocol that the wishes (fields of ``Wishes``) describe, with simulated noise of the task's seed."""
     secret = np.random.default_rng([task.seed, 4])
     hash_seed = int.from_bytes(secret.bytes(32), "big") | 1 << 255
@@ -69,18 +69,18 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
         result = LocalEngine(workers=1).run(curator, owners, consumer)
     starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
     summary = result.summary
-    places = [
+    indices = [
         int(starts[owner]) + owners[terms.owners[owner]].row_of(int(handle))
         for owner, handle in zip(summary.owners, summary.handles, strict=True)
     ]
     trouble = [f"{len(summary.absent)} absent"] if len(summary.absent) else []
     trouble += [f"{len(summary.flagged)} flagged"] if len(summary.flagged) else []
-    views = {one.view: one.guarantee for one in planned_views(terms)}
-    return Found(
-        np.array(places, dtype=np.int64),
+    views = {planned.view: planned.guarantee for planned in planned_views(terms)}
+    return MethodPicks(
+        np.array(indices, dtype=np.int64),
         summary.rows_seen,
-        target=_stated(views[View.owners(terms.consumer)]),
-        owners=_stated(views[View.owners(terms.owners[0])]),
+        target=_stated_cost(views[View.owners(terms.consumer)]),
+        owners=_stated_cost(views[View.owners(terms.owners[0])]),
         notes=", ".join(trouble),
         extra={"release_expected_to_pay": pays} if pays is not None else {},
     )
@@ -90,7 +90,7 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
     """The terms, and whether the draft thinks that a release pays; None where that is not asked."""
     market = task.market
     defaults = Summarizer(task.size, delta=DELTA, auction="everyone", run="study")
-    wanted: dict[str, Any] = {one.name: getattr(defaults, one.name) for one in fields(Wishes)}
+    wanted: dict[str, Any] = {field.name: getattr(defaults, field.name) for field in fields(Wishes)}
     # Half a row less than wanted: it is rounded up to whole rows for each owner.
     wanted["offer_factor"] = (task.offers - 0.5) * len(market.owners) / task.size
     wanted |= wishes
@@ -105,7 +105,7 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
         schema_digest="",
         record_bytes=0,
         largest_entry=0.0,
-        owners=tuple(f"owner-{place}" for place in range(len(market.owners))),
+        owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
         seed_rows=market.public if starts_from_rows else None,
         version=version("likeset"),
     )
@@ -133,8 +133,8 @@ def _open_accounts(ledger: Ledger, terms: Terms) -> None:
         ledger.set_limit(View.curator(owner), Limit.rows_only(terms.rows_per_owner))
 
 
-def _stated(guarantee: Guarantee) -> Stated:
+def _stated_cost(guarantee: Guarantee) -> StatedCost:
     """What the run would guarantee with secret noise."""
     if guarantee.basis is Basis.NONE:
-        return Stated(None, "none")
-    return Stated(float(f"{guarantee.epsilon:.4g}"), str(guarantee.basis))
+        return StatedCost(None, "none")
+    return StatedCost(float(f"{guarantee.epsilon:.4g}"), str(guarantee.basis))

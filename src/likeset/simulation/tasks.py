@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.simulation.market import Market
+from likeset.simulation.market import LabelledMarket
 
-__all__ = ["DELTA", "Found", "Stated", "Task"]
+__all__ = ["DELTA", "MethodPicks", "StatedCost", "Task"]
 
 DELTA = 1e-5
 
@@ -27,7 +27,7 @@ class Task:
         seed: of everything that is drawn.
     """
 
-    market: Market
+    market: LabelledMarket
     size: int
     gamma: float
     offers: int
@@ -36,7 +36,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedCost:
     """What a view costs: epsilon (None where there is no bound) and on whose word."""
 
     epsilon: float | None
@@ -44,7 +44,7 @@ class Stated:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class MethodPicks:
     """What a method selected.
 
     Attributes:
@@ -60,7 +60,7 @@ class Found:
     indices: NDArray[np.int64]
     rows_seen: int
     weights: NDArray[np.float64] | None = None
-    target: Stated = Stated(0.0, "nothing is told")
-    owners: Stated = Stated(0.0, "nothing is told")
+    target: StatedCost = StatedCost(0.0, "nothing is told")
+    owners: StatedCost = StatedCost(0.0, "nothing is told")
     notes: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)

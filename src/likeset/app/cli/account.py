@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from likeset.privacy.events import Event
     from likeset.privacy.guarantee import Guarantee
-    from likeset.simulation.paper_comparison import Comparison
+    from likeset.simulation.paper_comparison import PriceComparison
 
 __all__ = ["account"]
 
@@ -62,9 +62,9 @@ def account(
 
 def _paper(*, exact: bool, as_json: bool) -> None:
     # Imported late, here and below: the accountant takes seconds to load, and no other command should wait.
-    from likeset.simulation.paper_comparison import comparisons, paper_preconditions
+    from likeset.simulation.paper_comparison import paper_preconditions, price_comparisons
 
-    lines = comparisons(exact_choices=exact)
+    lines = price_comparisons(exact_choices=exact)
     conditions = paper_preconditions()
     if as_json:
         rows: list[dict[str, Any]] = [
@@ -72,7 +72,7 @@ def _paper(*, exact: bool, as_json: bool) -> None:
                 "what": line.what,
                 "observer": line.observer,
                 "protected": line.protected,
-                **_priced(line.proven),
+                **_price_document(line.proven),
                 "claimed": None if line.claimed is None else line.claimed.epsilon,
                 "tightest": None if line.tightest is None else line.tightest.epsilon,
             }
@@ -105,12 +105,14 @@ def _paper(*, exact: bool, as_json: bool) -> None:
     )
 
 
-def _paper_table(lines: "Sequence[Comparison]", *, exact: bool) -> list[list[str | Text]]:
+def _paper_table(lines: "Sequence[PriceComparison]", *, exact: bool) -> list[list[str | Text]]:
     """One line for each release, protected row and delta; the two relations side by side."""
     table: dict[tuple[str, str, float], dict[str, str]] = {}
     for line in lines:
-        cells = table.setdefault((line.what, line.protected, line.proven.delta), {"claimed": _shown(line.claimed)})
-        cells[line.proven.relation] = _shown(line.tightest if exact and line.tightest else line.proven)
+        cells = table.setdefault(
+            (line.what, line.protected, line.proven.delta), {"claimed": _epsilon_cell(line.claimed)}
+        )
+        cells[line.proven.relation] = _epsilon_cell(line.tightest if exact and line.tightest else line.proven)
     return [
         [
             Text.assemble(what, (f"\nprotects {protected}", "dim")),
@@ -128,7 +130,7 @@ def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> N
     from likeset.privacy.events import Composition, relation_of
     from likeset.privacy.relation import Relation
 
-    recorded = _read(path)
+    recorded = _read_events(path)
     together = Composition(tuple(recorded))
     planned = relation_of(together)
     rows: list[dict[str, Any]] = []
@@ -142,7 +144,7 @@ def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> N
             rows += [
                 {
                     "what": what,
-                    **_priced(guarantee(event, relation=relation, delta=delta, exact_choices=exact)),
+                    **_price_document(guarantee(event, relation=relation, delta=delta, exact_choices=exact)),
                 }
                 for what, event in answers
             ]
@@ -171,7 +173,7 @@ def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> N
     show_table("What the releases cost", ["releases", "delta", "relation", "epsilon", "note"], shown)
 
 
-def _read(path: Path) -> "list[Event]":
+def _read_events(path: Path) -> "list[Event]":
     from likeset.privacy.events import VERSION, from_json
 
     try:
@@ -189,7 +191,7 @@ def _read(path: Path) -> "list[Event]":
     raise UnknownEvent(str(path), 'must have, besides "version", exactly "event" or a list "events"')
 
 
-def _priced(answer: "Guarantee") -> dict[str, Any]:
+def _price_document(answer: "Guarantee") -> dict[str, Any]:
     return {
         "delta": answer.delta,
         "relation": str(answer.relation),
@@ -200,7 +202,7 @@ def _priced(answer: "Guarantee") -> dict[str, Any]:
     }
 
 
-def _shown(answer: "Guarantee | None") -> str:
+def _epsilon_cell(answer: "Guarantee | None") -> str:
     if answer is None:
         return "-"
     return "none" if math.isinf(answer.epsilon) else f"{answer.epsilon:.4g}"

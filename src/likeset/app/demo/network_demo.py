@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from likeset.app.demo.network_world import CONSUMER, NetworkWorld
-from likeset.app.demo.showcase import EPSILON, SEED, SIZE, beside, write_market
+from likeset.app.demo.showcase import EPSILON, SEED, SIZE, amend_with_baselines, write_market
 from likeset.errors import LikesetError, RunCancelled
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.budgets import spent_by_run
@@ -80,7 +80,7 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
         with world.engine() as engine:
             _first_job(world, run, engine, tell=tell)
             seconds = _second_job(world, run, engine, tell=tell)
-    done = run.collect(render=render, amend=beside(market, tell=lambda what: tell("beside it", what)))
+    done = run.collect(render=render, amend=amend_with_baselines(market, tell=lambda what: tell("beside it", what)))
     return NetworkDemo(done.result, done.out, seconds, _checks(world, run))
 
 

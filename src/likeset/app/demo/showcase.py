@@ -21,11 +21,11 @@ from likeset.run.job_files import OpenedJob
 from likeset.run.local import Amend, FinishedJob, Render, run_job
 from likeset.run.market import Outcome
 from likeset.simulation.baselines import greedy, published_protocol, uniform_sampling
-from likeset.simulation.market import DIGIT_GROUPS, Market, digits_market, svm_accuracy
+from likeset.simulation.market import DIGIT_GROUPS, LabelledMarket, digits_market, svm_accuracy
 from likeset.simulation.tasks import Task
 from likeset.transports.local import Progress
 
-__all__ = ["EPSILON", "SEED", "SIZE", "beside", "run_showcase", "write_market"]
+__all__ = ["EPSILON", "SEED", "SIZE", "amend_with_baselines", "run_showcase", "write_market"]
 
 SEED, SIZE, EPSILON = 2019, 100, 4.0
 _SHOWN = 20
@@ -52,7 +52,7 @@ _BASELINES = (
 )
 
 
-def write_market(folder: Path, market: Market) -> dict[str, Any]:
+def write_market(folder: Path, market: LabelledMarket) -> dict[str, Any]:
     """The market as files that ``likeset match`` takes; returns its arguments."""
     folder.mkdir(parents=True)
     documents.write_text(folder / "schema.yaml", _SCHEMA)
@@ -85,10 +85,10 @@ def run_showcase(
         out=str(out / "matched"),
     )
 
-    return run_job(job, render=render, progress=progress, amend=beside(market, tell=tell))
+    return run_job(job, render=render, progress=progress, amend=amend_with_baselines(market, tell=tell))
 
 
-def beside(market: Market, *, tell: Callable[[str], None] | None = None) -> Amend:
+def amend_with_baselines(market: LabelledMarket, *, tell: Callable[[str], None] | None = None) -> Amend:
     """Puts into a result what else could be had in its place, and pictures of rows.
 
     Args:
@@ -106,14 +106,14 @@ def beside(market: Market, *, tell: Callable[[str], None] | None = None) -> Amen
         )
         for select, name, meaning in _BASELINES:
             say(name)
-            found = select(task)
-            chosen = market.pool[found.indices]
+            picks = select(task)
+            chosen = market.pool[picks.indices]
             result["baselines"].append(
                 {
                     "kind": "study",
                     "name": name,
                     "squared_mmd": squared_mmd(chosen, market.target, gamma=gamma),
-                    "accuracy": svm_accuracy(chosen, market.pool_labels[found.indices], market),
+                    "accuracy": svm_accuracy(chosen, market.pool_labels[picks.indices], market),
                     "meaning": meaning,
                 }
             )
