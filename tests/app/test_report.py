@@ -10,7 +10,7 @@ import pytest
 from report_sample import OWNERS, baseline, guarantee, sample_pictures, sample_result, warning
 
 from likeset.app.report import render, render_for_owner
-from likeset.app.report.plain_words import DASH, bytes_in_words, cost, listed, number, odds, percent, plain
+from likeset.app.report.plain_words import DASH, bytes_in_words, cost, enumeration, number, odds, percent, plain
 from likeset.errors import InvalidArgument
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" #0072b2 \x1b[31m\u202e'
@@ -306,7 +306,11 @@ def test_other_words() -> None:
     """The odds are e^1 = 2.718."""
     assert (bytes_in_words(999), bytes_in_words(52311), bytes_in_words(1.5e9)) == ("999 bytes", "52.3 kB", "1.5 GB")
     assert (percent(0.041), percent(0.41), percent(0.0), percent(None)) == ("4.1 %", "41 %", "0 %", DASH)
-    assert (listed(["a"]), listed(["a", "b", "c"]), listed(list("abc"), 2)) == ("a", "a, b and c", "a, b and 1 more")
+    assert (enumeration(["a"]), enumeration(["a", "b", "c"]), enumeration(list("abc"), 2)) == (
+        "a",
+        "a, b and c",
+        "a, b and 1 more",
+    )
     assert plain("a\x00b\nc\u202ed") == r"a\x00b\nc\u202ed"
     assert "at most 2.7-fold, but for a probability of about 10⁻⁵" in odds(guarantee("owners", "c", 1.0, "proven", ""))
     assert odds(guarantee("owners", "c", 1.0, "claimed", "")) == ""

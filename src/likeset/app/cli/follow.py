@@ -40,19 +40,23 @@ def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> 
     with _screen(made.name, live=stdout.is_terminal and not once, quiet=quiet) as show:
         while True:
             try:
-                found = made.look(engine)
+                whereabouts = made.look(engine)
                 heard = time.monotonic()
             except NoAnswer:
                 if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:
                     raise
-                found = Whereabouts(Stage.AWAY, {} if last is None else last.sites)
-            if found.stage is Stage.STARTING and last is not None and last.stage not in (Stage.STARTING, Stage.AWAY):
-                found = Whereabouts(Stage.CLOSING, last.sites)
-            if found != last:
-                show(found)
-            last = found
-            if once or not found.is_open:
-                return found
+                whereabouts = Whereabouts(Stage.AWAY, {} if last is None else last.sites)
+            if (
+                whereabouts.stage is Stage.STARTING
+                and last is not None
+                and last.stage not in (Stage.STARTING, Stage.AWAY)
+            ):
+                whereabouts = Whereabouts(Stage.CLOSING, last.sites)
+            if whereabouts != last:
+                show(whereabouts)
+            last = whereabouts
+            if once or not whereabouts.is_open:
+                return whereabouts
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
@@ -68,9 +72,9 @@ def _screen(name: str, *, live: bool, quiet: bool) -> Iterator[_Show]:
             yield shown.take
 
 
-def _print_line(found: Whereabouts) -> None:
-    words = "  ".join(f"{literal(site)}: {said}" for site, said in found.sites.items())
-    stdout.print(f"[bold]{literal(found.text)}[/]  {words}", soft_wrap=True)
+def _print_line(whereabouts: Whereabouts) -> None:
+    words = "  ".join(f"{literal(site)}: {said}" for site, said in whereabouts.sites.items())
+    stdout.print(f"[bold]{literal(whereabouts.text)}[/]  {words}", soft_wrap=True)
 
 
 class _Table:
@@ -79,18 +83,18 @@ class _Table:
     def __init__(self, name: str) -> None:
         self._name = name
         self._began = time.monotonic()
-        self._found = Whereabouts(Stage.STARTING)
+        self._whereabouts = Whereabouts(Stage.STARTING)
 
-    def take(self, found: Whereabouts) -> None:
-        self._found = found
+    def take(self, whereabouts: Whereabouts) -> None:
+        self._whereabouts = whereabouts
 
     def table(self) -> Table:
         seconds = int(time.monotonic() - self._began)
-        title = f"Run {literal(self._name)}: {literal(self._found.text)}"
+        title = f"Run {literal(self._name)}: {literal(self._whereabouts.text)}"
         table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
         table.caption, table.caption_style = f"{seconds // 60}:{seconds % 60:02d}", "dim"
         table.add_column("site")
         table.add_column("where it is")
-        for site, said in self._found.sites.items():
+        for site, said in self._whereabouts.sites.items():
             table.add_row(literal(site), _SHOWN[said])
         return table

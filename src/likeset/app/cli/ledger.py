@@ -228,11 +228,11 @@ def _history_table(history: list[dict[str, Any]], *, hidden: int) -> Table:
     table.add_column("rows", justify="right")
     table.add_column("state")
     colors = {"answered": "green", "unanswered": "yellow"}
-    for item in history:
-        state = Text(item["state"], style=colors.get(item["state"], "dim"))
-        when = item["at"][:16].replace("T", " ")
-        rows = str(item["rows"]) if item["rows"] else ""
-        table.add_row(str(item["entry"]), when, Text(harmless(item["what"])), Text(harmless(item["for"])), rows, state)
+    for line in history:
+        state = Text(line["state"], style=colors.get(line["state"], "dim"))
+        when = line["at"][:16].replace("T", " ")
+        rows = str(line["rows"]) if line["rows"] else ""
+        table.add_row(str(line["entry"]), when, Text(harmless(line["what"])), Text(harmless(line["for"])), rows, state)
     return table
 
 
@@ -244,25 +244,25 @@ def _history(entries: "tuple[Entry, ...]", run: str | None) -> list[dict[str, An
     history = []
     for entry in entries:
         document = entry.document()
-        item = {"entry": entry.number, "kind": entry.kind, "at": document["at"], "rows": 0, "state": entry.kind}
+        line = {"entry": entry.number, "kind": entry.kind, "at": document["at"], "rows": 0, "state": entry.kind}
         if entry.kind == "reserve":
-            name, place, kind = json.loads(entry.key)
+            name, round_number, kind = json.loads(entry.key)
             costs = document["charge"]["costs"]
             views = ", ".join(str(View.from_json(cost["view"])) for cost in costs)
-            item |= {"run": name, "round": place, "request": kind, "rows": document["charge"]["rows"]}
-            item |= {"what": _in_words(costs[0]["event"]), "for": f"{name}/{place}/{kind}: {views}"}
-            item["state"] = "answered" if entry.number in answered else "unanswered"
+            line |= {"run": name, "round": round_number, "request": kind, "rows": document["charge"]["rows"]}
+            line |= {"what": _in_words(costs[0]["event"]), "for": f"{name}/{round_number}/{kind}: {views}"}
+            line["state"] = "answered" if entry.number in answered else "unanswered"
         elif entry.kind == "limit":
             limit = document["limit"]
             promise = "no ε" if limit["epsilon"] is None else f"ε {limit['epsilon']:g}, δ {limit['delta']:g}"
-            item |= {"what": f"{promise}, {limit['rows']} rows", "for": str(View.from_json(document["view"]))}
+            line |= {"what": f"{promise}, {limit['rows']} rows", "for": str(View.from_json(document["view"]))}
         elif entry.kind == "purge":
             which = [document["run"] or "", f"before {document['before']}" if document["before"] else ""]
-            item |= {"run": document["run"], "what": "messages removed", "for": " ".join(filter(None, which))}
+            line |= {"run": document["run"], "what": "messages removed", "for": " ".join(filter(None, which))}
         else:
             continue
-        if run is None or item.get("run") == run:
-            history.append(item)
+        if run is None or line.get("run") == run:
+            history.append(line)
     return history
 
 

@@ -68,11 +68,13 @@ def reference_page(root: Any) -> str:
     Args:
         root: the command line, as a ``typer.Typer`` or as the command that it makes.
     """
-    found = list(_commands(get_command(root) if isinstance(root, typer.Typer) else root))
-    contents = "\n".join(f"| [{' '.join(path)}](#{'-'.join(path)}) | {_summary(command)} |" for path, command in found)
+    commands = list(_commands(get_command(root) if isinstance(root, typer.Typer) else root))
+    contents = "\n".join(
+        f"| [{' '.join(path)}](#{'-'.join(path)}) | {_summary(command)} |" for path, command in commands
+    )
     codes = "\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES)
     parts = [_HEAD.format(contents=contents, codes=codes)]
-    parts += [_section(path, command) for path, command in found]
+    parts += [_section(path, command) for path, command in commands]
     return "\n".join(parts)
 
 
@@ -82,24 +84,33 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
     if inner is None:
         yield path, command
         return
-    for name, one in inner.items():
-        if not one.hidden:
-            yield from _commands(one, (*path, name))
+    for name, subcommand in inner.items():
+        if not subcommand.hidden:
+            yield from _commands(subcommand, (*path, name))
 
 
 def _section(path: tuple[str, ...], command: Any) -> str:
     text, _, example = (command.help or "").partition("Example:")
-    arguments = [one for one in command.params if one.param_type_name == "argument" and not _hidden(one)]
-    options = [one for one in command.params if one.param_type_name == "option" and not _hidden(one)]
-    usage = " ".join(["likeset", *path, *(_argument(one) for one in arguments), "[OPTIONS]"])
+    arguments = [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "argument" and not _is_hidden(parameter)
+    ]
+    options = [
+        parameter for parameter in command.params if parameter.param_type_name == "option" and not _is_hidden(parameter)
+    ]
+    usage = " ".join(["likeset", *path, *(_argument(parameter) for parameter in arguments), "[OPTIONS]"])
     lines = [f"## {' '.join(path)}", "", *_paragraphs(text), "", "```text", usage, "```", ""]
     if arguments:
         lines += ["| argument | what it is |", "|---|---|"]
-        lines += [f"| `{_argument(one)}` | {_cell(_words(one)[0])} |" for one in arguments] + [""]
+        lines += [f"| `{_argument(parameter)}` | {_cell(_words(parameter)[0])} |" for parameter in arguments] + [""]
     lines += ["| option | what it does | default |", "|---|---|---|"]
-    lines += [f"| {_option(one)} | {_cell(_words(one)[0])} | {_cell(_words(one)[1])} |" for one in options]
+    lines += [
+        f"| {_option(parameter)} | {_cell(_words(parameter)[0])} | {_cell(_words(parameter)[1])} |"
+        for parameter in options
+    ]
     typed = re.findall(r"\[bold\](.*?)\[/\]", example, flags=re.DOTALL)
-    lines += ["", "For example:", "", "```sh", *(" ".join(one.split()) for one in typed), "```", ""]
+    lines += ["", "For example:", "", "```sh", *(" ".join(words.split()) for words in typed), "```", ""]
     return "\n".join(lines)
 
 
@@ -110,7 +121,7 @@ def _summary(command: Any) -> str:
 
 def _paragraphs(text: str) -> list[str]:
     """The help without its markup."""
-    return _plain(text.strip()).splitlines()
+    return _without_markup(text.strip()).splitlines()
 
 
 def _argument(parameter: Any) -> str:
@@ -141,14 +152,14 @@ def _words(parameter: Any) -> tuple[str, str]:
     return text, default
 
 
-def _hidden(parameter: Any) -> bool:
+def _is_hidden(parameter: Any) -> bool:
     return bool(parameter.hidden)
 
 
 def _cell(text: str) -> str:
-    return _plain(" ".join(text.split())).replace("|", "\\|")
+    return _without_markup(" ".join(text.split())).replace("|", "\\|")
 
 
-def _plain(text: str) -> str:
+def _without_markup(text: str) -> str:
     """Text without the markup of the terminal; emphasis is always on something to type."""
     return re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", text, flags=re.DOTALL).replace("\\[", "[")

@@ -28,11 +28,11 @@ def report(
 
     result, pictures = read_result(folder)
     if for_owner is None:
-        page, place = render(result, pictures), folder / REPORT
+        page, path = render(result, pictures), folder / REPORT
     else:
-        page, place = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
-    documents.write_text(place, page)
+        page, path = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
+    documents.write_text(path, page)
     if json:
-        show_json({"report": str(place), "for_owner": for_owner, "bytes": len(page.encode())})
+        show_json({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())})
         return
-    stdout.print(f"The report is in [bold]{literal(str(place))}[/].", soft_wrap=True)
+    stdout.print(f"The report is in [bold]{literal(str(path))}[/].", soft_wrap=True)

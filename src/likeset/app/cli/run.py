@@ -106,7 +106,7 @@ def sites(
     from likeset.run.job import Job
 
     wanted, engine = Job.load(job), _engine(_home(home))
-    end, found = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
+    end, presence = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
     while True:
         last = time.monotonic() >= end
         try:
@@ -115,16 +115,16 @@ def sites(
             if last:
                 raise
         else:
-            found = {name: name in there for name in found}
-        if last or all(found.values()):
+            presence = {name: name in there for name in presence}
+        if last or all(presence.values()):
             break
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     if as_json:
-        show_json({"connected": found})
+        show_json({"connected": presence})
     else:
-        for name, is_there in found.items():
+        for name, is_there in presence.items():
             stdout.print(f"{'[green]connected[/]' if is_there else '[bold red]absent[/]'}  {literal(name)}")
-    if not all(found.values()):
+    if not all(presence.values()):
         raise typer.Exit(1)
 
 
@@ -139,7 +139,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     """
     from likeset.run.notices import notice_documents
 
-    made = _invited(job, days, _home(home))
+    made = _invite(job, days, _home(home))
     terms, notes = made.terms, made.notes
     if as_json:
         told = {"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires}
@@ -157,11 +157,11 @@ def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 
     Example: [bold]likeset run submit job.yaml --home clinic[/]
     """
-    place = _home(home)
-    made = _invited(job, days, place)
+    consumer = _home(home)
+    made = _invite(job, days, consumer)
     if made.jobs:
         raise InvalidArgument("run", made.name, "was submitted already; go on with `likeset run resume`")
-    _told_submitted(made, made.submit(_engine(place)), as_json=as_json)
+    _tell_submitted(made, made.submit(_engine(consumer)), as_json=as_json)
 
 
 @run.command()
@@ -172,14 +172,14 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     """
     from likeset.run.stopped_runs import obstacle
 
-    place = _home(home)
-    made, engine = place.known(name), _engine(place)
-    found = made.look(engine) if made.jobs else None
-    if found is not None and found.is_open:
-        raise InvalidArgument("RUN", name, f"is {found.text}; there is nothing to resume")
-    if (why := obstacle(made, None if found is None else found.ending)) is not None:
+    consumer = _home(home)
+    made, engine = consumer.known(name), _engine(consumer)
+    whereabouts = made.look(engine) if made.jobs else None
+    if whereabouts is not None and whereabouts.is_open:
+        raise InvalidArgument("RUN", name, f"is {whereabouts.text}; there is nothing to resume")
+    if (why := obstacle(made, None if whereabouts is None else whereabouts.ending)) is not None:
         raise UnfinishedRequest(why.text)
-    _told_submitted(made, made.submit(engine), as_json=as_json)
+    _tell_submitted(made, made.submit(engine), as_json=as_json)
 
 
 @run.command()
@@ -196,23 +196,23 @@ def watch(
     """
     from likeset.run.stopped_runs import obstacle
 
-    place = _home(home)
-    made = place.known(name)
-    with _engine(place) as engine:
-        found = follow(made, engine, once=once, quiet=as_json)
-        if found.is_done:
+    consumer = _home(home)
+    made = consumer.known(name)
+    with _engine(consumer) as engine:
+        whereabouts = follow(made, engine, once=once, quiet=as_json)
+        if whereabouts.is_done:
             made.ended(engine)
-    failed = not (found.is_done or found.is_open)
-    why = obstacle(made, found.ending) if failed else None
+    failed = not (whereabouts.is_done or whereabouts.is_open)
+    why = obstacle(made, whereabouts.ending) if failed else None
     if as_json:
-        told = {"run": name, "state": found.stage, "detail": found.detail, "sites": found.sites}
+        told = {"run": name, "state": whereabouts.stage, "detail": whereabouts.detail, "sites": whereabouts.sites}
         show_json({**told, "obstacle": None if why is None else why.document()})
-    elif found.is_done:
+    elif whereabouts.is_done:
         stdout.print(f"See it with: likeset run report {literal(name)}", soft_wrap=True)
     elif failed:
-        complain(f"run {name}: {found.text}" if why is None else why.text)
-        if why is None and found.is_resumable:
-            words = f"{literal(found.before_resuming)} It goes on with: likeset run resume {literal(name)}"
+        complain(f"run {name}: {whereabouts.text}" if why is None else why.text)
+        if why is None and whereabouts.is_resumable:
+            words = f"{literal(whereabouts.before_resuming)} It goes on with: likeset run resume {literal(name)}"
             stdout.print(words.lstrip(), soft_wrap=True)
     if failed:
         raise typer.Exit(1)
@@ -224,9 +224,9 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: [bold]likeset run cancel sepsis-2026-07 --home clinic[/]
     """
-    place = _home(home)
-    made = place.known(name)
-    _engine(place).cancel(made.last_job())
+    consumer = _home(home)
+    made = consumer.known(name)
+    _engine(consumer).cancel(made.last_job())
     show_json({"run": name, "cancelled": True}) if as_json else stdout.print(f"[bold]cancelled[/]  {literal(name)}")
 
 
@@ -257,39 +257,47 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     """
     result = _result(_home(home).known(name))
     owners = [
-        {one: owner[one] for one in ("name", "selected", "share", "shapley", "payment")} for owner in result["owners"]
+        {field: owner[field] for field in ("name", "selected", "share", "shapley", "payment")}
+        for owner in result["owners"]
     ]
     if as_json:
         show_json({"run": name, "owners": owners})
         return
     rows = [
-        [one["name"], str(one["selected"]), f"{100 * one['share']:.1f}%", f"{one['payment']:,.2f}"] for one in owners
+        [owner["name"], str(owner["selected"]), f"{100 * owner['share']:.1f}%", f"{owner['payment']:,.2f}"]
+        for owner in owners
     ]
     show_table("What owners contributed", ["owner", "rows used", "share", "payment"], rows)
 
 
 @run.command(name="list")
-def listed(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """All runs of this consumer.
 
     Example: [bold]likeset run list --home clinic[/]
     """
-    found: list[dict[str, Any]] = [
+    runs: list[dict[str, Any]] = [
         {
-            "run": one.name,
-            "digest": one.terms.digest,
-            "expires": one.terms.expires,
-            "jobs": len(one.jobs),
-            "result": one.result.exists(),
+            "run": made.name,
+            "digest": made.terms.digest,
+            "expires": made.terms.expires,
+            "jobs": len(made.jobs),
+            "result": made.result.exists(),
         }
-        for one in _home(home).runs()
+        for made in _home(home).runs()
     ]
     if as_json:
-        show_json({"runs": found})
+        show_json({"runs": runs})
         return
     lines = [
-        [one["run"], one["expires"], str(one["jobs"]), "yes" if one["result"] else "no", one["digest"][:12]]
-        for one in found
+        [
+            run_document["run"],
+            run_document["expires"],
+            str(run_document["jobs"]),
+            "yes" if run_document["result"] else "no",
+            run_document["digest"][:12],
+        ]
+        for run_document in runs
     ]
     show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)
 
@@ -326,14 +334,14 @@ def _engine(home: "ConsumerHome") -> "Engine":
     return QuietEngine(Path(connection.kit), connection.user)
 
 
-def _invited(job: Path, days: int, home: "ConsumerHome") -> "NetworkRun":
+def _invite(job: Path, days: int, home: "ConsumerHome") -> "NetworkRun":
     from likeset.run.consumer_home import expiry
     from likeset.run.job import Job
 
     return home.invite(Job.load(job), expires=expiry(days))
 
 
-def _told_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
+def _tell_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
     if as_json:
         show_json({"run": made.name, "job": job, "digest": made.terms.digest, "hash_seed": _seed_file(made)})
         return

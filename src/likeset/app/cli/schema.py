@@ -82,8 +82,8 @@ def _show_left_out(left_out: "tuple[Suspicion, ...]") -> None:
     table = Table(title="Left out: these may identify people", title_style="bold", title_justify="left")
     table.add_column("column", overflow="fold")
     table.add_column("why", overflow="fold")
-    for one in left_out:
-        table.add_row(literal(repr(one.column)), literal(one.why))
+    for suspicion in left_out:
+        table.add_row(literal(repr(suspicion.column)), literal(suspicion.why))
     stdout.print(table)
     stdout.print("[dim]--include COLUMN declares one of them all the same[/]")
 
@@ -103,7 +103,7 @@ def show(
 
     loaded = Schema.load(path)
     if as_json:
-        show_json(_document(loaded, path))
+        show_json(_schema_document(loaded, path))
         return
     stdout.print(f"[bold]Schema[/] {literal(str(path))}  [dim]digest {loaded.digest}[/]", soft_wrap=True)
     table = Table(title="Columns", title_style="bold", title_justify="left")
@@ -111,8 +111,10 @@ def show(
         table.add_column(name, overflow="fold")
     for name in ("weight", "features"):
         table.add_column(name, justify="right")
-    for one in loaded.describe():
-        table.add_row(literal(one.name), one.kind, literal(one.unit), f"{one.weight:g}", str(one.features))
+    for column in loaded.describe():
+        table.add_row(
+            literal(column.name), column.kind, literal(column.unit), f"{column.weight:g}", str(column.features)
+        )
     stdout.print(table)
     words = [f"{loaded.width} features"]
     if loaded.label_column is not None:
@@ -153,13 +155,13 @@ def check(
             loaded.column_of(source, missing[0], table=source.name)
         for block in source.blocks(loaded.needed_columns):
             inspection.add(block.table, table=source.name, locate=block.locate)
-    ok = all(one.ok for one in inspections.values())
+    ok = all(inspection.ok for inspection in inspections.values())
     if as_json:
-        found = [_inspected(name, one) for name, one in inspections.items()]
-        show_json({"ok": ok, "digest": loaded.digest, "from_data": list(loaded.from_data), "files": found})
+        file_documents = [_inspection_document(name, inspection) for name, inspection in inspections.items()]
+        show_json({"ok": ok, "digest": loaded.digest, "from_data": list(loaded.from_data), "files": file_documents})
     else:
-        for name, one in inspections.items():
-            _show_inspection(name, one)
+        for name, inspection in inspections.items():
+            _show_inspection(name, inspection)
         _warn_of_data(loaded)
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
     if not ok:
@@ -179,7 +181,7 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     table.add_column("first at", overflow="fold")
     for column in inspection.columns:
         counts = [_count(column, trouble) for trouble in Trouble]
-        table.add_row(literal(column.name), column.kind, *counts, literal(_places(column)))
+        table.add_row(literal(column.name), column.kind, *counts, literal(_first_positions(column)))
     stdout.print(table)
     for column in inspection.columns:
         for trouble, complaint in column.complaints.items():
@@ -201,13 +203,13 @@ def _count(column: "ColumnCount", trouble: Any) -> str:
     return f"[bold red]{count}[/]" if trouble in column.complaints else str(count)
 
 
-def _places(column: "ColumnCount") -> str:
+def _first_positions(column: "ColumnCount") -> str:
     """The first places of what is not allowed."""
-    found = [", ".join(column.first[trouble]) for trouble in column.complaints]
-    return "; ".join(found)
+    positions = [", ".join(column.first[trouble]) for trouble in column.complaints]
+    return "; ".join(positions)
 
 
-def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
+def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
     from likeset.tables.schema.identifiers import suspicion_documents
 
     ids = inspection.id_count()
@@ -224,7 +226,7 @@ def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
                 "kind": column.kind,
                 "ok": column.ok,
                 "counts": {str(trouble): count for trouble, count in column.counts.items()},
-                "first": {str(trouble): places for trouble, places in column.first.items()},
+                "first": {str(trouble): positions for trouble, positions in column.first.items()},
                 "complaints": {str(trouble): text for trouble, text in column.complaints.items()},
             }
             for column in inspection.columns
@@ -232,14 +234,14 @@ def _inspected(name: str, inspection: "Inspection") -> dict[str, Any]:
     }
 
 
-def _document(loaded: "Schema", path: Path) -> dict[str, Any]:
+def _schema_document(loaded: "Schema", path: Path) -> dict[str, Any]:
     from likeset.tables.schema.identifiers import suspicion_documents, suspicions_in
 
     return {
         "path": str(path),
         "digest": loaded.digest,
         "width": loaded.width,
-        "columns": [vars(one) for one in loaded.describe()],
+        "columns": [vars(column) for column in loaded.describe()],
         "features": list(loaded.feature_names),
         "label": loaded.label_column,
         "id": loaded.id_column,

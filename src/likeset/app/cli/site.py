@@ -36,7 +36,7 @@ def owner(
     from likeset.homes.owner.home import Home
 
     Home(node).check()
-    _settled(kit, "likeset.homes.owner.site:owner", node, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
+    _settle_site(kit, "likeset.homes.owner.site:owner", node, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
 
 
 @site.command()
@@ -53,7 +53,7 @@ def consumer(
     from likeset.run.consumer_home import ConsumerHome
 
     _ = ConsumerHome(home).connection
-    _settled(kit, "likeset.run.consumer_home:consumer", home, as_json=as_json)
+    _settle_site(kit, "likeset.run.consumer_home:consumer", home, as_json=as_json)
 
 
 @site.command()
@@ -92,7 +92,7 @@ def curator(
         made.add_seed_rows(str(path))
     after = CALLS_AFTER_AUCTION * per_call if after_auction is None else after_auction
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call, "seconds_after_auction": after}
-    _settled(kit, "likeset.homes.curator.home:curator", home, as_json=as_json, limits=limits)
+    _settle_site(kit, "likeset.homes.curator.home:curator", home, as_json=as_json, limits=limits)
     # NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise.
     resources = kit / "local" / "resources.json"
     text = resources.read_text(encoding="utf-8")
@@ -104,7 +104,9 @@ def _check_kit(kit: Path) -> None:
         raise InvalidArgument("KIT", kit, "is no start-up kit: it must have the folders startup and local")
 
 
-def _settled(kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
+def _settle_site(
+    kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None
+) -> None:
     from likeset.transports.nvflare.job import settle
     from likeset.transports.nvflare.trust import TRIALS_ONLY
 

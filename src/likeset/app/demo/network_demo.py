@@ -84,11 +84,11 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
     return NetworkDemo(done.result, done.out, seconds, _checks(world, run))
 
 
-def _denying(world: NetworkWorld) -> str:
+def _denying_owner(world: NetworkWorld) -> str:
     return list(world.owners)[-1]
 
 
-def _killed(world: NetworkWorld) -> str:
+def _killed_owner(world: NetworkWorld) -> str:
     return list(world.owners)[-2]
 
 
@@ -120,15 +120,15 @@ class _Approver(threading.Thread):
             while self._left and not self._halt.wait(0.5):
                 for name in sorted(self._left):
                     with OwnerNode(self._world.node(name)) as node:
-                        if self._decided(node):
+                        if self._decide(node):
                             self._left.discard(name)
         except LikesetError as error:
             self.trouble = error
 
-    def _decided(self, node: OwnerNode) -> bool:
+    def _decide(self, node: OwnerNode) -> bool:
         for record in node.runs.waiting():
             terms = record.latest
-            if node.name == _denying(self._world):
+            if node.name == _denying_owner(self._world):
                 node.deny(record.run, by=_APPROVER, reason="no contract with this consumer yet")
                 self._tell(node.name, f"{_APPROVER} denies; the others hear only that it does not take part")
                 return True
@@ -155,25 +155,30 @@ def _first_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tel
     """Ends without a quorum: one denies, and one is killed before anybody has decided there."""
     run.submit(engine)
     tell(CONSUMER, "submits the run; every owner finds it in its inbox")
-    _wait(run, engine, lambda found: all(found.sites.get(name) is SiteState.WAITING for name in world.owners), tell)
-    tell(_killed(world), "is killed (kill -9) while its steward reads the terms")
-    world.network.kill(_killed(world))
-    with _Approver(world, [name for name in world.owners if name != _killed(world)], tell):
-        state = _wait(run, engine, lambda found: not found.is_open, tell)
+    _wait(
+        run,
+        engine,
+        lambda whereabouts: all(whereabouts.sites.get(name) is SiteState.WAITING for name in world.owners),
+        tell,
+    )
+    tell(_killed_owner(world), "is killed (kill -9) while its steward reads the terms")
+    world.network.kill(_killed_owner(world))
+    with _Approver(world, [name for name in world.owners if name != _killed_owner(world)], tell):
+        state = _wait(run, engine, lambda whereabouts: not whereabouts.is_open, tell)
     tell("curator", f"ends the first job: {state}")
 
 
 def _second_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tell: Tell) -> float:
     """Resumes the run with the owner that came back; returns the seconds from the first call to the last."""
-    world.network.start(_killed(world))
-    console = world.network.folder / f"{_killed(world)}.txt"  # the server still believes that it never left
+    world.network.start(_killed_owner(world))
+    console = world.network.folder / f"{_killed_owner(world)}.txt"  # the server still believes that it never left
     _wait_until(lambda: console.read_text(encoding="utf-8", errors="replace").count(_REGISTERED) > 1)
-    tell(_killed(world), "is back")
-    with _Approver(world, [_killed(world)], tell):
-        _wait_until(lambda: _is_approved(world, _killed(world)))
+    tell(_killed_owner(world), "is back")
+    with _Approver(world, [_killed_owner(world)], tell):
+        _wait_until(lambda: _is_approved(world, _killed_owner(world)))
     run.submit(engine)
     tell(CONSUMER, "resumes the run: who answered before sends the same bytes again")
-    state = _wait(run, engine, lambda found: not found.is_open, tell)
+    state = _wait(run, engine, lambda whereabouts: not whereabouts.is_open, tell)
     report = run.ended(engine)
     if report is None or not report.done:
         raise RunCancelled(f"the demo's run ended otherwise than it should: {state}")
@@ -190,13 +195,13 @@ def _wait(run: NetworkRun, engine: QuietEngine, until: Callable[[Whereabouts], b
     """Look until something is so; tells what changed."""
     end, last = time.monotonic() + _SECONDS, ""
     while time.monotonic() < end:
-        found = run.look(engine)
-        words = ", ".join(f"{site} {said}" for site, said in found.sites.items())
+        whereabouts = run.look(engine)
+        words = ", ".join(f"{site} {said}" for site, said in whereabouts.sites.items())
         if words and words != last:
-            tell("watch", f"{found.text}: {words}")
+            tell("watch", f"{whereabouts.text}: {words}")
         last = words or last
-        if until(found):
-            return found.text
+        if until(whereabouts):
+            return whereabouts.text
         time.sleep(0.5)
     raise RunCancelled(f"the demo waited {_SECONDS:.0f} s in vain; this machine may be too busy")
 
@@ -212,19 +217,19 @@ def _wait_until(so: Callable[[], bool]) -> None:
 def _checks(world: NetworkWorld, run: NetworkRun) -> tuple[tuple[str, bool], ...]:
     """What a suspicious reader would look at: transcripts, logs, and whether rows left once."""
     rows = run.terms.rows_per_owner
-    found: dict[str, bool] = {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}
+    checks: dict[str, bool] = {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}
     with ExitStack() as stack:
         for name in world.owners:
             node = stack.enter_context(OwnerNode(world.node(name)))
             problems, _ = outbox.verify(node)
-            found["audit logs hold"] &= not problems
-            spent = sum(one.rows for one in spent_by_run(node.ledger))
-            found["rows were charged once"] &= spent == (0 if name == _denying(world) else rows)
-            if name != _denying(world):
+            checks["audit logs hold"] &= not problems
+            spent = sum(run_charge.rows for run_charge in spent_by_run(node.ledger))
+            checks["rows were charged once"] &= spent == (0 if name == _denying_owner(world) else rows)
+            if name != _denying_owner(world):
                 # The owner's own receipt, which came to it when the run ended.
                 kept = kept_receipts.check(node, RUN)
                 agree = kept.pinned and not kept.problems and not kept.aside
-                found["transcripts agree"] &= (
+                checks["transcripts agree"] &= (
                     agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
                 )
-    return tuple(found.items())
+    return tuple(checks.items())

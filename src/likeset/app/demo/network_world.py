@@ -74,8 +74,8 @@ class NetworkWorld:
 
     def engine(self) -> QuietEngine:
         """For the consumer, who may submit jobs."""
-        found = self.network.engine()
-        return QuietEngine(found.kit, found.user)
+        engine = self.network.engine()
+        return QuietEngine(engine.kit, engine.user)
 
     def set_up(self) -> None:
         """Kits with certificates, and a directory for each party."""

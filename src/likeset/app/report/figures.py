@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from likeset.app.report.plain_words import count, number, plain
+from likeset.app.report.plain_words import number, plain, quantity
 from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing_in_page, inline
 
 __all__ = ["MOST_LINES", "draw_images", "draw_marginal", "draw_picks", "draw_projection"]
@@ -36,8 +36,8 @@ def draw_picks(history: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping
     values = _numbers(history, "squared_mmd")
     if len(values) < 2:
         return ""
-    lines = [one for one in baselines if _is_number(one.get("squared_mmd"))][:MOST_LINES]
-    levels = [float(one["squared_mmd"]) for one in lines]
+    lines = [baseline for baseline in baselines if _is_number(baseline.get("squared_mmd"))][:MOST_LINES]
+    levels = [float(baseline["squared_mmd"]) for baseline in lines]
     kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_PICKS)).round().astype(int))
     with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, _HEIGHT))
@@ -45,8 +45,8 @@ def draw_picks(history: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping
         last = values[-1] if not _is_number(final) else float(final)  # type: ignore[arg-type]
         axes.plot(kept + 1, np.asarray(values)[kept], color=SUMMARY, linewidth=2.2, solid_capstyle="round")
         axes.plot([len(values)], [last], "o", color=SUMMARY, markersize=6, clip_on=False, zorder=5)
-        for place, level in enumerate(levels):
-            axes.axhline(level, color=PALETTE[place], linewidth=1.5, linestyle=_DASHES[place], zorder=1)
+        for index, level in enumerate(levels):
+            axes.axhline(level, color=PALETTE[index], linewidth=1.5, linestyle=_DASHES[index], zorder=1)
         axes.set_xlim(1, len(values))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.set_xlabel("rows picked")
@@ -56,8 +56,8 @@ def draw_picks(history: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping
         axes.set_axisbelow(True)
         labels = [(last, "this summary", SUMMARY)]
         labels += [
-            (level, plain(one.get("name", "")), PALETTE[place])
-            for place, (one, level) in enumerate(zip(lines, levels, strict=True))
+            (level, plain(baseline.get("name", "")), PALETTE[index])
+            for index, (baseline, level) in enumerate(zip(lines, levels, strict=True))
         ]
         _label_lines(axes, labels)
         told = "; ".join(f"{name} {number(level)}" for level, name, _ in labels)
@@ -77,23 +77,23 @@ def draw_projection(projection: Mapping[str, Any]) -> str:
     with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, _HEIGHT))
         axes = figure.add_axes((0.07, 0.1, 0.915, 0.875))
-        axes.scatter(*_thinned(pool), s=9, color=POOL, alpha=0.45, linewidths=0)
-        axes.scatter(*_thinned(target), s=34, facecolors="none", edgecolors=TARGET, linewidths=1.3)
-        axes.scatter(*_thinned(summary), s=26, marker="x", color=SUMMARY, linewidths=1.4)
+        axes.scatter(*_coordinates(pool), s=9, color=POOL, alpha=0.45, linewidths=0)
+        axes.scatter(*_coordinates(target), s=34, facecolors="none", edgecolors=TARGET, linewidths=1.3)
+        axes.scatter(*_coordinates(summary), s=26, marker="x", color=SUMMARY, linewidths=1.4)
         axes.set_xticks([])
         axes.set_yticks([])
-        explained = [one for one in projection.get("explained") or () if _is_number(one)]
+        explained = [share for share in projection.get("explained") or () if _is_number(share)]
         axes.set_xlabel(_direction("first", explained[:1]))
         axes.set_ylabel(_direction("second", explained[1:2]))
         return inline(
             figure,
             name="projection",
-            label=f"{count(len(target), 'target row')} (circles), {count(len(summary), 'summary row')} (crosses) "
-            f"and {count(len(pool), 'offered row')} (dots) in two directions.",
+            label=f"{quantity(len(target), 'target row')} (circles), {quantity(len(summary), 'summary row')} (crosses) "
+            f"and {quantity(len(pool), 'offered row')} (dots) in two directions.",
         )
 
 
-def draw_marginal(marginal: Mapping[str, Any], place: int) -> str:
+def draw_marginal(marginal: Mapping[str, Any], index: int) -> str:
     """How one column is distributed in target, summary and pool."""
     parts = {name: _frequencies(marginal.get(name)) for name in ("pool", "target", "summary")}
     size = len(parts["target"])
@@ -109,7 +109,7 @@ def draw_marginal(marginal: Mapping[str, Any], place: int) -> str:
             _draw_values(figure, [plain(value) for value in values], parts)
         else:
             return ""
-        return inline(figure, name=f"column-{place}", label=label)
+        return inline(figure, name=f"column-{index}", label=label)
 
 
 def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> str:
@@ -120,10 +120,10 @@ def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> str:
         return ""
     with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, 2.75))
-        for place, (strip, name, colour) in enumerate(
+        for index, (strip, name, colour) in enumerate(
             zip(strips, ("target", "summary"), (TARGET, SUMMARY), strict=True)
         ):
-            axes = figure.add_axes((0.01, 0.51 - 0.5 * place, 0.98, 0.41))
+            axes = figure.add_axes((0.01, 0.51 - 0.5 * index, 0.98, 0.41))
             axes.imshow(strip, cmap="gray_r", interpolation="none", aspect="auto")
             axes.set_axis_off()
             axes.set_title(name, loc="left", fontsize=10, color=colour, fontweight="bold", pad=3)
@@ -202,38 +202,40 @@ def _label_lines(axes: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     ]
     sizes = [(11.5 * (words.count("\n") + 1) + 3.0) / height for words in texts]
     at = [float(axes.transAxes.inverted().transform(axes.transData.transform((1.0, level)))[1]) for level, *_ in labels]
-    order = sorted(range(len(labels)), key=lambda one: at[one])
-    spots = _apart([at[one] for one in order], [sizes[one] for one in order])
-    for spot, one in zip(spots, order, strict=True):
-        colour = labels[one][2]
-        axes.plot([1.015, 1.05], [at[one], spot], color=colour, linewidth=0.9, transform=axes.transAxes, clip_on=False)
+    order = sorted(range(len(labels)), key=lambda index: at[index])
+    spots = _spread_apart([at[index] for index in order], [sizes[index] for index in order])
+    for spot, index in zip(spots, order, strict=True):
+        colour = labels[index][2]
+        axes.plot(
+            [1.015, 1.05], [at[index], spot], color=colour, linewidth=0.9, transform=axes.transAxes, clip_on=False
+        )
         axes.text(
             1.065,
             spot,
-            texts[one],
+            texts[index],
             transform=axes.transAxes,
             va="center",
             fontsize=9,
             linespacing=1.15,
             color=colour,
-            fontweight="bold" if one == 0 else "normal",
+            fontweight="bold" if index == 0 else "normal",
         )
 
 
-def _apart(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
+def _spread_apart(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
     """Sorted places, moved as little as needed so that labels of these sizes do not touch: up first, then down."""
-    places = list(wanted)
-    gaps = [(one + other) / 2 for one, other in pairwise(sizes)]
+    positions = list(wanted)
+    gaps = [(size + other) / 2 for size, other in pairwise(sizes)]
     for _ in range(40):
         for low, gap in enumerate(gaps):
-            lack = gap - (places[low + 1] - places[low])
+            lack = gap - (positions[low + 1] - positions[low])
             if lack > 0:
-                places[low] -= lack / 2
-                places[low + 1] += lack / 2
-        below, above = sizes[0] / 2 - 0.12 - places[0], places[-1] + sizes[-1] / 2 - 1.03
-        places[0] += max(0.0, below)
-        places[-1] -= max(0.0, above)
-    return places
+                positions[low] -= lack / 2
+                positions[low + 1] += lack / 2
+        below, above = sizes[0] / 2 - 0.12 - positions[0], positions[-1] + sizes[-1] / 2 - 1.03
+        positions[0] += max(0.0, below)
+        positions[-1] -= max(0.0, above)
+    return positions
 
 
 def _strip(rows: object, side: int, shown: int) -> Any:
@@ -246,8 +248,8 @@ def _strip(rows: object, side: int, shown: int) -> Any:
     chosen = pictures[np.linspace(0, len(pictures) - 1, min(shown, len(pictures))).round().astype(int)]
     across = math.ceil(len(chosen) / 2)
     sheet = np.zeros((2 * (side + 1), (shown + 1) // 2 * (side + 1)))
-    for place, picture in enumerate(chosen):
-        top, left = place // across * (side + 1), place % across * (side + 1)
+    for index, picture in enumerate(chosen):
+        top, left = index // across * (side + 1), index % across * (side + 1)
         sheet[top : top + side, left : left + side] = picture.reshape(side, side)
     return sheet
 
@@ -261,18 +263,18 @@ def _points(given: object) -> Any:
     return points[np.isfinite(points).all(axis=1)] if points.ndim == 2 and points.shape[1] == 2 else np.empty((0, 2))
 
 
-def _thinned(points: Any) -> tuple[Any, Any]:
+def _coordinates(points: Any) -> tuple[Any, Any]:
     """The coordinates of points at even steps: a page with a million dots serves nobody."""
     kept = points[:: max(1, math.ceil(len(points) / _MOST_POINTS))]
     return kept[:, 0], kept[:, 1]
 
 
 def _frequencies(given: object) -> list[float]:
-    return [float(one) if _is_number(one) else 0.0 for one in given] if isinstance(given, Sequence) else []
+    return [float(value) if _is_number(value) else 0.0 for value in given] if isinstance(given, Sequence) else []
 
 
 def _numbers(records: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    return [float(one[key]) for one in records if _is_number(one.get(key))]
+    return [float(record[key]) for record in records if _is_number(record.get(key))]
 
 
 def _is_number(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""The pieces of HTML. Everything that is not written here passes through ``text`` first."""
+"""The pieces of HTML. Everything that is not written here passes through ``html_text`` first."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from importlib import resources
 from likeset.app.report.plain_words import GLOSSARY, plain
 
 __all__ = [
-    "Column",
+    "TableColumn",
     "badge",
     "banner",
     "bar",
@@ -16,11 +16,11 @@ __all__ = [
     "document",
     "figure",
     "glossary",
+    "html_text",
     "legend",
     "note",
     "section",
     "table",
-    "text",
 ]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -34,7 +34,7 @@ _BASES = {
 }
 
 
-def text(value: object) -> str:
+def html_text(value: object) -> str:
     """Any value as text that means nothing to a browser but itself."""
     return html.escape(plain(value), quote=True)
 
@@ -47,8 +47,8 @@ def document(*, title: str, kind: str, body: Iterable[str], footer: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n"
-        f'<body class="{text(kind)}">\n<main>\n' + "\n".join(part for part in body if part) + "\n</main>\n"
+        f"<title>{html_text(title)}</title>\n<style>\n{style}</style>\n</head>\n"
+        f'<body class="{html_text(kind)}">\n<main>\n' + "\n".join(part for part in body if part) + "\n</main>\n"
         f"<footer>{footer}</footer>\n</body>\n</html>\n"
     )
 
@@ -59,23 +59,23 @@ def section(title: str, *parts: str, lead: str = "", anchor: str) -> str:
     if not content:
         return ""
     opening = f'<p class="lead">{lead}</p>\n' if lead else ""
-    return f'<section id="{text(anchor)}">\n<h2>{text(title)}</h2>\n{opening}{content}\n</section>'
+    return f'<section id="{html_text(anchor)}">\n<h2>{html_text(title)}</h2>\n{opening}{content}\n</section>'
 
 
 def banner(title: str, words: str) -> str:
     """What must not be overlooked."""
-    return f'<div class="banner" role="alert"><strong>{text(title)}</strong> {text(words)}</div>'
+    return f'<div class="banner" role="alert"><strong>{html_text(title)}</strong> {html_text(words)}</div>'
 
 
 def note(words: str) -> str:
     """A remark in small print."""
-    return f'<p class="note">{text(words)}</p>'
+    return f'<p class="note">{html_text(words)}</p>'
 
 
 def badge(basis: object) -> str:
     """The basis of a guarantee."""
     known = str(basis) if basis in _BASES else "none"
-    return f'<span class="badge {known}" title="{text(_BASES[known])}">{text(basis)}</span>'
+    return f'<span class="badge {known}" title="{html_text(_BASES[known])}">{html_text(basis)}</span>'
 
 
 def bar(fraction: object, *, colour: str = "summary") -> str:
@@ -85,62 +85,62 @@ def bar(fraction: object, *, colour: str = "summary") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table; ``numeric`` ones stand on the right."""
 
     title: str
     numeric: bool = False
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str) -> str:
+def table(columns: Sequence[TableColumn], rows: Iterable[Sequence[str]], *, caption: str) -> str:
     """Rows of finished HTML cells. On a narrow screen each row becomes a card, hence the titles in the cells."""
     body = []
     for row in rows:
         cells = []
-        for place, (column, cell) in enumerate(zip(columns, row, strict=True)):
+        for index, (column, cell) in enumerate(zip(columns, row, strict=True)):
             classes = ' class="number"' if column.numeric else ""
-            tag, role = ("th", "rowheader") if place == 0 else ("td", "cell")
-            scope = ' scope="row"' if place == 0 else ""
-            cells.append(
-                f'<{tag}{scope} role="{role}"{classes} data-title="{text(column.title)}"><span>{cell}</span></{tag}>'
-            )
+            tag, role = ("th", "rowheader") if index == 0 else ("td", "cell")
+            scope = ' scope="row"' if index == 0 else ""
+            title = html_text(column.title)
+            cells.append(f'<{tag}{scope} role="{role}"{classes} data-title="{title}"><span>{cell}</span></{tag}>')
         body.append(f'<tr role="row">{"".join(cells)}</tr>')
     if not body:
         return ""
     head = "".join(
         f'<th scope="col" role="columnheader"{" class=" + chr(34) + "number" + chr(34) if column.numeric else ""}>'
-        f"{text(column.title)}</th>"
+        f"{html_text(column.title)}</th>"
         for column in columns
     )
     return (
-        f'<table role="table"><caption>{text(caption)}</caption>\n<thead><tr role="row">{head}</tr></thead>\n<tbody>\n'
-        + "\n".join(body)
-        + "\n</tbody></table>"
+        f'<table role="table"><caption>{html_text(caption)}</caption>\n'
+        f'<thead><tr role="row">{head}</tr></thead>\n<tbody>\n' + "\n".join(body) + "\n</tbody></table>"
     )
 
 
 def definitions(pairs: Iterable[tuple[str, str]], *, kind: str = "facts") -> str:
     """Names with their values; the values are finished HTML."""
-    items = "\n".join(f"<div><dt>{text(name)}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    return f'<dl class="{kind}">\n{items}\n</dl>' if items else ""
+    entries = "\n".join(f"<div><dt>{html_text(name)}</dt><dd>{value}</dd></div>" for name, value in pairs)
+    return f'<dl class="{kind}">\n{entries}\n</dl>' if entries else ""
 
 
 def figure(picture: str, *, title: str = "", caption: str = "", kind: str = "") -> str:
     """A drawing with its caption; ``caption`` is finished HTML. Nothing if there is no drawing."""
     if not picture:
         return ""
-    heading = f"<h3>{text(title)}</h3>" if title else ""
+    heading = f"<h3>{html_text(title)}</h3>" if title else ""
     below = f"<figcaption>{caption}</figcaption>" if caption else ""
     return f'<figure class="{kind}">{heading}{picture}{below}</figure>'
 
 
 def legend(names: Iterable[tuple[str, str]]) -> str:
     """What the colours mean: (colour, words)."""
-    items = "".join(f'<li><i class="{colour}" aria-hidden="true"></i>{text(words)}</li>' for colour, words in names)
-    return f'<ul class="legend">{items}</ul>'
+    entries = "".join(
+        f'<li><i class="{colour}" aria-hidden="true"></i>{html_text(words)}</li>' for colour, words in names
+    )
+    return f'<ul class="legend">{entries}</ul>'
 
 
 def glossary() -> str:
     """Words that a reader may not know."""
-    pairs = [(name, text(meaning)) for name, meaning in GLOSSARY]
+    pairs = [(name, html_text(meaning)) for name, meaning in GLOSSARY]
     return section("Words", definitions(pairs, kind="glossary"), anchor="words")

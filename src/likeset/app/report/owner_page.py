@@ -9,10 +9,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from likeset.app.report.markup import definitions, document, glossary, note, section, text
+from likeset.app.report.markup import definitions, document, glossary, html_text, note, section
 from likeset.app.report.page import guarantee_table, schema_table, simulation_banner
-from likeset.app.report.plain_words import DASH, TIMES, amount, bytes_in_words, count, number, plain, setting, title_of
-from likeset.app.report.story import checked, is_simulated, owner_names, promises
+from likeset.app.report.plain_words import (
+    DASH,
+    TIMES,
+    amount,
+    bytes_in_words,
+    number,
+    plain,
+    quantity,
+    setting,
+    title_of,
+)
+from likeset.app.report.story import check_format, is_simulated, owner_names, promises
 from likeset.errors import InvalidArgument
 
 __all__ = ["render_for_owner"]
@@ -65,20 +75,20 @@ def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
         result: the content of ``result.json``.
         owner: the owner's name.
     """
-    checked(result)
+    check_format(result)
     names = owner_names(result)
     if owner not in names:
         raise InvalidArgument("owner", plain(owner)[:128], "took no part in this run; result.json has the names")
-    own = next(one for one in result["owners"] if one.get("name") == owner)
+    own = next(entry for entry in result["owners"] if entry.get("name") == owner)
     others = [name for name in names if name != owner]
     disclosed, held = own.get("disclosed") or 0, own.get("rows")
-    of_all = f" of its {count(held, 'row')}" if isinstance(held, int) else ""
+    of_all = f" of its {quantity(held, 'row')}" if isinstance(held, int) else ""
     summary = (result.get("terms") or {}).get("summary") or {}
     body = [
         simulation_banner(_public_face(result)),
         f"<header><b>likeset</b><span>report of an owner</span><span>run {_unless_named(result.get('run'), others)}"
         "</span></header>",
-        f"<h1>{text(owner)} sent <em>{text(number(disclosed))}</em>{text(of_all)} to the curator.</h1>",
+        f"<h1>{html_text(owner)} sent <em>{html_text(number(disclosed))}</em>{html_text(of_all)} to the curator.</h1>",
         "<p>This page has everything that was sent and heard, and nothing about any other owner.</p>",
         definitions(_cards(own, summary), kind="cards"),
         _transcript(result, own, summary),
@@ -87,7 +97,7 @@ def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
         _schema(result),
         glossary(),
     ]
-    footer = f"Made for {text(owner)} by likeset {text(result.get('version', ''))}."
+    footer = f"Made for {html_text(owner)} by likeset {html_text(result.get('version', ''))}."
     return document(title=f"likeset: {owner}", kind="owner", body=body, footer=footer)
 
 
@@ -98,39 +108,39 @@ def _public_face(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cards(own: Mapping[str, Any], summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     cards = [
-        ("rows that left", f"{text(number(own.get('disclosed') or 0))}<small>to the curator only</small>"),
-        ("sent", f"{text(bytes_in_words(own.get('sent_bytes')))}<small>sealed for the curator</small>"),
-        ("heard", f"{text(bytes_in_words(own.get('heard_bytes')))}<small>from the curator</small>"),
+        ("rows that left", f"{html_text(number(own.get('disclosed') or 0))}<small>to the curator only</small>"),
+        ("sent", f"{html_text(bytes_in_words(own.get('sent_bytes')))}<small>sealed for the curator</small>"),
+        ("heard", f"{html_text(bytes_in_words(own.get('heard_bytes')))}<small>from the curator</small>"),
     ]
     price = summary.get("price_per_row")
     if isinstance(price, int | float) and price > 0:
         payment = price * (own.get("disclosed") or 0)  # never what the run says: that might be a payment by value
-        cards.append(("payment", f"{text(amount(payment))}<small>price {TIMES} rows that left</small>"))
+        cards.append(("payment", f"{html_text(amount(payment))}<small>price {TIMES} rows that left</small>"))
     return cards
 
 
 def _transcript(result: Mapping[str, Any], own: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     digest = (result.get("terms") or {}).get("digest")
-    steps = [("heard", "The terms", f"Digest <code>{text(digest)}</code>" if digest else "Agreed on beforehand.")]
-    heard = text(bytes_in_words(own.get("heard_bytes")))
+    steps = [("heard", "The terms", f"Digest <code>{html_text(digest)}</code>" if digest else "Agreed on beforehand.")]
+    heard = html_text(bytes_in_words(own.get("heard_bytes")))
     if result.get("protocol") == "interactive":
         steps.append(("heard", "The release of the target, and in each round whether a row was asked for", heard))
     elif summary.get("offers") == "uniform":
         steps.append(("heard", "The request for rows at random; nothing about the target was released", heard))
     else:
         steps.append(("heard", "One release: a noisy mean of the target's features", heard + _digest(own, "heard")))
-    rows = count(own.get("disclosed") or 0, "row")
-    sent = f"{text(rows)}, {text(bytes_in_words(own.get('sent_bytes')))}{_digest(own, 'sent')}"
+    rows = quantity(own.get("disclosed") or 0, "row")
+    sent = f"{html_text(rows)}, {html_text(bytes_in_words(own.get('sent_bytes')))}{_digest(own, 'sent')}"
     steps.append(("sent", "Its offer, to the curator only", sent))
-    items = "".join(
-        f'<li><span class="way {way}">{way}</span><div><b>{text(what)}</b><p>{more}</p></div></li>'
+    entries = "".join(
+        f'<li><span class="way {way}">{way}</span><div><b>{html_text(what)}</b><p>{more}</p></div></li>'
         for way, what, more in steps
     )
     total = own.get("messages")
     return section(
         "Everything that was said",
-        f'<ol class="steps">{items}</ol>',
-        note(f"{count(total, 'message')} in all." if total is not None else ""),
+        f'<ol class="steps">{entries}</ol>',
+        note(f"{quantity(total, 'message')} in all." if total is not None else ""),
         lead="What became of the rows is not told: whether they were selected depends on other owners' rows.",
         anchor="transcript",
     )
@@ -138,17 +148,19 @@ def _transcript(result: Mapping[str, Any], own: Mapping[str, Any], summary: Mapp
 
 def _digest(own: Mapping[str, Any], way: str) -> str:
     digest = own.get(f"{way}_digest")
-    return f", digest <code>{text(digest)}</code>" if digest else ""
+    return f", digest <code>{html_text(digest)}</code>" if digest else ""
 
 
 def _guarantees(result: Mapping[str, Any], owner: str) -> str:
     names = owner_names(result)
     told = [
-        one
-        for one in result.get("guarantees") or ()
-        if one.get("observer") in _ROLES
-        and not one.get("coalition")
-        and (one.get("protects") == owner or (one.get("protects") not in names and _is_of_owners(one)))
+        guarantee
+        for guarantee in result.get("guarantees") or ()
+        if guarantee.get("observer") in _ROLES
+        and not guarantee.get("coalition")
+        and (
+            guarantee.get("protects") == owner or (guarantee.get("protects") not in names and _is_of_owners(guarantee))
+        )
     ]
     return section(
         "Who could learn what",
@@ -170,9 +182,11 @@ def _terms(result: Mapping[str, Any], others: list[str]) -> str:
         if name == "owners":
             number_of = len(value) if isinstance(value, list | tuple) else value
             if isinstance(number_of, int):
-                facts.append(("owners invited", text(number(number_of))))
+                facts.append(("owners invited", html_text(number(number_of))))
         elif name in _PUBLIC_TERMS:
-            shown = text(setting(value)) if isinstance(value, int | float) else _unless_named(setting(value), others)
+            shown = (
+                html_text(setting(value)) if isinstance(value, int | float) else _unless_named(setting(value), others)
+            )
             facts.append((title_of(str(key)), shown))
     return section(
         "Terms",
@@ -185,7 +199,7 @@ def _terms(result: Mapping[str, Any], others: list[str]) -> str:
 def _schema(result: Mapping[str, Any]) -> str:
     """The columns are the same for all; whether a bound came from somebody's data is not this owner's business."""
     schema = result.get("schema") or {}
-    columns = [{key: one.get(key) for key in ("name", "kind", "unit")} for one in schema.get("columns") or ()]
+    columns = [{key: column.get(key) for key in ("name", "kind", "unit")} for column in schema.get("columns") or ()]
     digest = schema.get("digest") or result.get("schema_digest")
     return schema_table({"schema": {"digest": digest, "columns": columns}})
 
@@ -194,4 +208,4 @@ def _unless_named(value: object, others: list[str]) -> str:
     """The text, unless another owner is named in it."""
     words = str(value or DASH)
     named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words) for name in others if name)
-    return DASH if named else text(words)
+    return DASH if named else html_text(words)

@@ -5,7 +5,7 @@ from typing import Any
 
 from likeset.app.report.figures import draw_images, draw_marginal, draw_picks, draw_projection
 from likeset.app.report.markup import (
-    Column,
+    TableColumn,
     badge,
     banner,
     bar,
@@ -13,25 +13,25 @@ from likeset.app.report.markup import (
     document,
     figure,
     glossary,
+    html_text,
     legend,
     note,
     section,
     table,
-    text,
 )
 from likeset.app.report.plain_words import (
     DASH,
     TIMES,
     amount,
     bytes_in_words,
-    count,
     number,
     percent,
+    quantity,
     setting,
     title_of,
-    trimmed,
+    trimmed_number,
 )
-from likeset.app.report.story import checked, closeness, is_simulated, owners_learn_nothing, promises, protection
+from likeset.app.report.story import check_format, closeness, is_simulated, owners_learn_nothing, promises, protection
 
 __all__ = ["guarantee_table", "render", "schema_table", "simulation_banner"]
 
@@ -49,13 +49,13 @@ def render(result: Mapping[str, Any], pictures: Mapping[str, Any]) -> str:
         result: the content of ``result.json``.
         pictures: the content of ``pictures.json``; whatever is missing in it is left out.
     """
-    checked(result)
+    check_format(result)
     who, match, value, comparison = closeness(result)
     body = [
         simulation_banner(result),
         _header(result, "report of the consumer"),
-        f"<h1>{text(who)} {text(match)} <em>MMD² {text(value)}</em>{text(comparison)}</h1>",
-        f"<p>{text(protection(result))}</p>",
+        f"<h1>{html_text(who)} {html_text(match)} <em>MMD² {html_text(value)}</em>{html_text(comparison)}</h1>",
+        f"<p>{html_text(protection(result))}</p>",
         definitions(_cards(result), kind="cards"),
         _warnings(result),
         _question(result),
@@ -70,7 +70,7 @@ def render(result: Mapping[str, Any], pictures: Mapping[str, Any]) -> str:
     ]
     footer = (
         "This page is the consumer's: it shows shares and counts that no owner may hear. For an owner, run "
-        f"<code>likeset report DIR --for-owner NAME</code>. Written by likeset {text(result.get('version', ''))}."
+        f"<code>likeset report DIR --for-owner NAME</code>. Written by likeset {html_text(result.get('version', ''))}."
     )
     return document(title=f"likeset: {result.get('run', '')}", kind="consumer", body=body, footer=footer)
 
@@ -92,37 +92,41 @@ def simulation_banner(result: Mapping[str, Any]) -> str:
 def _header(result: Mapping[str, Any], kind: str) -> str:
     when = str(result.get("created") or "").replace("T", " ")[:16]
     return (
-        f"<header><b>likeset</b><span>{text(kind)}</span><span>run {text(result.get('run', ''))}</span>"
-        f'<span class="when">{text(when)}</span></header>'
+        f"<header><b>likeset</b><span>{html_text(kind)}</span><span>run {html_text(result.get('run', ''))}</span>"
+        f'<span class="when">{html_text(when)}</span></header>'
     )
 
 
 def _cards(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The numbers that people ask for first."""
-    yield "MMD² to your target", f"{text(number(result.get('squared_mmd')))}<small>0 would be alike</small>"
+    yield "MMD² to your target", f"{html_text(number(result.get('squared_mmd')))}<small>0 would be alike</small>"
     if result.get("accuracy") is not None:
-        yield "accuracy of a model", f"{text(percent(result['accuracy']))}<small>on held-out target rows</small>"
+        yield "accuracy of a model", f"{html_text(percent(result['accuracy']))}<small>on held-out target rows</small>"
     owners = result.get("owners") or ()
-    names = {one.get("name") for one in owners}
-    for one in result.get("guarantees") or ():
-        if one.get("observer") == "owners" and one.get("protects") not in names:
-            bounded = one.get("epsilon") is not None and not is_simulated(result)
-            shown = f"ε = {trimmed(one['epsilon'])}" if bounded else "no bound"
-            below = f"δ = {number(one.get('delta'))}, {one.get('relation', '')}" if bounded else "not private"
-            yield "owners about your target", f"{text(shown)}<small>{text(below)}</small>"
+    names = {owner.get("name") for owner in owners}
+    for guarantee in result.get("guarantees") or ():
+        if guarantee.get("observer") == "owners" and guarantee.get("protects") not in names:
+            bounded = guarantee.get("epsilon") is not None and not is_simulated(result)
+            shown = f"ε = {trimmed_number(guarantee['epsilon'])}" if bounded else "no bound"
+            below = (
+                f"δ = {number(guarantee.get('delta'))}, {guarantee.get('relation', '')}" if bounded else "not private"
+            )
+            yield "owners about your target", f"{html_text(shown)}<small>{html_text(below)}</small>"
             break
     if result.get("rows_seen") is not None:
-        held = sum(one.get("rows") or 0 for one in owners)
-        of_all = f"of {count(held, 'row')} that owners hold" if held else ""
-        yield "rows the curator saw", f"{text(number(result['rows_seen']))}<small>{text(of_all)}</small>"
+        held = sum(owner.get("rows") or 0 for owner in owners)
+        of_all = f"of {quantity(held, 'row')} that owners hold" if held else ""
+        yield "rows the curator saw", f"{html_text(number(result['rows_seen']))}<small>{html_text(of_all)}</small>"
     total = (result.get("seconds") or {}).get("total")
     if total is not None:
-        yield "time", f"{text(number(total))} s<small>from files to result</small>"
+        yield "time", f"{html_text(number(total))} s<small>from files to result</small>"
 
 
 def _warnings(result: Mapping[str, Any]) -> str:
-    items = "".join(f"<li>{text(one.get('text', ''))}</li>" for one in result.get("warnings") or ())
-    return f'<section class="warnings" id="warnings"><h2>Please note</h2><ul>{items}</ul></section>' if items else ""
+    entries = "".join(f"<li>{html_text(warning.get('text', ''))}</li>" for warning in result.get("warnings") or ())
+    return (
+        f'<section class="warnings" id="warnings"><h2>Please note</h2><ul>{entries}</ul></section>' if entries else ""
+    )
 
 
 def _question(result: Mapping[str, Any]) -> str:
@@ -131,19 +135,19 @@ def _question(result: Mapping[str, Any]) -> str:
     facts = [
         (
             "find rows that look like",
-            f"{text(target.get('name', 'the target'))}, {text(count(target.get('rows'), 'row'))}",
+            f"{html_text(target.get('name', 'the target'))}, {html_text(quantity(target.get('rows'), 'row'))}",
         ),
-        ("how many", text(count(result.get("size"), "row"))),
+        ("how many", html_text(quantity(result.get("size"), "row"))),
         (
             "among",
-            text(_held_by(owners)),
+            html_text(_held_by(owners)),
         ),
-        ("protocol", text(result.get("protocol", DASH))),
+        ("protocol", html_text(result.get("protocol", DASH))),
         ("noise", "simulated, not private" if is_simulated(result) else "secret"),
-        ("kernel width (gamma)", text(number(result.get("gamma"), 3))),
+        ("kernel width (gamma)", html_text(number(result.get("gamma"), 3))),
         (
             "access ratio",
-            f"{text(number(result.get('access_ratio')))} <small>(rows seen + target) / (size + target)</small>",
+            f"{html_text(number(result.get('access_ratio')))} <small>(rows seen + target) / (size + target)</small>",
         ),
     ]
     return section("What was asked", definitions(facts), anchor="question")
@@ -151,13 +155,13 @@ def _question(result: Mapping[str, Any]) -> str:
 
 def _held_by(owners: Sequence[Mapping[str, Any]]) -> str:
     """How many rows owners hold; a consumer of a run between organisations is not told."""
-    held, who = sum(one.get("rows") or 0 for one in owners), count(len(owners), "owner")
-    return f"{count(held, 'row')} of {who}" if held else f"the rows of {who}"
+    held, who = sum(owner.get("rows") or 0 for owner in owners), quantity(len(owners), "owner")
+    return f"{quantity(held, 'row')} of {who}" if held else f"the rows of {who}"
 
 
 def _course(history: Sequence[Mapping[str, Any]]) -> str:
     """What the curve shows: whether more rows helped to the end."""
-    values = [one.get("squared_mmd") for one in history]
+    values = [pick.get("squared_mmd") for pick in history]
     numbers = [float(value) for value in values if isinstance(value, int | float)]
     dashed = "Dashed: what else could be had."
     if len(numbers) < 2:
@@ -188,30 +192,38 @@ def _match(result: Mapping[str, Any]) -> str:
 
 def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
     own = result.get("squared_mmd")
-    with_accuracy = any(one.get("accuracy") is not None for one in baselines) or result.get("accuracy") is not None
-    columns = [Column("rows"), Column("MMD²", numeric=True), Column("against ours", numeric=True)]
-    columns += [Column("accuracy", numeric=True)] if with_accuracy else []
+    with_accuracy = (
+        any(baseline.get("accuracy") is not None for baseline in baselines) or result.get("accuracy") is not None
+    )
+    columns = [TableColumn("rows"), TableColumn("MMD²", numeric=True), TableColumn("against ours", numeric=True)]
+    columns += [TableColumn("accuracy", numeric=True)] if with_accuracy else []
     mine = {"name": "this summary", "squared_mmd": own, "accuracy": result.get("accuracy"), "own": True}
-    lines = sorted([mine, *baselines], key=lambda one: float(one.get("squared_mmd") or 0.0))
+    lines = sorted([mine, *baselines], key=lambda line: float(line.get("squared_mmd") or 0.0))
     rows = []
-    for one in lines:
-        name = f'<span class="mine">{text(one["name"])}</span>' if one.get("own") else text(one.get("name", ""))
-        meaning = f"<small>{text(one['meaning'])}</small>" if one.get("meaning") else ""
-        value = one.get("squared_mmd")
-        ratio = f"{TIMES} {number(value / own)}" if value is not None and own and not one.get("own") else ""
-        row = [f"{name}{meaning}", text(number(value)), text(ratio)]
-        rows.append([*row, text(percent(one.get("accuracy")))] if with_accuracy else row)
+    for line in lines:
+        name = (
+            f'<span class="mine">{html_text(line["name"])}</span>'
+            if line.get("own")
+            else html_text(line.get("name", ""))
+        )
+        meaning = f"<small>{html_text(line['meaning'])}</small>" if line.get("meaning") else ""
+        value = line.get("squared_mmd")
+        ratio = f"{TIMES} {number(value / own)}" if value is not None and own and not line.get("own") else ""
+        row = [f"{name}{meaning}", html_text(number(value)), html_text(ratio)]
+        rows.append([*row, html_text(percent(line.get("accuracy")))] if with_accuracy else row)
     return table(columns, rows, caption="MMD² of this summary and of what else could be had")
 
 
 def _looks(pictures: Mapping[str, Any]) -> str:
     projection, images = pictures.get("projection") or {}, pictures.get("images") or {}
-    marginals = [one for one in pictures.get("marginals") or () if one.get("target")]
-    marginals.sort(key=lambda one: -float(one.get("difference_before") or 0.0))
+    marginals = [marginal for marginal in pictures.get("marginals") or () if marginal.get("target")]
+    marginals.sort(key=lambda marginal: -float(marginal.get("difference_before") or 0.0))
     shown = marginals[:_MOST_MARGINALS]
-    drawn = [(one, draw_marginal(one, place)) for place, one in enumerate(shown)]
-    small = "".join(figure(svg, title=str(one.get("column", "")), caption=_change(one)) for one, svg in drawn if svg)
-    with_pool = bool(projection.get("pool")) or any(one.get("pool") for one in shown)
+    drawn = [(marginal, draw_marginal(marginal, index)) for index, marginal in enumerate(shown)]
+    small = "".join(
+        figure(svg, title=str(marginal.get("column", "")), caption=_change(marginal)) for marginal, svg in drawn if svg
+    )
+    with_pool = bool(projection.get("pool")) or any(marginal.get("pool") for marginal in shown)
     large = figure(
         draw_projection(projection),
         title="All columns together",
@@ -236,34 +248,39 @@ def _change(marginal: Mapping[str, Any]) -> str:
     if after is None:
         return ""
     if before is None:
-        return f"difference from the target: {text(number(after))}"
-    return f"difference from the target: {text(number(before))} → <strong>{text(number(after))}</strong>"
+        return f"difference from the target: {html_text(number(after))}"
+    return f"difference from the target: {html_text(number(before))} → <strong>{html_text(number(after))}</strong>"
 
 
 def _contributions(result: Mapping[str, Any]) -> str:
-    owners = sorted(result.get("owners") or (), key=lambda one: -float(one.get("share") or 0.0))
-    largest = max((float(one.get("share") or 0.0) for one in owners), default=0.0) or 1.0
-    paid = any(one.get("payment") for one in owners)
-    shapley = any(one.get("shapley") is not None for one in owners)
-    columns = [Column("owner"), Column("share of the value"), Column("selected", True), Column("offered", True)]
-    columns += [Column("Shapley value", True)] if shapley else []
-    columns += [Column("payment", True)] if paid else []
+    owners = sorted(result.get("owners") or (), key=lambda owner: -float(owner.get("share") or 0.0))
+    largest = max((float(owner.get("share") or 0.0) for owner in owners), default=0.0) or 1.0
+    paid = any(owner.get("payment") for owner in owners)
+    shapley = any(owner.get("shapley") is not None for owner in owners)
+    columns = [
+        TableColumn("owner"),
+        TableColumn("share of the value"),
+        TableColumn("selected", True),
+        TableColumn("offered", True),
+    ]
+    columns += [TableColumn("Shapley value", True)] if shapley else []
+    columns += [TableColumn("payment", True)] if paid else []
     rows = []
-    for one in owners[:_MOST_OWNERS]:
-        share = one.get("share")
+    for owner in owners[:_MOST_OWNERS]:
+        share = owner.get("share")
         cells = [
-            text(one.get("name", "")),
-            f"{bar((share or 0.0) / largest)}{text(percent(share))}",
-            text(number(one.get("selected"))),
-            text(number(one.get("disclosed"))),
+            html_text(owner.get("name", "")),
+            f"{bar((share or 0.0) / largest)}{html_text(percent(share))}",
+            html_text(number(owner.get("selected"))),
+            html_text(number(owner.get("disclosed"))),
         ]
-        cells += [text(percent(one.get("shapley")))] if shapley else []
-        cells += [text(amount(one.get("payment")))] if paid else []
+        cells += [html_text(percent(owner.get("shapley")))] if shapley else []
+        cells += [html_text(amount(owner.get("payment")))] if paid else []
         rows.append(cells)
     return section(
         "Who contributed what",
         table(columns, rows, caption="Contributions of the owners"),
-        _left_out(len(owners)),
+        _owners_left_out(len(owners)),
         note("Shares are for your eyes: telling an owner its share would say something about the others' rows."),
         lead="A share is the part of the improvement that came with an owner's rows, as they were picked."
         + (" The Shapley value does not depend on the order of picking." if shapley else ""),
@@ -274,17 +291,23 @@ def _contributions(result: Mapping[str, Any]) -> str:
 def guarantee_table(rows: Sequence[Any], *, caption: str) -> str:
     """Promises as a table."""
     return table(
-        [Column("who looks"), Column("at"), Column("what can be learned"), Column("bound"), Column("basis")],
+        [
+            TableColumn("who looks"),
+            TableColumn("at"),
+            TableColumn("what can be learned"),
+            TableColumn("bound"),
+            TableColumn("basis"),
+        ],
         [
             (
-                text(one.observer),
-                text(one.protected),
-                text(one.words) + (f"<small>{text(one.odds)}</small>" if one.odds else ""),
-                f'<span class="cost">{text(one.cost)}</span>'
-                + (f"<small>{text(one.relation)}</small>" if one.relation else ""),
-                badge(one.basis),
+                html_text(promise.observer),
+                html_text(promise.protected),
+                html_text(promise.words) + (f"<small>{html_text(promise.odds)}</small>" if promise.odds else ""),
+                f'<span class="cost">{html_text(promise.cost)}</span>'
+                + (f"<small>{html_text(promise.relation)}</small>" if promise.relation else ""),
+                badge(promise.basis),
             )
-            for one in rows
+            for promise in rows
         ],
         caption=caption,
     )
@@ -304,31 +327,31 @@ def _guarantees(result: Mapping[str, Any]) -> str:
 def _premises(result: Mapping[str, Any]) -> str:
     owners = list(result.get("owners") or ())
     columns = [
-        Column("owner"),
-        Column("rows that left, of those held"),
-        Column("sent", numeric=True),
-        Column("heard", numeric=True),
-        Column("messages", numeric=True),
+        TableColumn("owner"),
+        TableColumn("rows that left, of those held"),
+        TableColumn("sent", numeric=True),
+        TableColumn("heard", numeric=True),
+        TableColumn("messages", numeric=True),
     ]
     rows = []
-    for one in owners[:_MOST_OWNERS]:
-        held, left = one.get("rows") or 0, one.get("disclosed") or 0
-        where = f"<small>{text(one['table'])}</small>" if one.get("table") else ""
-        problem = f"<small>{text(one['problem'])}</small>" if one.get("problem") else ""
+    for owner in owners[:_MOST_OWNERS]:
+        held, left = owner.get("rows") or 0, owner.get("disclosed") or 0
+        where = f"<small>{html_text(owner['table'])}</small>" if owner.get("table") else ""
+        problem = f"<small>{html_text(owner['problem'])}</small>" if owner.get("problem") else ""
         cells = [
-            f"{text(one.get('name', ''))}{where}",
+            f"{html_text(owner.get('name', ''))}{where}",
             bar(left / held if held else 0.0, colour="pool")
-            + _together(f"{number(left)} of {number(held)}" if held else number(left))
+            + _on_one_line(f"{number(left)} of {number(held)}" if held else number(left))
             + problem,
-            text(bytes_in_words(one.get("sent_bytes"))),
-            text(bytes_in_words(one.get("heard_bytes"))),
-            text(number(one.get("messages"))),
+            html_text(bytes_in_words(owner.get("sent_bytes"))),
+            html_text(bytes_in_words(owner.get("heard_bytes"))),
+            html_text(number(owner.get("messages"))),
         ]
         rows.append(cells)
     return section(
         "What left each owner's premises",
         table(columns, rows, caption="What each owner sent and heard"),
-        _left_out(len(owners)),
+        _owners_left_out(len(owners)),
         lead="Rows went to the curator only. "
         + (
             "No owner saw another owner's rows, counts or results."
@@ -339,21 +362,21 @@ def _premises(result: Mapping[str, Any]) -> str:
     )
 
 
-def _together(words: str) -> str:
+def _on_one_line(words: str) -> str:
     """Words on one line."""
-    return f'<span class="cost">{text(words)}</span>'
+    return f'<span class="cost">{html_text(words)}</span>'
 
 
-def _left_out(owners: int) -> str:
+def _owners_left_out(owners: int) -> str:
     more = owners - _MOST_OWNERS
-    return note(f"{count(more, 'more owner')}: see result.json.") if more > 0 else ""
+    return note(f"{quantity(more, 'more owner')}: see result.json.") if more > 0 else ""
 
 
 def _terms(result: Mapping[str, Any]) -> str:
     terms = result.get("terms") or {}
-    facts = [(title_of(str(key)), text(setting(value))) for key, value in (terms.get("summary") or {}).items()]
+    facts = [(title_of(str(key)), html_text(setting(value))) for key, value in (terms.get("summary") or {}).items()]
     digest = terms.get("digest")
-    closing = f'<p class="note">Digest of the terms: <code>{text(digest)}</code></p>' if digest else ""
+    closing = f'<p class="note">Digest of the terms: <code>{html_text(digest)}</code></p>' if digest else ""
     return section(
         "Terms",
         definitions(facts),
@@ -368,18 +391,24 @@ def schema_table(result: Mapping[str, Any]) -> str:
     schema = result.get("schema") or {}
     columns = list(schema.get("columns") or ())
     digest = schema.get("digest") or result.get("schema_digest")
-    marked = any(one.get("from_data") for one in columns)
+    marked = any(column.get("from_data") for column in columns)
     doubt = '<span class="badge claimed">from data: replace by public knowledge</span>'
-    head = [Column("column"), Column("kind"), Column("unit")] + ([Column("bounds and values")] if marked else [])
+    head = [TableColumn("column"), TableColumn("kind"), TableColumn("unit")] + (
+        [TableColumn("bounds and values")] if marked else []
+    )
     rows = []
-    for one in columns[:_MOST_COLUMNS]:
-        cells = [text(one.get("name", "")), text(one.get("kind", "")), text(one.get("unit") or DASH)]
-        rows.append([*cells, doubt if one.get("from_data") else "declared"] if marked else cells)
+    for column in columns[:_MOST_COLUMNS]:
+        cells = [
+            html_text(column.get("name", "")),
+            html_text(column.get("kind", "")),
+            html_text(column.get("unit") or DASH),
+        ]
+        rows.append([*cells, doubt if column.get("from_data") else "declared"] if marked else cells)
     more = len(columns) - _MOST_COLUMNS
     return section(
         "Columns",
         table(head, rows, caption="Columns of the schema"),
-        note(f"{count(more, 'more column')}: see the schema.") if more > 0 else "",
-        f'<p class="note">Digest of the schema: <code>{text(digest)}</code></p>' if digest else "",
+        note(f"{quantity(more, 'more column')}: see the schema.") if more > 0 else "",
+        f'<p class="note">Digest of the schema: <code>{html_text(digest)}</code></p>' if digest else "",
         anchor="columns",
     )

@@ -14,15 +14,15 @@ __all__ = [
     "amount",
     "bytes_in_words",
     "cost",
-    "count",
-    "listed",
+    "enumeration",
     "number",
     "odds",
     "percent",
     "plain",
+    "quantity",
     "setting",
     "title_of",
-    "trimmed",
+    "trimmed_number",
 ]
 
 DASH, MINUS, TIMES = "\u2013", "\u2212", "\u00d7"
@@ -73,8 +73,8 @@ def number(value: object, digits: int = 2) -> str:
     if isinstance(value, int) or (size >= 10**digits and size < _MOST_PLAIN):
         text = f"{value:,.0f}".replace(",", " ")
     elif _LEAST_PLAIN <= size < _MOST_PLAIN:
-        places = max(0, digits - 1 - math.floor(math.log10(size)))
-        text = f"{value:.{places}f}"
+        decimals = max(0, digits - 1 - math.floor(math.log10(size)))
+        text = f"{value:.{decimals}f}"
         text = text.rstrip("0").rstrip(".") if "." in text and size >= 1 else text
     else:
         head, power = f"{value:.{digits - 1}e}".split("e")
@@ -84,13 +84,13 @@ def number(value: object, digits: int = 2) -> str:
     return text.replace("-", MINUS)
 
 
-def trimmed(value: object) -> str:
+def trimmed_number(value: object) -> str:
     """A setting that somebody chose: three digits at most, and no zeros behind them."""
     shown = number(value, 3)
     return shown.rstrip("0").rstrip(".") if "." in shown and TIMES not in shown else shown
 
 
-def count(value: object, noun: str, plural: str = "") -> str:
+def quantity(value: object, noun: str, plural: str = "") -> str:
     """``1 row``, ``2 rows``."""
     return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
 
@@ -121,7 +121,7 @@ def bytes_in_words(value: object) -> str:
     return f"{value:.1f} GB"
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
+def enumeration(names: Sequence[str], most: int = 6) -> str:
     """``a, b and c``; beyond ``most`` names, how many more."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
@@ -141,7 +141,7 @@ def setting(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case int() | float():
-            return trimmed(value)
+            return trimmed_number(value)
         case Mapping():
             return ", ".join(f"{title_of(str(key))} {setting(inner)}" for key, inner in value.items()) or DASH
         case list() | tuple():
@@ -157,7 +157,7 @@ def cost(guarantee: Mapping[str, Any]) -> str:
         return "no bound"
     if epsilon == 0:
         return "ε = 0"
-    return f"ε = {trimmed(epsilon)}" + (f", δ = {number(delta)}" if delta else "")
+    return f"ε = {trimmed_number(epsilon)}" + (f", δ = {number(delta)}" if delta else "")
 
 
 def odds(guarantee: Mapping[str, Any]) -> str:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.app.report.plain_words import cost, count, listed, number, odds, plain
+from likeset.app.report.plain_words import cost, enumeration, number, odds, plain, quantity
 from likeset.errors import InvalidArgument
 
 __all__ = [
     "Promise",
-    "checked",
+    "check_format",
     "closeness",
     "is_simulated",
     "owner_names",
@@ -48,7 +48,7 @@ class Promise:
     basis: str
 
 
-def checked(result: Mapping[str, Any]) -> Mapping[str, Any]:
+def check_format(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """The result of a run, if it has the form that this report knows."""
     if not isinstance(result, Mapping) or result.get("format") != _FORMAT:
         shown = result.get("format") if isinstance(result, Mapping) else type(result).__name__
@@ -60,7 +60,7 @@ def checked(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def owner_names(result: Mapping[str, Any]) -> list[str]:
     """Everybody who was invited."""
-    return [str(one.get("name", "")) for one in result.get("owners") or ()]
+    return [str(owner.get("name", "")) for owner in result.get("owners") or ()]
 
 
 def is_simulated(result: Mapping[str, Any]) -> bool:
@@ -71,12 +71,12 @@ def is_simulated(result: Mapping[str, Any]) -> bool:
 def closeness(result: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """The answer: rows and owners, the target, the number, and how that compares."""
     selected, size = result.get("rows_selected"), result.get("size")
-    givers = sum(1 for one in result.get("owners") or () if one.get("selected"))
-    rows = count(selected, "row")
+    givers = sum(1 for owner in result.get("owners") or () if owner.get("selected"))
+    rows = quantity(selected, "row")
     if isinstance(selected, int) and isinstance(size, int) and selected < size:
-        rows = f"{number(selected)} of the {count(size, 'row')} asked for,"
-    who = f"{rows} from {count(givers, 'owner')}"
-    target = count((result.get("target") or {}).get("rows"), "row")
+        rows = f"{number(selected)} of the {quantity(size, 'row')} asked for,"
+    who = f"{rows} from {quantity(givers, 'owner')}"
+    target = quantity((result.get("target") or {}).get("rows"), "row")
     match = "matches" if selected == 1 else "match"
     return who, f"{match} your {target} with", number(result.get("squared_mmd")), _comparison(result)
 
@@ -99,9 +99,9 @@ def _comparison(result: Mapping[str, Any]) -> str:
 
 
 def _baseline(result: Mapping[str, Any], kind: str) -> float | None:
-    for one in result.get("baselines") or ():
-        if one.get("kind") == kind and _is_number(one.get("squared_mmd")):
-            return float(one["squared_mmd"])
+    for baseline in result.get("baselines") or ():
+        if baseline.get("kind") == kind and _is_number(baseline.get("squared_mmd")):
+            return float(baseline["squared_mmd"])
     return None
 
 
@@ -110,14 +110,14 @@ def protection(result: Mapping[str, Any]) -> str:
     if is_simulated(result):
         return "The noise was simulated: this run was not private."
     names = set(owner_names(result))
-    heard = [one for one in result.get("guarantees") or () if _observer(one) == "owners"]
-    about_target = [one for one in heard if one.get("protects") not in names]
-    about_owners = [one for one in heard if one.get("protects") in names]
+    heard = [guarantee for guarantee in result.get("guarantees") or () if _observer(guarantee) == "owners"]
+    about_target = [guarantee for guarantee in heard if guarantee.get("protects") not in names]
+    about_owners = [guarantee for guarantee in heard if guarantee.get("protects") in names]
     parts = []
     if about_target:
-        parts.append(f"{_learned(about_target)} about any row of your target")
+        parts.append(f"{_most_learned(about_target)} about any row of your target")
     if about_owners:
-        parts.append(f"{_learned(about_owners)} about any row of one another")
+        parts.append(f"{_most_learned(about_owners)} about any row of one another")
     return f"Owners learned {' and '.join(parts)}." if parts else ""
 
 
@@ -125,19 +125,21 @@ def owners_learn_nothing(result: Mapping[str, Any]) -> bool:
     """Whether nothing that an owner heard depends on another's rows."""
     names = set(owner_names(result))
     told = [
-        one for one in result.get("guarantees") or () if _observer(one) == "owners" and one.get("protects") in names
+        guarantee
+        for guarantee in result.get("guarantees") or ()
+        if _observer(guarantee) == "owners" and guarantee.get("protects") in names
     ]
-    return bool(told) and all(_epsilon(one) == 0 for one in told)
+    return bool(told) and all(_epsilon(guarantee) == 0 for guarantee in told)
 
 
-def _learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
+def _most_learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
     """The worst of them."""
     worst = max(guarantees, key=_epsilon)
     if math.isinf(_epsilon(worst)):
         return "we cannot say how much"
     if _epsilon(worst) == 0:
         return "nothing"
-    claimed = ", by the paper's word," if any(one.get("basis") == "claimed" for one in guarantees) else ""
+    claimed = ", by the paper's word," if any(guarantee.get("basis") == "claimed" for guarantee in guarantees) else ""
     return f"at most {cost(worst)}{claimed}"
 
 
@@ -151,19 +153,24 @@ def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]],
     """
     names = owner_names(result)
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for one in guarantees:
-        of_owner = one.get("protects") in names
-        numbers = (str(one.get("epsilon")), str(one.get("delta")), str(one.get("relation")), str(one.get("basis")))
-        groups.setdefault((_observer(one), _coalition(one), of_owner, *numbers), []).append(one)
-    found = []
-    for key in sorted(groups, key=lambda one: (_ORDER.index(one[0]), one[2])):
+    for guarantee in guarantees:
+        of_owner = guarantee.get("protects") in names
+        numbers = (
+            str(guarantee.get("epsilon")),
+            str(guarantee.get("delta")),
+            str(guarantee.get("relation")),
+            str(guarantee.get("basis")),
+        )
+        groups.setdefault((_observer(guarantee), _coalition(guarantee), of_owner, *numbers), []).append(guarantee)
+    lines = []
+    for key in sorted(groups, key=lambda group: (_ORDER.index(group[0]), group[2])):
         members, (observer, coalition, of_owner, *_) = groups[key], key
-        words = {plain(one.get("in_words") or "") for one in members}
+        words = {plain(member.get("in_words") or "") for member in members}
         told = words.pop() if len(words) == 1 and not own else ""
-        found.append(
+        lines.append(
             Promise(
                 observer=_observer_words(observer, coalition, own=own, of_owner=of_owner),
-                protected=_protected_words([str(one.get("protects")) for one in members], names, own=own),
+                protected=_protected_words([str(member.get("protects")) for member in members], names, own=own),
                 words=told or _words(observer, of_owner=of_owner, guarantee=members[0]),
                 odds=odds(members[0]) if observer == "owners" else "",
                 cost=cost(members[0]),
@@ -171,7 +178,7 @@ def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]],
                 basis=str(members[0].get("basis", "none")),
             )
         )
-    return found
+    return lines
 
 
 def _observer(guarantee: Mapping[str, Any]) -> str:
@@ -198,11 +205,13 @@ def _observer_words(observer: str, coalition: Sequence[str], *, own: str, of_own
 def _protected_words(protects: Sequence[str], names: Sequence[str], *, own: str) -> str:
     if own:
         return "your rows" if own in protects else "the target"
-    owners = [one for one in protects if one in names]
+    owners = [name for name in protects if name in names]
     if not owners:
         return "your target"
     return (
-        "every owner's rows" if len(owners) == len(names) > 1 else f"rows of {listed([plain(one) for one in owners])}"
+        "every owner's rows"
+        if len(owners) == len(names) > 1
+        else f"rows of {enumeration([plain(name) for name in owners])}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
-from likeset.app.report.markup import text
+from likeset.app.report.markup import html_text
 from likeset.display.drawing import drawing
 
 __all__ = ["INK", "MUTED", "PALETTE", "PAPER", "POOL", "RULE", "SUMMARY", "TARGET", "drawing_in_page", "inline"]
@@ -32,7 +32,7 @@ _VARIABLES = {
     MUTED: "muted",
     RULE: "rule",
     PAPER: "paper",
-    **{colour: f"line-{place}" for place, colour in enumerate(PALETTE)},
+    **{colour: f"line-{index}" for index, colour in enumerate(PALETTE)},
 }
 _NO_METADATA: dict[str, None] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _LOOK: dict[str, Any] = {
@@ -76,12 +76,12 @@ def inline(figure: Figure, *, name: str, label: str) -> str:
     drawn = whole[whole.index("<svg") :].strip()
     drawn = re.sub(r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", "", drawn, count=1, flags=re.DOTALL)
     drawn = re.sub(r"<!--.*?-->\s*", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r"<[^>]+>", lambda found: _own(found[0], name), drawn)
-    opening = f'<svg role="img" aria-label="{text(label)}" '
+    drawn = re.sub(r"<[^>]+>", lambda tag: _restyle_tag(tag[0], name), drawn)
+    opening = f'<svg role="img" aria-label="{html_text(label)}" '
     return drawn.replace("<svg ", opening, 1)
 
 
-def _own(tag: str, name: str) -> str:
+def _restyle_tag(tag: str, name: str) -> str:
     """A tag with this figure's ids and the page's colours. Text between tags has no angle brackets, so it stays."""
     tag = re.sub(r'\s(?:xmlns(?::\w+)?|version)="[^"]*"', "", tag)
     tag = tag.replace("xlink:href=", "href=")
