@@ -173,7 +173,7 @@ def _work_as_curator(control: Connection, lines: dict[str, Connection], place: P
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(place / "settings")),
         is_aborted=control.poll,
     )
-    report, acknowledge = parts._curated(run, context, News(run.run))
+    report, acknowledge = parts._curate_run(run, context, News(run.run))
     acknowledge()
     control.send(asdict(report))
 

@@ -29,7 +29,7 @@ from likeset.protocol.messages import Message, decode
 from likeset.protocol.party import CURATOR
 from likeset.run.consumer_home import NetworkRun
 from likeset.transports.nvflare.loopback import LoopbackNetwork
-from likeset.transports.nvflare.quiet_client import QuietEngine, hushed
+from likeset.transports.nvflare.quiet_client import QuietEngine, quiet_output
 
 ROUNDS = 8
 _AUCTIONS: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 1.0}
@@ -88,7 +88,7 @@ class Network:
     def up(self) -> None:
         """Start what is down, and wait for it."""
         self.net.start(self.net.server, *SITES)
-        with hushed():
+        with quiet_output():
             self.net.wait_until_connected(*SITES, seconds=120.0)
 
     def heard(self, run: str) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class _Site:
 
 def submitted(home: CuratorHome, run: Terms, standing: Callable[[str], str]) -> Any:
     """A job at the curator's server; returns its report when all has ended."""
-    from likeset.transports.nvflare.parts import _curated
+    from likeset.transports.nvflare.parts import _curate_run
 
     place = home.folder.parent
     write_settings(place, factory="likeset.homes.curator.home:curator", folder=home.folder)
@@ -81,7 +81,7 @@ def submitted(home: CuratorHome, run: Terms, standing: Callable[[str], str]) -> 
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(place)),
         is_aborted=lambda: False,
     )
-    report, end = _curated(run, context, News())
+    report, end = _curate_run(run, context, News())
     end()
     return report
 

@@ -97,7 +97,7 @@ class HereEngine:
     def report(self, job: str) -> list[RunReport]:
         return self.ended[job]
 
-    def connected(self) -> list[str]:
+    def connected_sites(self) -> list[str]:
         return [name for name in ("new-clinic", *OWNERS) if name not in self.absent]
 
     def _held(self, terms: Terms) -> RunReport:

@@ -41,7 +41,7 @@ class Engine(NvflareEngine):
 
     server: Server
 
-    def _logged_in(self) -> Any:
+    def _new_session(self) -> Any:
         return self.server
 
 

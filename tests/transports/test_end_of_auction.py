@@ -92,7 +92,7 @@ def ended(
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(places["server"])),
         is_aborted=lambda: aborted(clock.now),
     )
-    report, end = parts._curated(agreed, context, News())
+    report, end = parts._curate_run(agreed, context, News())
     end()
     return report, {site.name: site.heard for site in sites if site.name != CONSUMER}, clock.now
 

@@ -41,7 +41,7 @@ class _Site:
 )
 def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     from likeset.homes.curator.home import make_curator_home
-    from likeset.transports.nvflare.parts import _curated
+    from likeset.transports.nvflare.parts import _curate_run
 
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     make_curator_home(tmp_path / "curator").add_schema(tmp_path / "schema.yaml")
@@ -52,7 +52,7 @@ def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, chang
         is_aborted=lambda: False,
     )
     agreed = terms(**{"schema_digest": SCHEMA_OF_ALL.digest, **changes})
-    report, acknowledge = _curated(agreed, context, News())
+    report, acknowledge = _curate_run(agreed, context, News())
     assert (report.outcome, report.detail) == (Ending.NOT_CURATED, words)
     assert (report.calls, report.messages, report.unanswered) == (0, 0, {})
     acknowledge()

@@ -91,7 +91,7 @@ class Engine(Protocol):
     def report(self, job: str) -> list[RunReport]:
         """How its runs ended."""
 
-    def connected(self) -> list[str]:
+    def connected_sites(self) -> list[str]:
         """Sites that are connected."""
 
 

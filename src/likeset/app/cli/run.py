@@ -110,7 +110,7 @@ def sites(
     while True:
         last = time.monotonic() >= end
         try:
-            there = engine.connected()
+            there = engine.connected_sites()
         except LikesetError:
             if last:
                 raise

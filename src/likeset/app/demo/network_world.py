@@ -16,7 +16,7 @@ from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.run.consumer_home import ConsumerHome, make_consumer_home
 from likeset.transports.nvflare.loopback import LoopbackNetwork
-from likeset.transports.nvflare.quiet_client import QuietEngine, hushed
+from likeset.transports.nvflare.quiet_client import QuietEngine, quiet_output
 
 __all__ = ["CONSUMER", "NetworkWorld"]
 
@@ -98,7 +98,7 @@ class NetworkWorld:
     def start(self) -> None:
         """All processes; returns when they are connected."""
         self.network.start(self.network.server, *self.sites)
-        with hushed():
+        with quiet_output():
             self.network.wait_until_connected(*self.sites, seconds=120.0)
 
     def _make_node(self, name: str) -> None:

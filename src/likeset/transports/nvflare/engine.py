@@ -83,7 +83,7 @@ class NvflareEngine:
         Raises:
             RunCancelled: ``cancelled`` said so, the time was up, or no job came to an end in as many attempts.
         """
-        left, reports = {one.digest: one for one in terms}, dict[str, RunReport]()
+        left, reports = {run_terms.digest: run_terms for run_terms in terms}, dict[str, RunReport]()
         end = time.monotonic() + seconds
         with self._session() as session:
             for _ in range(self.attempts):
@@ -94,8 +94,8 @@ class NvflareEngine:
                     if report.outcome is not Ending.CANCELLED:
                         left.pop(report.terms, None)
                 if not left:
-                    return [reports[one.digest] for one in terms]
-        names = ", ".join(sorted(one.run for one in left.values()))
+                    return [reports[run_terms.digest] for run_terms in terms]
+        names = ", ".join(sorted(run_terms.run for run_terms in left.values()))
         raise RunCancelled(f"{self.attempts} jobs ended before the end of {names}; submit the same terms to resume")
 
     def submit(self, *terms: Terms) -> str:
@@ -132,14 +132,14 @@ class NvflareEngine:
         with self._session() as session:
             return self._report(session, job)
 
-    def connected(self) -> list[str]:
+    def connected_sites(self) -> list[str]:
         """Names of the sites that are connected to the server."""
         with self._session() as session:
             return sorted(str(client.name) for client in session.get_connected_client_list())
 
     @contextmanager
     def _session(self) -> Iterator[Any]:
-        session = self._held or self._logged_in()
+        session = self._held or self._new_session()
         if self._holds:
             self._held = session
         try:
@@ -153,7 +153,7 @@ class NvflareEngine:
             if not self._holds:
                 session.close()
 
-    def _logged_in(self) -> Any:
+    def _new_session(self) -> Any:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         try:
@@ -190,9 +190,9 @@ class NvflareEngine:
         if _state(session, job) == _ABANDONED:
             return []  # there is nothing to fetch, and NVFlare would say that the job still runs
         with tempfile.TemporaryDirectory() as folder:
-            place = session.download_job_result(job, folder)
-            found = sorted(Path(place).rglob(REPORT_FILE))
-            return read_report(found[0].parent) if found else []
+            result = session.download_job_result(job, folder)
+            paths = sorted(Path(result).rglob(REPORT_FILE))
+            return read_report(paths[0].parent) if paths else []
 
 
 def _state(session: Any, job: str) -> str:
@@ -236,21 +236,21 @@ def simulate(
     local = workspace / "local"
     write_settings(local, factory=factory, folder=folder, **limits)
     (local / "resources.json").write_text(_simulator_resources(), encoding="utf-8")
-    sites = sorted({name for one in terms for name in (*one.owners, one.consumer)})
-    with tempfile.TemporaryDirectory() as place:
-        job = write_job(Path(place) / "likeset", *terms)
+    sites = sorted({name for run_terms in terms for name in (*run_terms.owners, run_terms.consumer)})
+    with tempfile.TemporaryDirectory() as temporary:
+        job = write_job(Path(temporary) / "likeset", *terms)
         command = [sys.executable, "-m", "nvflare.cli", "simulator", str(job), "-w", str(workspace)]
         command += ["-c", ",".join(sites), "-t", str(len(sites))]
-        with (Path(place) / "console.txt").open("wb") as console:
-            code = _finished(command, console, environment, seconds)
-        shutil.copy(Path(place) / "console.txt", workspace)  # only now: the simulator empties the folder
+        with (Path(temporary) / "console.txt").open("wb") as console:
+            code = _exit_code(command, console, environment, seconds)
+        shutil.copy(Path(temporary) / "console.txt", workspace)  # only now: the simulator empties the folder
     reports = read_report(workspace / "server" / "simulate_job")
     if not reports:
         raise LikesetError(f"the simulator ended with {code} and without a report; see {workspace}")
     return reports
 
 
-def _finished(command: list[str], console: IO[bytes], environment: Mapping[str, str] | None, seconds: float) -> int:
+def _exit_code(command: list[str], console: IO[bytes], environment: Mapping[str, str] | None, seconds: float) -> int:
     """The exit code of a process of its own: the simulator changes folder, logging and signals of the one it is in."""
     process = subprocess.Popen(  # noqa: S603 (our own words only)
         command,

@@ -71,14 +71,14 @@ def write_job(folder: Path, *terms: Terms) -> Path:
     """
     if not terms:
         raise InvalidArgument("terms", "none", "a job needs the terms of at least one run")
-    if len({one.run for one in terms}) < len(terms):
+    if len({run_terms.run for run_terms in terms}) < len(terms):
         raise InvalidArgument("terms", "several of one run", "a job may name a run once only")
     if len(terms) > MOST_RUNS:
         raise InvalidArgument("terms", f"of {len(terms)} runs", f"a job may name at most {MOST_RUNS}")
-    for one in terms:
-        check_sendable(one)
-    consumers = sorted({one.consumer for one in terms})
-    owners = sorted({name for one in terms for name in one.owners} - set(consumers))
+    for run_terms in terms:
+        check_sendable(run_terms)
+    consumers = sorted({run_terms.consumer for run_terms in terms})
+    owners = sorted({name for run_terms in terms for name in run_terms.owners} - set(consumers))
     meta = {
         "name": "likeset",
         "resource_spec": {},
@@ -91,15 +91,15 @@ def write_job(folder: Path, *terms: Terms) -> Path:
     _write(folder / "meta.json", meta)
     _write(config / "config_fed_server.json", _SERVER_CONFIG)
     _write(config / "config_fed_client.json", _CLIENT_CONFIG)
-    for one in terms:
-        (config / f"terms-{one.digest}.json").write_text(one.to_json(), encoding="utf-8")
+    for run_terms in terms:
+        (config / f"terms-{run_terms.digest}.json").write_text(run_terms.to_json(), encoding="utf-8")
     return folder
 
 
-def write_settings(place: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
+def write_settings(local: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
     """A site's ``likeset_site.json``; see ``likeset.transports.sites``."""
-    place.mkdir(parents=True, exist_ok=True)
-    _write(place / SETTINGS_FILE, {"factory": factory, "folder": str(folder), **limits})
+    local.mkdir(parents=True, exist_ok=True)
+    _write(local / SETTINGS_FILE, {"factory": factory, "folder": str(folder), **limits})
 
 
 def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
@@ -123,7 +123,7 @@ def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> N
     resources["class_list_enforcement_mode"] = "enforce"
     resources["allow_log_streaming"] = False
     components = resources.get("components", [])
-    resources["components"] = [one for one in components if not _sends_logs(one)]
+    resources["components"] = [component for component in components if not _sends_logs(component)]
     _write(local / "resources.json", resources)
     _write(local / "authorization.json", _permissions(is_server=(kit / "startup" / "fed_server.json").exists()))
     _bound_messages(kit, int(limits.get("most_bytes", SiteSettings.most_bytes)) + _ENVELOPE)

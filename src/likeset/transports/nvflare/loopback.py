@@ -133,7 +133,7 @@ class LoopbackNetwork:
         missing = set(sites)
         while missing and time.monotonic() < end:
             try:
-                missing = set(sites) - set(self.engine().connected())
+                missing = set(sites) - set(self.engine().connected_sites())
             except LikesetError:
                 time.sleep(0.5)
             else:
@@ -158,6 +158,6 @@ class LoopbackNetwork:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

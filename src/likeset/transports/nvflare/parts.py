@@ -58,42 +58,42 @@ class Site:
     @collab.publish  # type: ignore[untyped-decorator]
     def standing(self, terms: str, context: Any = None) -> object:
         """Whether this site takes part under the terms of this digest."""
-        return self._answered(context, lambda table: table.standing(terms))
+        return self._answer(context, lambda table: table.standing(terms))
 
     @collab.publish  # type: ignore[untyped-decorator]
     def start(self, terms: str, context: Any = None) -> object:
         """What the consumer says first."""
-        return self._answered(context, lambda table: table.start(terms))
+        return self._answer(context, lambda table: table.start(terms))
 
     @collab.publish  # type: ignore[untyped-decorator]
     def hear(self, data: bytes, context: Any = None) -> object:
         """The replies to a message."""
-        return self._answered(context, lambda table: table.hear(data))
+        return self._answer(context, lambda table: table.hear(data))
 
     @collab.publish  # type: ignore[untyped-decorator]
     def acknowledge(self, terms: str, data: bytes, context: Any = None) -> object:
         """Take the curator's receipt for this owner; the answer is the same whatever becomes of it."""
-        self._answered(context, lambda table: table.acknowledge(terms, data))
+        self._answer(context, lambda table: table.acknowledge(terms, data))
         return NOTED
 
     @collab.init  # type: ignore[untyped-decorator]
     def load(self, context: Any = None) -> None:
         """Everything that takes long before the first call; what fails here fails again there, in one word."""
         with contextlib.suppress(Exception):
-            self._opened(context)
+            self._open_parties(context)
             _load_libraries()
 
-    def _answered(self, context: Any, work: Callable[[SiteParties], object]) -> object:
+    def _answer(self, context: Any, work: Callable[[SiteParties], object]) -> object:
         # What is raised here would travel to the caller, with a traceback.
         try:
-            table = self._opened(context)
+            table = self._open_parties(context)
             if context.caller != _SERVER:
                 return table.refuse("a call that does not come from the curator's server")
             return work(table)
         except Exception:
             return ABSTAINS
 
-    def _opened(self, context: Any) -> SiteParties:
+    def _open_parties(self, context: Any) -> SiteParties:
         if self._table is None:
             site, workspace = str(context.app.name), context.workspace
             settings = load_settings(Path(workspace.get_site_config_dir()), site)
@@ -120,9 +120,9 @@ class Curation:
         workspace, job = context.workspace, collab.fl_ctx.get_job_id()
         _load_libraries()
         reports = []
-        for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda one: one.run):
+        for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda terms: terms.run):
             self._news = News(terms.run)
-            report, end = _curated(terms, context, self._news)
+            report, end = _curate_run(terms, context, self._news)
             reports.append(report)
             write_report(Path(workspace.get_run_dir(job)), reports)
             end()
@@ -130,7 +130,7 @@ class Curation:
                 return
 
 
-def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
+def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
     """One run: how it ended, in words that say nothing about rows, and what then lets owners see that it has."""
     began = time.monotonic()
     transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
@@ -150,7 +150,7 @@ def _curated(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callabl
             made.party,
             transport,
             workers=max(1, len(terms.owners)),
-            progress=lambda _, done, total: news.answered(done, total),
+            progress=lambda _, done, total: news.count_answers(done, total),
             cancelled=context.is_aborted,
             most_bytes=settings.most_bytes,
         )
@@ -307,7 +307,7 @@ class _Calls:
         )
 
     def _replies(self, answer: object) -> Sequence[bytes]:
-        if not isinstance(answer, list) or not all(isinstance(one, bytes) for one in answer):
+        if not isinstance(answer, list) or not all(isinstance(reply, bytes) for reply in answer):
             # Whatever else came is not looked at: one word for all of it.
             raise _Unanswered(SiteState.ABSTAINS)
         return answer
@@ -338,7 +338,7 @@ class Controller(CollabController):  # type: ignore[misc]
         """As in NVFlare; afterwards absent sites are entered as if they had reported."""
         result = super().broadcast_and_wait(task, *args, **kwargs)
         if task.name == SYNC_TASK_NAME:
-            reported = [one.publish_interface for one in self.client_info.values() if one]
+            reported = [client.publish_interface for client in self.client_info.values() if client]
             for name in [name for name, info in self.client_info.items() if not info]:
                 self.client_info[name] = _ClientInfo(reported[0]) if reported else None
         if task.name == SETUP_TASK_NAME:

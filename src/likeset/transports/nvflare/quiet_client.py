@@ -7,11 +7,11 @@ from typing import Any
 
 from likeset.transports.nvflare.engine import NvflareEngine
 
-__all__ = ["QuietEngine", "hushed"]
+__all__ = ["QuietEngine", "quiet_output"]
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
+def quiet_output() -> Iterator[None]:
     """Nothing that NVFlare prints is seen meanwhile; what it raises is."""
     from nvflare.tool.cli_output import set_output_format
 
@@ -25,5 +25,5 @@ class QuietEngine(NvflareEngine):
 
     @contextmanager
     def _session(self) -> Iterator[Any]:
-        with hushed(), super()._session() as session:
+        with quiet_output(), super()._session() as session:
             yield session

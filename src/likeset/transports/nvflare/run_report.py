@@ -75,7 +75,7 @@ class News:
         """What ``document`` wrote; raises where it is something else."""
         return cls(**{**document, "sites": {site: SiteState(said) for site, said in document["sites"].items()}})
 
-    def answered(self, done: int, total: int) -> None:
+    def count_answers(self, done: int, total: int) -> None:
         """Called as answers come in."""
         self.owners_done, self.owners = done, total
 
@@ -127,12 +127,12 @@ def read_report(folder: Path) -> list[RunReport]:
     if not path.exists():
         return []
     try:
-        return [_read(one) for one in json.loads(path.read_text("utf-8"))]
+        return [_report_from(document) for document in json.loads(path.read_text("utf-8"))]
     except (AttributeError, ValueError, TypeError, KeyError) as error:
         raise BadDocument(str(path), "is no report of runs") from error
 
 
-def _read(document: Mapping[str, Any]) -> RunReport:
+def _report_from(document: Mapping[str, Any]) -> RunReport:
     typed = {
         "outcome": Ending(document["outcome"]),
         "unanswered": {owner: SiteState(said) for owner, said in document["unanswered"].items()},
