@@ -20,15 +20,15 @@ from likeset.privacy.noise import Integers, SecretNoise
 CANDIDATES, SENSITIVITY, RATE = 8, 2, 0.5
 
 
-def observed(pair: Neighbours[Integers], size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def observe_pair(pair: Neighbours[Integers], size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Choice and nanoseconds, one row per draw; the inputs take turns, so that other load falls on both alike."""
     noise = SecretNoise()
     seen = np.empty((2, size, 2))
-    for place in range(size):
+    for index in range(size):
         for side in (0, 1):
             started = time.perf_counter_ns()
             choice = noise.exponential_choice(pair[side], RATE)
-            seen[side, place] = choice, time.perf_counter_ns() - started
+            seen[side, index] = choice, time.perf_counter_ns() - started
     return seen[0], seen[1]
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     print(f"claimed epsilon {2 * RATE * SENSITIVITY}, {size} observations of each input")
     for offset in (0, 1001):
         shifted = Neighbours(pair.words, pair.first + offset, pair.second + offset)
-        first, second = observed(shifted, size)
+        first, second = observe_pair(shifted, size)
         choice = lower_bound(first[:, 0], second[:, 0], delta=0.0).epsilon
         timed = lower_bound(first[:, 1], second[:, 1], delta=0.0).epsilon
         both = lower_bound(first, second, delta=0.0, score=lambda rows: (rows[:, 0] == 0) * 1e12 + rows[:, 1]).epsilon

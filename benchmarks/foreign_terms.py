@@ -29,7 +29,7 @@ from likeset.homes.term_files import parse_terms
 from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.plans import target_plan
 
-REPEATS = 9
+ORDINARY_REPEATS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def seconds_of(work: Callable[[], object]) -> tuple[float, bool]:
     return time.perf_counter() - started, True
 
 
-def handled(node: OwnerNode, text: str) -> None:
+def read_and_judge(node: OwnerNode, text: str) -> None:
     """Read and judged; whatever is refused raises."""
     agreed = parse_terms(text)
     budgets.accounts_for(node.ledger, agreed, node.name)
@@ -69,7 +69,7 @@ def slowest(node: OwnerNode, group: str, odd_ones: Iterable[OddTerms]) -> Slowes
         seconds, passed = seconds_of(lambda: read_foreign(odd.text))  # noqa: B023 (called at once)
         if passed:
             let_in += 1
-            seconds, _ = seconds_of(lambda: handled(node, odd.text))  # noqa: B023
+            seconds, _ = seconds_of(lambda: read_and_judge(node, odd.text))  # noqa: B023
         seconds += seconds_of(lambda: node.refused(odd.name))[0]  # noqa: B023
         worst = max(worst, (odd.name, seconds), key=lambda pair: pair[1])
     return Slowest(group, documents, let_in, *worst)
@@ -78,27 +78,27 @@ def slowest(node: OwnerNode, group: str, odd_ones: Iterable[OddTerms]) -> Slowes
 def ordinary_seconds(node: OwnerNode) -> float:
     """The median time over ordinary invitations, each of another size, so that nothing is known of it before."""
     times = []
-    for place in range(REPEATS):
-        text = written({**ordinary(), "run": f"plain-{place}"}, ("target_size",), str(30 + place))
+    for number in range(ORDINARY_REPEATS):
+        text = written({**ordinary(), "run": f"plain-{number}"}, ("target_size",), str(30 + number))
         target_plan.cache_clear()
-        times.append(seconds_of(lambda: handled(node, text))[0])  # noqa: B023
+        times.append(seconds_of(lambda: read_and_judge(node, text))[0])  # noqa: B023
     return statistics.median(times)
 
 
-def page(usual: float, found: list[Slowest]) -> str:
+def page(usual: float, groups: list[Slowest]) -> str:
     """The table."""
     lines = [
         "# Terms that nobody can mean: how long a node takes over them",
         "",
         f"`benchmarks/foreign_terms.py`. An ordinary invitation is read and judged in {usual * 1e3:.0f} ms (median of "
-        f"{REPEATS}); beside it, in the same run, the slowest document of each shape of protocol.",
+        f"{ORDINARY_REPEATS}); beside it, in the same run, the slowest document of each shape of protocol.",
         "",
         "| documents | how many | let in | the slowest | ms | times an ordinary one |",
         "|---|---|---|---|---|---|",
     ]
-    for one in found:
-        figures = f"{one.seconds * 1e3:.0f} | {one.seconds / usual:.1f}"
-        lines.append(f"| {one.group} | {one.documents:,} | {one.let_in:,} | {one.name} | {figures} |")
+    for group in groups:
+        figures = f"{group.seconds * 1e3:.0f} | {group.seconds / usual:.1f}"
+        lines.append(f"| {group.group} | {group.documents:,} | {group.let_in:,} | {group.name} | {figures} |")
     return "\n".join([*lines, ""])
 
 
@@ -109,15 +109,15 @@ def main() -> None:
     out = parser.parse_args().out
     limits = {"epsilon": 5, "delta": 1e-5, "rows": 10**9}
     unproven = ["summary-release", "paper-auction"]
-    with tempfile.TemporaryDirectory() as place:
-        folder = make_node(Path(place), total=limits, per_run=dict(limits), accept_unproven=unproven)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = make_node(Path(temporary), total=limits, per_run=dict(limits), accept_unproven=unproven)
         with OwnerNode(folder, clock=Clock()) as node:
             for shape in SHAPES:  # what libraries load at first is no document's fault
-                seconds_of(lambda: handled(node, written(ordinary(shape), ("target_size",), "29")))  # noqa: B023
+                seconds_of(lambda: read_and_judge(node, written(ordinary(shape), ("target_size",), "29")))  # noqa: B023
             usual = ordinary_seconds(node)
-            found = [slowest(node, f"numbers, {shape}", odd_numbers(shape)) for shape in SHAPES]
-            found.append(slowest(node, "texts, lists, nesting", odd_texts()))
-    out.write_text(page(usual, found), encoding="utf-8")
+            groups = [slowest(node, f"numbers, {shape}", odd_numbers(shape)) for shape in SHAPES]
+            groups.append(slowest(node, "texts, lists, nesting", odd_texts()))
+    out.write_text(page(usual, groups), encoding="utf-8")
     print(out.read_text(encoding="utf-8"))
 
 

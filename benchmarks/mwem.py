@@ -17,14 +17,15 @@ from likeset.privacy.relation import Norm, Relation, RowSum
 
 DIMENSION, ITERATIONS = 140, 1656
 EPSILON, DELTA = 1.0, 1e-5
-REPEATS = 5
+MEAN_REPEATS = 5
 
 
 def main() -> None:
     """Print the tables."""
     coins = np.random.default_rng(0)
     print(
-        f"MWEM, d = {DIMENSION}, T = {ITERATIONS}, paper's eps = 0.01: CPU seconds for one release (best of {REPEATS})"
+        f"MWEM, d = {DIMENSION}, T = {ITERATIONS}, paper's eps = 0.01: CPU seconds for one release "
+        f"(best of {MEAN_REPEATS})"
     )
     print(f"{'rows':>8}{'simulated noise':>18}{'secret noise':>15}")
     for size in (360, 1000):
@@ -37,9 +38,9 @@ def main() -> None:
             relation=Relation.REPLACE_ONE,
         )
         features = _paper_features(coins, size)
-        simulated = min(_seconds(plan, features, SimulatedNoise(seed)) for seed in range(REPEATS))
+        simulated = min(_seconds(plan, features, SimulatedNoise(seed)) for seed in range(MEAN_REPEATS))
         print(f"{size:>8}{simulated:>18.3f}{_seconds(plan, features, SecretNoise()):>15.2f}")
-    print(f"\nError of the mean at m = 1000, epsilon = {EPSILON:g}, delta = {DELTA:g} (mean of {REPEATS} runs)")
+    print(f"\nError of the mean at m = 1000, epsilon = {EPSILON:g}, delta = {DELTA:g} (mean of {MEAN_REPEATS} runs)")
     print(f"{'mechanism':>18}{'RMS error':>12}")
     print(f"{'gaussian':>18}{_gaussian_error(coins, 1000):>12.4f}")
     for iterations in (50, 200, ITERATIONS, 19600):
@@ -78,7 +79,7 @@ def _gaussian_error(coins: np.random.Generator, size: int) -> float:
         epsilon=EPSILON,
         delta=DELTA,
     )
-    runs = (gaussian_mean.run(plan, features, SimulatedNoise(seed)).value for seed in range(REPEATS))
+    runs = (gaussian_mean.run(plan, features, SimulatedNoise(seed)).value for seed in range(MEAN_REPEATS))
     return float(np.mean([_along_rows(features, value - features.mean(axis=0)) for value in runs]))
 
 
@@ -98,7 +99,7 @@ def _mwem_error(coins: np.random.Generator, size: int, iterations: int) -> float
         rows=1,
         relation=Relation.REPLACE_ONE,
     )
-    runs = (mwem_mean.run(plan, features, SimulatedNoise(seed)).value.mean for seed in range(REPEATS))
+    runs = (mwem_mean.run(plan, features, SimulatedNoise(seed)).value.mean for seed in range(MEAN_REPEATS))
     return float(np.mean([_along_rows(features, value - features.mean(axis=0)) for value in runs]))
 
 

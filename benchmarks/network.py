@@ -44,7 +44,7 @@ _LIMIT = 10_000.0
 
 
 @dataclass(frozen=True)
-class Measured:
+class NetworkMeasurement:
     """One run, over the network and in one process."""
 
     terms: Terms
@@ -64,18 +64,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few rounds; the page is printed, not written")
     quick = parser.parse_args().quick
     with tempfile.TemporaryDirectory() as folder:
-        found = measured(Path(folder), rounds=10 if quick else 200)
-    text = "\n".join(_page(found)) + "\n"
+        measurements = measure(Path(folder), rounds=10 if quick else 200)
+    text = "\n".join(_page(measurements)) + "\n"
     if not quick:
         PAGE.write_text(text, encoding="utf-8")
     sys.stdout.write(text)
 
 
-def measured(folder: Path, *, rounds: int) -> list[Measured]:
+def measure(folder: Path, *, rounds: int) -> list[NetworkMeasurement]:
     """Both protocols, one after the other, in the same network."""
     files = write_market(folder / "data", digits_market(coins=np.random.default_rng(SEED)))
     schema = Path(files["schema"])
-    found = []
+    measurements = []
     columns = ("image", "digit")
     with NetworkWorld(
         folder, files["owners"], schema, columns, most_rows=5000, epsilon=100.0, manual_approval=False
@@ -91,11 +91,11 @@ def measured(folder: Path, *, rounds: int) -> list[Measured]:
                 _job(world, files["target"], protocol=protocol, size=size), expires=consumer_home.expiry(1)
             )
             copy = folder / f"copy-{protocol}"
-            for place in ("owners", "curator", CONSUMER):
-                shutil.copytree(folder / place, copy / place)
+            for party in ("owners", "curator", CONSUMER):
+                shutil.copytree(folder / party, copy / party)
             report, before = _over_network(world, run)
-            found.append(Measured(run.terms, report, before, _in_one_process(copy, run.terms)))
-    return found
+            measurements.append(NetworkMeasurement(run.terms, report, before, _in_one_process(copy, run.terms)))
+    return measurements
 
 
 def _job(world: NetworkWorld, target: str, *, protocol: str, size: int) -> Job:
@@ -140,7 +140,7 @@ def _in_one_process(folder: Path, terms: Terms) -> float:
     return time.monotonic() - began
 
 
-def _page(found: list[Measured]) -> Iterator[str]:
+def _page(measurements: list[NetworkMeasurement]) -> Iterator[str]:
     yield "# What a run between organisations takes\n"
     yield (
         f"Written by `benchmarks/network.py` on {datetime.now(UTC).date()}, on a virtual machine with "
@@ -152,13 +152,13 @@ def _page(found: list[Measured]) -> Iterator[str]:
     heads = ("run", "rounds", "run s", "per round ms", "in one process s", "per round ms", "calls", "mean call ms")
     yield f"| {' | '.join(heads)} | start and end s |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    for one in found:
-        report, rounds = one.report, one.rounds
+    for measurement in measurements:
+        terms, report, rounds = measurement.terms, measurement.report, measurement.rounds
         yield (
-            f"| {one.terms.protocol}, {one.terms.size} rows, {len(one.terms.owners)} owners | {rounds} "
+            f"| {terms.protocol}, {terms.size} rows, {len(terms.owners)} owners | {rounds} "
             f"| {report.seconds:.1f} | {1000 * report.seconds / rounds:.0f} "
-            f"| {one.one_process:.1f} | {1000 * one.one_process / rounds:.0f} "
-            f"| {report.calls} | {1000 * report.seconds_in_calls / report.calls:.0f} | {one.before:.1f} |"
+            f"| {measurement.one_process:.1f} | {1000 * measurement.one_process / rounds:.0f} "
+            f"| {report.calls} | {1000 * report.seconds_in_calls / report.calls:.0f} | {measurement.before:.1f} |"
         )
     yield ""
     yield (

@@ -43,16 +43,16 @@ class Bench:
         self.rows: list[int] = options.rows
         self.out: Path = options.out
         self.deadline = time.monotonic() + 60.0 * options.minutes
-        self.results: list[jobs.Result] = []
-        self.pools = data.gaussians(sorted({*self.rows, *_FIRST_STEPS}), folder)
-        self.mnist = data.mnist(options.mnist, folder) if options.mnist else None
+        self.results: list[jobs.ToolResult] = []
+        self.pools = data.gaussian_pools(sorted({*self.rows, *_FIRST_STEPS}), folder)
+        self.mnist = data.mnist_pool(options.mnist, folder) if options.mnist else None
 
-    def do(self, tool: Tool, method: str, pool: data.DataSet, size: int) -> jobs.Result:
+    def do(self, tool: Tool, method: str, pool: data.PoolAndTarget, size: int) -> jobs.ToolResult:
         """One job, unless it was done before; the report is rewritten after it."""
         done = self.find(tool.name, method, pool, size)
         if done:
             return done
-        job = jobs.Job(tool, method, pool, size)
+        job = jobs.ToolJob(tool, method, pool, size)
         hopeless = self.foresee(job)
         result = jobs.absent(job, *hopeless) if hopeless else jobs.perform(job, limits=self.limits, folder=_WORK)
         self.results.append(result)
@@ -60,13 +60,13 @@ class Bench:
         self.write()
         return result
 
-    def find(self, tool: str, method: str, pool: data.DataSet, size: int) -> jobs.Result | None:
+    def find(self, tool: str, method: str, pool: data.PoolAndTarget, size: int) -> jobs.ToolResult | None:
         """The result of a job that was done before."""
         wanted = (tool, method, pool.name, pool.rows, size)
         same = (r for r in self.results if (r.tool, r.method, r.data, r.rows, r.size) == wanted)
         return next(same, None)
 
-    def foresee(self, job: jobs.Job) -> tuple[str, str] | None:
+    def foresee(self, job: jobs.ToolJob) -> tuple[str, str] | None:
         """Why a job need not be tried, judged by the same tool's run on fewer rows."""
         if time.monotonic() > self.deadline:
             return "not run", "the time of this run was used up"
@@ -98,10 +98,10 @@ class Bench:
             return "not run", f"about {seconds:,.0f} s to be expected, more than this run had left"
         return None
 
-    def own(self, pool: data.DataSet, size: int, methods: tuple[str, ...] = _OWN_METHODS) -> None:
+    def own(self, pool: data.PoolAndTarget, size: int, methods: tuple[str, ...] = _OWN_METHODS) -> None:
         """Run our methods on one pool, and what uniform rows would give."""
         if not self.find("uniform", "rows", pool, size):
-            self.results.append(jobs.uniform(pool, size))
+            self.results.append(jobs.uniform_mmd2(pool, size))
         for method in methods:
             self.do(LIKESET, method, pool, size)
 
@@ -154,7 +154,7 @@ class Bench:
             for tool in self.peers:
                 yield "climb", tool, size
 
-    def peer_at(self, name: str, pool: data.DataSet, size: int, *, method: str = "") -> Iterator[tuple[Any, ...]]:
+    def peer_at(self, name: str, pool: data.PoolAndTarget, size: int, *, method: str = "") -> Iterator[tuple[Any, ...]]:
         """One peer on one pool, if it takes part."""
         for tool in self.peers:
             if tool.name == name:
@@ -163,9 +163,9 @@ class Bench:
     def write(self) -> None:
         """The figures, the tables and the plot, as far as they are known."""
         self.out.mkdir(parents=True, exist_ok=True)
-        (self.out / "peers.json").write_text(jobs.as_json(self.results))
+        (self.out / "peers.json").write_text(jobs.results_json(self.results))
         (self.out / "peers.md").write_text(report.markdown(self.results, self.limits))
-        plot.draw(self.results, self.out / "peers.svg")
+        plot.draw_plot(self.results, self.out / "peers.svg")
 
 
 def main() -> None:

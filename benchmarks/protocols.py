@@ -49,7 +49,7 @@ _HERE = Path(__file__).parent
 _PACKAGE = str(Path(likeset.__file__).parent)
 _COLUMNS, _DIMENSION, _TARGET = 50, 140, 400
 _CHANGED = 5  # coordinates that the paper's release of a round changes, at most
-_NAMES = tuple(f"owner-{place}" for place in range(5))
+_NAMES = tuple(f"owner-{number}" for number in range(5))
 _ACCEPTED = ("paper-auction", "summary-release")
 _TOPICS = (
     ("geometry/features", "hashing rows"),
@@ -68,7 +68,7 @@ _TOPICS = (
     ("engines", "engine"),
 )
 
-Rows = NDArray[np.float32]
+SingleRows = NDArray[np.float32]
 
 
 def main() -> None:
@@ -203,9 +203,9 @@ def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[loc
     with _ledger(terms) as ledger:
         owners: dict[str, Owner] = {
             name: InteractiveOwner(
-                terms, name, scan=MemoryScan(_table(rows, shift=0.2 * place)), key=place, ledger=ledger
+                terms, name, scan=MemoryScan(_table(rows, shift=0.2 * number)), key=number, ledger=ledger
             )
-            for place, name in enumerate(_NAMES)
+            for number, name in enumerate(_NAMES)
         }
         curator = InteractiveCurator(terms, ledger=ledger, noise=noise, seed_rows=_table(terms.seed_rows))
         consumer = Consumer(terms, target=_table(_TARGET, shift=0.5), ledger=ledger, noise=noise)
@@ -253,8 +253,8 @@ def _is_ours(file: str) -> bool:
 def _by_topic(profile: cProfile.Profile) -> Counter[str]:
     spent: Counter[str] = Counter()
     for file, _, seconds in _own_seconds(profile):
-        place = file.removeprefix(_PACKAGE).lstrip("/")
-        topic = next((words for part, words in _TOPICS if place.startswith(part)), "checks of arguments and the rest")
+        module = file.removeprefix(_PACKAGE).lstrip("/")
+        topic = next((words for part, words in _TOPICS if module.startswith(part)), "checks of arguments and the rest")
         spent[topic] += seconds  # type: ignore[assignment]
     return spent
 
@@ -266,7 +266,7 @@ def _by_function(profile: cProfile.Profile) -> Counter[str]:
     return spent
 
 
-def _table(rows: int, *, shift: float = 0.0) -> Rows:
+def _table(rows: int, *, shift: float = 0.0) -> SingleRows:
     return np.random.default_rng(rows).normal(shift, 1.0, size=(rows, _COLUMNS)).astype(np.float32)
 
 

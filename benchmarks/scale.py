@@ -24,7 +24,7 @@ _HERE = Path(__file__).parent
 _MILLION = 1_000_000
 _DECISIVE = 10 * _MILLION
 
-Result = dict[str, Any]
+ScaleLine = dict[str, Any]
 
 
 def main() -> None:
@@ -91,15 +91,15 @@ def _measure_all(options: argparse.Namespace, sizes: list[int], record: Path) ->
         skip = label in known and not (options.again and options.again in label)
         if skip or options.only not in label:
             continue
-        place = [str(_rows(scale_data, options.work, rows))] if rows else []
-        command = [sys.executable, str(_HERE / "scale_measures.py"), arguments[0], *place, *arguments[1:]]
+        directory = [str(_rows(scale_data, options.work, rows))] if rows else []
+        command = [sys.executable, str(_HERE / "scale_measures.py"), arguments[0], *directory, *arguments[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(arguments))
         if done.returncode:
-            found: Result = {"failed": done.stderr.strip().splitlines()[-1][:200] if done.stderr else "killed"}
+            measurement: ScaleLine = {"failed": done.stderr.strip().splitlines()[-1][:200] if done.stderr else "killed"}
         else:
-            found = json.loads(done.stdout.splitlines()[-1])
+            measurement = json.loads(done.stdout.splitlines()[-1])
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
-        line = {"label": label, "name": name, "rows": rows, "at": now, **found}
+        line = {"label": label, "name": name, "rows": rows, "at": now, **measurement}
         with record.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(line, flush=True)
@@ -115,12 +115,12 @@ def _environment(arguments: list[str]) -> dict[str, str]:
 def _rows(scale_data: Any, work: Path, rows: int) -> Path:
     """More rows than a third of a hundred million are the files of ten million under many names."""
     if rows > 30 * _MILLION and rows % _DECISIVE == 0:
-        whole = scale_data.write_rows(work, _DECISIVE)
-        return Path(scale_data.link_rows(work, whole, rows // _DECISIVE))
-    return Path(scale_data.write_rows(work, rows))
+        whole = scale_data.write_tables(work, _DECISIVE)
+        return Path(scale_data.link_tables(work, whole, rows // _DECISIVE))
+    return Path(scale_data.write_tables(work, rows))
 
 
-def _known(record: Path) -> dict[str, Result]:
+def _known(record: Path) -> dict[str, ScaleLine]:
     """The last result of every line."""
     if not record.exists():
         return {}
@@ -128,13 +128,13 @@ def _known(record: Path) -> dict[str, Result]:
     return {line["label"]: line for line in lines}
 
 
-def _sizes(results: dict[str, Result]) -> list[int]:
-    return sorted({one["rows"] for one in results.values() if one["rows"]})
+def _sizes(results: dict[str, ScaleLine]) -> list[int]:
+    return sorted({line["rows"] for line in results.values() if line["rows"]})
 
 
-def _page(results: dict[str, Result]) -> Iterator[str]:
-    loads = sorted(one["load"] for one in results.values() if "load" in one)
-    days = sorted({one["at"][:10] for one in results.values()})
+def _page(results: dict[str, ScaleLine]) -> Iterator[str]:
+    loads = sorted(line["load"] for line in results.values() if "load" in line)
+    days = sorted({line["at"][:10] for line in results.values()})
     yield "# What a pass over an owner's rows costs\n"
     yield (
         f"Written by `benchmarks/scale.py`, measured on {' and '.join(days)} on a virtual machine with "
@@ -163,36 +163,36 @@ def _page(results: dict[str, Result]) -> Iterator[str]:
     }
     for rows in _sizes(results):
         for name, text in words.items():
-            found = results.get(_label(name, rows))
-            if found is not None:
-                yield _row(text, found, results)
+            line = results.get(_label(name, rows))
+            if line is not None:
+                yield _row(text, line, results)
     yield from _decisive(results)
     yield from _growth(results)
     yield from _curator(results)
 
 
-def _row(text: str, found: Result, results: dict[str, Result]) -> str:
-    rows = found["rows"]
-    if found.get("failed"):
-        return f"| {text} | {rows:,} | {found['failed']} | | | | | | |"
+def _row(text: str, line: ScaleLine, results: dict[str, ScaleLine]) -> str:
+    rows = line["rows"]
+    if line.get("failed"):
+        return f"| {text} | {rows:,} | {line['failed']} | | | | | | |"
     ratios = []
     for base in ("read", "hash"):
         other = results.get(_label(base, rows), {})
-        ratios.append(f"{found['cpu'] / other['cpu']:.2f}" if other.get("cpu") else "")
+        ratios.append(f"{line['cpu'] / other['cpu']:.2f}" if other.get("cpu") else "")
     return (
-        f"| {text} | {rows:,} | {found['seconds']:.1f} | {found['cpu']:.1f} | {rows / found['seconds']:,.0f} | "
-        f"{rows / found['cpu']:,.0f} | {found['peak_mb']:,.0f} | {' | '.join(ratios)} |"
+        f"| {text} | {rows:,} | {line['seconds']:.1f} | {line['cpu']:.1f} | {rows / line['seconds']:,.0f} | "
+        f"{rows / line['cpu']:,.0f} | {line['peak_mb']:,.0f} | {' | '.join(ratios)} |"
     )
 
 
-def _decisive(results: dict[str, Result]) -> Iterator[str]:
-    found = {name: results.get(_label(name, _DECISIVE)) for name in ("read", "hash", "sample", "pass", "owner")}
-    read, hashed, sample, second = (found[name] for name in ("read", "hash", "sample", "pass"))
+def _decisive(results: dict[str, ScaleLine]) -> Iterator[str]:
+    lines = {name: results.get(_label(name, _DECISIVE)) for name in ("read", "hash", "sample", "pass", "owner")}
+    read, hashed, sample, second = (lines[name] for name in ("read", "hash", "sample", "pass"))
     if not (read and hashed and sample and second):
         return
     yield "\n## What must hold at 10 million rows on two cores\n"
     yield "| must hold | measured |\n|---|---|"
-    peaks = max(one["peak_mb"] for one in found.values() if one)
+    peaks = max(line["peak_mb"] for line in lines.values() if line)
     slower = max(read["cpu"], hashed["cpu"])
     clock = max(read["seconds"], hashed["seconds"])
     yield f"| peak memory below 1,500 MB | {peaks:,.0f} MB |"
@@ -203,14 +203,14 @@ def _decisive(results: dict[str, Result]) -> Iterator[str]:
     both = sample["cpu"] + second["cpu"], sample["seconds"] + second["seconds"]
     yield f"| (both passes together) | {both[0] / slower:.2f} by CPU, {both[1] / clock:.2f} by the clock |"
     yield f"| at least 5 times faster than by hand | {_against_hand(results)} |"
-    points = [(one["rows"], one["cpu"]) for one in _of(results, "pass")]
+    points = [(line["rows"], line["cpu"]) for line in _of(results, "pass")]
     few, many = (results.get(_label(f"pass, {offered} offered, two cores", _DECISIVE)) for offered in (50, 5000))
     if few and many:
         yield f"| independent of the rows offered, up to 5,000 | {many['cpu'] / few['cpu']:.2f} times the CPU of 50 |"
     yield f"| linear in rows: exponent 0.95 to 1.05 | {_exponent(points):.3f} (from {len(points)} sizes) |"
 
 
-def _against_hand(results: dict[str, Result]) -> str:
+def _against_hand(results: dict[str, ScaleLine]) -> str:
     words = []
     for rows in _sizes(results):
         by_hand, ours = results.get(_label("by hand", rows)), results.get(_label("pass", rows))
@@ -224,9 +224,9 @@ def _against_hand(results: dict[str, Result]) -> str:
     return "; ".join(words) or "not measured"
 
 
-def _of(results: dict[str, Result], name: str) -> list[Result]:
+def _of(results: dict[str, ScaleLine], name: str) -> list[ScaleLine]:
     return sorted(
-        (one for one in results.values() if one["name"] == name and "cpu" in one), key=lambda one: one["rows"]
+        (line for line in results.values() if line["name"] == name and "cpu" in line), key=lambda line: line["rows"]
     )
 
 
@@ -240,7 +240,7 @@ def _exponent(points: list[tuple[float, float]]) -> float:
     return over / sum((x - middle_x) ** 2 for x in xs)
 
 
-def _growth(results: dict[str, Result]) -> Iterator[str]:
+def _growth(results: dict[str, ScaleLine]) -> Iterator[str]:
     few = min(_sizes(results), default=0)
     base = results.get(_label("pass, one core", few))
     if base is None:
@@ -257,13 +257,13 @@ def _growth(results: dict[str, Result]) -> Iterator[str]:
     yield f"\n## How the second pass grows, at {few:,} rows on one core\n"
     yield "| with | CPU s | exponent |\n|---|---|---|"
     for kind, lines in kinds.items():
-        found = [(at, results[_label(name, few)]["cpu"]) for name, at in lines if _label(name, few) in results]
-        shown = ", ".join(f"{at:,}: {cpu:.2f}" for at, cpu in found)
-        yield f"| {kind} | {shown} | {_exponent([*found]):.2f} |"
+        points = [(at, results[_label(name, few)]["cpu"]) for name, at in lines if _label(name, few) in results]
+        shown = ", ".join(f"{at:,}: {cpu:.2f}" for at, cpu in points)
+        yield f"| {kind} | {shown} | {_exponent([*points]):.2f} |"
 
 
-def _curator(results: dict[str, Result]) -> Iterator[str]:
-    lines = [one for one in results.values() if one["name"].startswith(("select", "offers")) and "cpu" in one]
+def _curator(results: dict[str, ScaleLine]) -> Iterator[str]:
+    lines = [line for line in results.values() if line["name"].startswith(("select", "offers")) and "cpu" in line]
     if not lines:
         return
     yield "\n## The curator\n"
@@ -274,11 +274,11 @@ def _curator(results: dict[str, Result]) -> Iterator[str]:
         "in all) encoded and decoded.\n"
     )
     yield "| what | s | CPU s | peak MB |\n|---|---|---|---|"
-    for one in lines:
-        yield f"| {one['name']} | {one['seconds']:.1f} | {one['cpu']:.1f} | {one['peak_mb']:,.0f} |"
+    for line in lines:
+        yield f"| {line['name']} | {line['seconds']:.1f} | {line['cpu']:.1f} | {line['peak_mb']:,.0f} |"
 
 
-def _figure(results: dict[str, Result], path: Path) -> None:
+def _figure(results: dict[str, ScaleLine], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -289,11 +289,11 @@ def _figure(results: dict[str, Result], path: Path) -> None:
     names = {"read": "read", "hash": "hash", "sample": "first pass", "pass": "second pass", "owner": "all of an owner"}
     names |= {"memory": "in memory", "pass, ray": "two Ray workers", "by hand": "by hand"}
     for name, text in names.items():
-        found = _of(results, name)
-        if found:
-            rows = [one["rows"] for one in found]
-            left.plot(rows, [one["cpu"] for one in found], marker="o", label=text)
-            right.plot(rows, [one["peak_mb"] for one in found], marker="o", label=text)
+        lines = _of(results, name)
+        if lines:
+            rows = [line["rows"] for line in lines]
+            left.plot(rows, [line["cpu"] for line in lines], marker="o", label=text)
+            right.plot(rows, [line["peak_mb"] for line in lines], marker="o", label=text)
     right.axhline(1500, color="grey", linestyle=":")
     for axes, title in ((left, "CPU seconds"), (right, "peak memory, MB")):
         axes.set(xscale="log", yscale="log", xlabel="rows", title=title)

@@ -184,17 +184,19 @@ def select(given: Given) -> Callable[[], object]:
 
 def offers(given: Given) -> Callable[[], object]:
     """Encode and decode the offers of all owners, and charge each in one ledger that has all their accounts."""
-    names = tuple(f"owner-{place}" for place in range(given.owners))
-    each = given.candidates // given.owners
-    rows = _clusters(each, 1)
+    names = tuple(f"owner-{number}" for number in range(given.owners))
+    rows_each = given.candidates // given.owners
+    rows = _clusters(rows_each, 1)
     folder = Path(tempfile.mkdtemp())
     ledger = Ledger(folder / "ledger.sqlite")
     large = Limit(1e6, 0.1, Relation.REPLACE_ONE)
 
     def work() -> None:
         ledger.set_limits({View.owners(name): large for name in names})
-        ledger.set_limits({View.curator(name): Limit.rows_only(each) for name in names})
-        offer = Offer(rows=rows, labels=np.zeros(each, dtype=np.int64), handles=np.arange(each, dtype=np.uint64))
+        ledger.set_limits({View.curator(name): Limit.rows_only(rows_each) for name in names})
+        offer = Offer(
+            rows=rows, labels=np.zeros(rows_each, dtype=np.int64), handles=np.arange(rows_each, dtype=np.uint64)
+        )
         for name in names:
             decode(encode(Message("run", "terms", name, CURATOR, 1, offer)))
 
@@ -205,8 +207,8 @@ def _clusters(rows: int, seed: int) -> NDArray[np.float32]:
     """Rows of 50 numbers in five clusters."""
     coins = np.random.default_rng(seed)
     centres = np.random.default_rng(0).random((5, 50))
-    found = centres[coins.integers(0, 5, rows)] + coins.normal(0.0, 0.15, (rows, 50))
-    return found.astype(np.float32)
+    points = centres[coins.integers(0, 5, rows)] + coins.normal(0.0, 0.15, (rows, 50))
+    return points.astype(np.float32)
 
 
 def _terms(schema: Schema, given: Given) -> Terms:
@@ -278,10 +280,10 @@ def _of_family(root: int) -> tuple[int, float]:
         number = int(stat.parent.name)
         parents[number], sizes[number] = int(fields[1]), int(fields[21]) * resource.getpagesize()
         spent[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    found = {root}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sum(sizes.get(number, 0) for number in found), sum(spent.get(number, 0.0) for number in found)
+    family = {root}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(sizes.get(number, 0) for number in family), sum(spent.get(number, 0.0) for number in family)
 
 
 def main() -> None:

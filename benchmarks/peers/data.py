@@ -15,7 +15,7 @@ _SEED = 20190612
 
 
 @dataclass(frozen=True)
-class DataSet:
+class PoolAndTarget:
     """A pool and a target, as files, with the width of the kernel."""
 
     name: str
@@ -30,7 +30,7 @@ class DataSet:
         return np.load(self.pool, mmap_mode="r"), np.load(self.target)
 
 
-def gaussians(rows: list[int], folder: Path) -> dict[int, DataSet]:
+def gaussian_pools(rows: list[int], folder: Path) -> dict[int, PoolAndTarget]:
     """Pools of 8 Gaussians in 50 dimensions; the target is 500 points of two of them, shifted.
 
     Means are N(0, 0.6²), covariances are unit, shifts are N(0, 0.15²); gamma is 1 / (2 median²) of the
@@ -46,7 +46,7 @@ def gaussians(rows: list[int], folder: Path) -> dict[int, DataSet]:
     return {count: _write("gaussians", pool[:count], target, gamma, folder) for count in rows}
 
 
-def mnist(source: Path, folder: Path) -> DataSet:
+def mnist_pool(source: Path, folder: Path) -> PoolAndTarget:
     """MNIST at 784 columns: the training images as pool; 500 test images, 3s and 4s at 0.7/0.3, as target."""
     coins = np.random.default_rng(_SEED)
     with np.load(source) as archive:
@@ -67,8 +67,10 @@ def _draw(centres: NDArray[np.float64], rows: int, coins: np.random.Generator) -
     return points
 
 
-def _write(name: str, pool: NDArray[np.float32], target: NDArray[np.float32], gamma: float, folder: Path) -> DataSet:
+def _write(
+    name: str, pool: NDArray[np.float32], target: NDArray[np.float32], gamma: float, folder: Path
+) -> PoolAndTarget:
     pool_file, target_file = folder / f"{name}-{len(pool)}.npy", folder / f"{name}-target.npy"
     np.save(pool_file, pool)
     np.save(target_file, target)
-    return DataSet(name, len(pool), pool_file, target_file, gamma, pool.nbytes)
+    return PoolAndTarget(name, len(pool), pool_file, target_file, gamma, pool.nbytes)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from likeset import squared_mmd
 from likeset.geometry.kernels import rbf_kernel
-from peers.data import DataSet
+from peers.data import PoolAndTarget
 from peers.environments import NotInstalledError, Tool, interpreter, last_word
 
 _PATIENCE = 3
@@ -38,12 +38,12 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Job:
+class ToolJob:
     """One selection by one tool."""
 
     tool: Tool
     method: str
-    data: DataSet
+    data: PoolAndTarget
     size: int
 
     @property
@@ -53,7 +53,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Result:
+class ToolResult:
     """What a job gave, or why it gave nothing (then the figures are missing)."""
 
     data: str
@@ -82,12 +82,12 @@ class Result:
         return f"{self.tool} {self.method}"
 
 
-def absent(job: Job, status: str, reason: str) -> Result:
+def absent(job: ToolJob, status: str, reason: str) -> ToolResult:
     """A job that gave nothing."""
-    return Result(job.data.name, job.data.rows, job.size, job.tool.name, job.method, status, reason)
+    return ToolResult(job.data.name, job.data.rows, job.size, job.tool.name, job.method, status, reason)
 
 
-def perform(job: Job, *, limits: Limits, folder: Path) -> Result:
+def perform(job: ToolJob, *, limits: Limits, folder: Path) -> ToolResult:
     """Run a job in its own process; failures become results, not exceptions."""
     try:
         python = interpreter(job.tool, folder)
@@ -113,7 +113,7 @@ def perform(job: Job, *, limits: Limits, folder: Path) -> Result:
         return _judge(job, json.loads(answer_file.read_text()))
 
 
-def _request(job: Job) -> dict[str, object]:
+def _request(job: ToolJob) -> dict[str, object]:
     return {
         "pool": str(job.data.pool),
         "target": str(job.data.target),
@@ -132,7 +132,7 @@ def _confine(limits: Limits) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-limits.cores :])
 
 
-def _failure(job: Job, done: subprocess.CompletedProcess[str], limits: Limits) -> Result:
+def _failure(job: ToolJob, done: subprocess.CompletedProcess[str], limits: Limits) -> ToolResult:
     if done.returncode == -signal.SIGXCPU:
         return absent(job, "too slow", f"stopped after {limits.seconds:.0f} s of CPU time")
     signs = ("MemoryError", "bad_alloc", "Unable to allocate", "RESOURCE_EXHAUSTED", "Out of memory")
@@ -142,7 +142,7 @@ def _failure(job: Job, done: subprocess.CompletedProcess[str], limits: Limits) -
     return absent(job, "failed", last_word(done.stderr))
 
 
-def _judge(job: Job, answer: dict[str, Any]) -> Result:
+def _judge(job: ToolJob, answer: dict[str, Any]) -> ToolResult:
     """The exact MMD² of the picks, by one and the same function for every tool."""
     pool, target = job.data.load()
     indices = np.array(answer["indices"], dtype=np.int64)
@@ -153,7 +153,7 @@ def _judge(job: Job, answer: dict[str, Any]) -> Result:
         total = float(given.sum())
         weighted = squared_mmd(picked, target, gamma=gamma, weights=given / total)
         unnormalised = _distance(picked, given, target, gamma)
-    return Result(
+    return ToolResult(
         data=job.data.name,
         rows=job.data.rows,
         size=job.size,
@@ -185,14 +185,14 @@ def _distance(
     return float(within - 2.0 * between + rbf_kernel(wanted, wanted, gamma=gamma).mean())
 
 
-def uniform(data: DataSet, size: int) -> Result:
+def uniform_mmd2(data: PoolAndTarget, size: int) -> ToolResult:
     """The MMD² of uniformly drawn rows, for the scale."""
     pool, target = data.load()
     drawn = np.sort(np.random.default_rng(0).choice(data.rows, size, replace=False))
-    found = squared_mmd(np.asarray(pool[drawn]), target, gamma=data.gamma)
-    return Result(data.name, data.rows, size, "uniform", "rows", "ok", mmd2=found, distinct=size)
+    distance = squared_mmd(np.asarray(pool[drawn]), target, gamma=data.gamma)
+    return ToolResult(data.name, data.rows, size, "uniform", "rows", "ok", mmd2=distance, distinct=size)
 
 
-def as_json(results: list[Result]) -> str:
+def results_json(results: list[ToolResult]) -> str:
     """All figures, one object per job."""
     return json.dumps([asdict(result) for result in results], indent=1) + "\n"

@@ -8,7 +8,7 @@ mpl.use("svg")
 
 import matplotlib.pyplot as plt
 
-from peers.jobs import Result
+from peers.jobs import ToolResult
 
 _COLOURS = {
     "likeset block": "#0b6e4f",
@@ -25,7 +25,7 @@ _COLOURS = {
 _MARKERS = "osD^vP"
 
 
-def draw(results: list[Result], file: Path) -> None:
+def draw_plot(results: list[ToolResult], file: Path) -> None:
     """One panel per pool, one colour per method, one marker per summary size."""
     points = [r for r in results if r.status == "ok" and r.cpu is not None and r.label in _COLOURS]
     panels = sorted({(r.data, r.rows) for r in points if r.rows >= 20_000})
@@ -59,14 +59,14 @@ def draw(results: list[Result], file: Path) -> None:
         if label in present
     ]
     handles += [
-        plt.Line2D([], [], color="black", marker=_MARKERS[place % len(_MARKERS)], linestyle="", label=f"p = {size:,}")
-        for place, size in enumerate(sizes)
+        plt.Line2D([], [], color="black", marker=_MARKERS[index % len(_MARKERS)], linestyle="", label=f"p = {size:,}")
+        for index, size in enumerate(sizes)
     ]
     figure.legend(handles=handles, loc="outside right center", fontsize=8, frameon=False)
     figure.savefig(file, metadata={"Date": None})
     plt.close(figure)
 
 
-def _height(result: Result) -> float:
-    found = result.mmd2 if result.weighted_mmd2 is None else result.weighted_mmd2
-    return max(found, 1e-12)
+def _height(result: ToolResult) -> float:
+    height = result.mmd2 if result.weighted_mmd2 is None else result.weighted_mmd2
+    return max(height, 1e-12)

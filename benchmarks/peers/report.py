@@ -5,12 +5,12 @@ import os
 import platform
 from collections.abc import Iterable
 
-from peers.jobs import Limits, Result
+from peers.jobs import Limits, ToolResult
 
 _MEGABYTE = 1e6
 
 
-def line(result: Result) -> str:
+def line(result: ToolResult) -> str:
     """One result as a line on the terminal."""
     head = f"{result.data:9} N={result.rows:>9,} p={result.size:>5,} {result.label:25}"
     if result.status != "ok":
@@ -20,7 +20,7 @@ def line(result: Result) -> str:
     return f"{head} MMD² {result.mmd2:.4e}{weighted} CPU {result.cpu:.2f} s peak {peak}"
 
 
-def markdown(results: list[Result], limits: Limits) -> str:
+def markdown(results: list[ToolResult], limits: Limits) -> str:
     """The whole report."""
     parts = [
         "# Comparison with peers",
@@ -62,12 +62,12 @@ def _explanation() -> list[str]:
     ]
 
 
-def _claims(results: list[Result]) -> list[str]:
-    found = {(r.data, r.rows, r.size, r.label): r for r in results if r.status == "ok"}
-    block, exact = (found.get(("gaussians", 100_000, 500, f"likeset {m}")) for m in ("block", "exact"))
-    big_block, big_exact = (found.get(("gaussians", 1_000_000, 1000, f"likeset {m}")) for m in ("block", "exact"))
+def _claims(results: list[ToolResult]) -> list[str]:
+    result_of = {(r.data, r.rows, r.size, r.label): r for r in results if r.status == "ok"}
+    block, exact = (result_of.get(("gaussians", 100_000, 500, f"likeset {m}")) for m in ("block", "exact"))
+    big_block, big_exact = (result_of.get(("gaussians", 1_000_000, 1000, f"likeset {m}")) for m in ("block", "exact"))
     herding, as_given = (
-        found.get(("gaussians", 100_000, 500, f"coreax herding{blocks}")) for blocks in ("", ", default blocks")
+        result_of.get(("gaussians", 100_000, 500, f"coreax herding{blocks}")) for blocks in ("", ", default blocks")
     )
     rows = ["| claim | wanted | measured | holds |", "|---|---|---|---|"]
     rows += _claim("N=100,000, p=500: MMD² of `block` / `exact`", "<= 1.03", block, exact, "mmd2", most=1.03)
@@ -76,8 +76,8 @@ def _claims(results: list[Result]) -> list[str]:
     rows += _claim(f"{coreax} its default blocks) / `block`", "", as_given, block, "cpu")
     rows += _claim("N=1,000,000, p=1,000: CPU of `exact` / `block`", ">= 4", big_exact, big_block, "cpu", least=4)
     rows += _claim("N=1,000,000, p=1,000: MMD² of `block` / `exact`", "<= 1.1", big_block, big_exact, "mmd2", most=1.1)
-    for protodash in (r for r in found.values() if r.tool == "protodash"):
-        own = found.get((protodash.data, protodash.rows, protodash.size, "likeset weighted"))
+    for protodash in (r for r in result_of.values() if r.tool == "protodash"):
+        own = result_of.get((protodash.data, protodash.rows, protodash.size, "likeset weighted"))
         where = f"N={protodash.rows:,}, p={protodash.size:,}"
         what = f"{where}: weighted MMD² of likeset `weighted` / ProtoDash"
         rows += _claim(what, "<= 1", own, protodash, "weighted_mmd2", most=1.0)
@@ -91,8 +91,8 @@ def _claims(results: list[Result]) -> list[str]:
 def _claim(
     what: str,
     wanted: str,
-    upper: Result | None,
-    lower: Result | None,
+    upper: ToolResult | None,
+    lower: ToolResult | None,
     figure: str,
     *,
     most: float = float("inf"),
@@ -109,7 +109,7 @@ def _yes(holds: bool) -> str:
     return "yes" if holds else "**no**"
 
 
-def _tables(results: list[Result]) -> Iterable[str]:
+def _tables(results: list[ToolResult]) -> Iterable[str]:
     groups = sorted({(r.data, r.rows, r.size) for r in results})
     for name, rows, size in groups:
         members = [r for r in results if (r.data, r.rows, r.size) == (name, rows, size) and r.status == "ok"]
@@ -126,7 +126,7 @@ def _tables(results: list[Result]) -> Iterable[str]:
         yield ""
 
 
-def _row(result: Result, exact: float | None, block: float | None) -> str:
+def _row(result: ToolResult, exact: float | None, block: float | None) -> str:
     memory = None if result.peak_bytes is None else result.peak_bytes / _MEGABYTE
     share = None if result.peak_bytes is None else result.peak_bytes / result.pool_bytes
     cells = [
@@ -151,7 +151,7 @@ def _number(value: float | None, *, over: float | None = 1.0, form: str = "") ->
     return format(ratio, form or (".3g" if ratio < 100 else ",.0f"))
 
 
-def _reach(results: list[Result]) -> list[str]:
+def _reach(results: list[ToolResult]) -> list[str]:
     rows = ["| peer | p | largest N | beyond that |", "|---|--:|--:|---|"]
     for label in sorted({r.label for r in results if r.tool not in ("likeset", "uniform")}):
         for size in sorted({r.size for r in results if r.label == label}):
@@ -163,7 +163,7 @@ def _reach(results: list[Result]) -> list[str]:
     return rows
 
 
-def _settings(results: list[Result]) -> list[str]:
+def _settings(results: list[ToolResult]) -> list[str]:
     seen = {r.tool: r for r in results if r.status == "ok" and r.versions}
     lines = [
         f"- {tool}: {', '.join(' '.join(pair) for pair in result.versions.items())}; {result.chosen}."

@@ -1,8 +1,8 @@
 """One measured run of one tool, in a process and an interpreter of its own.
 
-A runner imports its tool, then calls ``run`` with a function that prepares the selection. The job is a JSON
-file named on the command line; the answer is a JSON file beside it. Only numpy and the standard library are
-used here, because this module is imported by every peer's interpreter.
+A runner imports its tool, then calls ``measure_selection`` with a function that prepares the selection. The job is a
+JSON file named on the command line; the answer is a JSON file beside it. Only numpy and the standard library are used
+here, because this module is imported by every peer's interpreter.
 """
 
 import json
@@ -21,7 +21,7 @@ _REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Task:
+class SelectionTask:
     """Select ``size`` rows of the pool that look like the target; the kernel is ``exp(-gamma * ||x - y||²)``."""
 
     pool: np.ndarray
@@ -32,14 +32,19 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Picks:
+class ToolPicks:
     """What a tool selected, with weights if it gives any."""
 
     indices: np.ndarray
     weights: np.ndarray | None = None
 
 
-def run(prepare: Callable[[Task], Callable[[], Picks]], *, packages: list[str], chosen: Callable[[Task], str]) -> None:
+def measure_selection(
+    prepare: Callable[[SelectionTask], Callable[[], ToolPicks]],
+    *,
+    packages: list[str],
+    chosen: Callable[[SelectionTask], str],
+) -> None:
     """Measure one selection and write the answer.
 
     ``prepare`` does what is not the tool's work (converting the rows to the type that the tool likes) or what
@@ -48,7 +53,7 @@ def run(prepare: Callable[[Task], Callable[[], Picks]], *, packages: list[str], 
     job_file = Path(sys.argv[1])
     job = json.loads(job_file.read_text())
     before_data = peak_bytes()
-    task = Task(
+    task = SelectionTask(
         pool=np.load(job["pool"]),
         target=np.load(job["target"]),
         size=job["size"],

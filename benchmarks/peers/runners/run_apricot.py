@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 from apricot import GraphCutSelection
-from measure import Picks, Task, mean_rbf, rbf, run
+from measure import SelectionTask, ToolPicks, mean_rbf, measure_selection, rbf
 
 
 class SteeredGraphCut(GraphCutSelection):
@@ -23,19 +23,19 @@ class SteeredGraphCut(GraphCutSelection):
         self.row_sums = self.attraction
 
 
-def prepare(task: Task) -> Callable[[], Picks]:
+def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
     """Apricot computes in float64 and wants the whole similarity matrix."""
     pool, target = task.pool.astype(np.float64), task.target.astype(np.float64)
 
-    def select() -> Picks:
+    def select() -> ToolPicks:
         selector = SteeredGraphCut(task.size, metric="precomputed", optimizer="naive")
         selector.attraction = 2.0 * task.size * mean_rbf(pool, target, task.gamma)
-        return Picks(selector.fit(rbf(pool, pool, task.gamma)).ranking)
+        return ToolPicks(selector.fit(rbf(pool, pool, task.gamma)).ranking)
 
     return select
 
 
-run(
+measure_selection(
     prepare,
     packages=["apricot-select", "numba", "numpy"],
     chosen=lambda _: "float64, graph cut on the full matrix, its fastest optimizer here (naive)",

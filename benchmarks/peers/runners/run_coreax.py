@@ -15,7 +15,7 @@ from coreax import Data
 from coreax.kernels import SquaredExponentialKernel
 from coreax.solvers import KernelHerding
 from coreax.solvers.coresubset import HerdingState
-from measure import Picks, Task, run
+from measure import SelectionTask, ToolPicks, measure_selection
 
 _ROWS_AT_ONCE = 10_000
 """Block size in rows, the fastest found.
@@ -26,7 +26,7 @@ _DEFAULT = "default blocks"
 """A method that ends so leaves the block size as it is by default: none."""
 
 
-def prepare(task: Task) -> Callable[[], Picks]:
+def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
     """Compile the mean and the herding loop as one program; a warm call only runs it."""
     kernel = SquaredExponentialKernel(length_scale=float(np.sqrt(0.5 / task.gamma)))
     block = None if task.method.endswith(_DEFAULT) else (min(_ROWS_AT_ONCE, len(task.pool)), None)
@@ -40,10 +40,10 @@ def prepare(task: Task) -> Callable[[], Picks]:
 
     pool, target = jnp.asarray(task.pool), jnp.asarray(task.target)
     compiled = herd.lower(pool, target).compile()
-    return lambda: Picks(np.asarray(compiled(pool, target)))
+    return lambda: ToolPicks(np.asarray(compiled(pool, target)))
 
 
-run(
+measure_selection(
     prepare,
     packages=["coreax", "jax", "equinox"],
     chosen=lambda _: "float32, one compiled program, blocks of 10,000 rows (the fastest found) unless said otherwise",

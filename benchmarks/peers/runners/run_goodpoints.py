@@ -9,37 +9,37 @@ from collections.abc import Callable
 
 import numpy as np
 from goodpoints import kt
-from measure import Picks, Task, mean_rbf, run
+from measure import SelectionTask, ToolPicks, mean_rbf, measure_selection
 
 
-def prepare(task: Task) -> Callable[[], Picks]:
+def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
     """The kernel is the caller's to write: one matrix-vector product over the pool, with its norms kept."""
     pool, gamma = task.pool, task.gamma
     norms = np.einsum("ij,ij->i", pool, pool)
     start = np.random.default_rng(0).choice(len(pool), task.size, replace=False)
 
-    def kernel(one: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        if rows is pool and one is pool:
+    def kernel(fixed: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        if rows is pool and fixed is pool:
             return np.ones(len(rows))
         if rows is pool:
-            row = one[0]
+            row = fixed[0]
             distances = pool @ (-2.0 * row)
             distances += norms
             distances += row @ row
         else:
-            difference = rows - one
+            difference = rows - fixed
             distances = np.einsum("ij,ij->i", difference, difference)
         distances *= -gamma
         return np.exp(distances, out=distances)
 
-    def select() -> Picks:
+    def select() -> ToolPicks:
         mean = mean_rbf(pool, task.target, gamma)
-        return Picks(kt.refine_X(pool, start, kernel, meanK=mean, unique=True))
+        return ToolPicks(kt.refine_X(pool, start, kernel, meanK=mean, unique=True))
 
     return select
 
 
-run(
+measure_selection(
     prepare,
     packages=["goodpoints", "numpy"],
     chosen=lambda _: "float32, refine_X, one pass from a uniform start, unique rows",

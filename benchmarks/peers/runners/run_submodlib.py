@@ -8,14 +8,14 @@ lists.
 from collections.abc import Callable
 
 import numpy as np
-from measure import Picks, Task, rbf, run
+from measure import SelectionTask, ToolPicks, measure_selection, rbf
 from submodlib.functions.graphCut import GraphCutFunction
 
 
-def prepare(task: Task) -> Callable[[], Picks]:
+def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
     """Both kernel matrices are handed over whole."""
 
-    def select() -> Picks:
+    def select() -> ToolPicks:
         function = GraphCutFunction(
             n=len(task.pool),
             mode="dense",
@@ -25,19 +25,19 @@ def prepare(task: Task) -> Callable[[], Picks]:
             mgsijs=rbf(task.target, task.pool, task.gamma),
             ggsijs=rbf(task.pool, task.pool, task.gamma),
         )
-        found = function.maximize(
+        picks = function.maximize(
             budget=task.size,
             optimizer="LazyGreedy",
             stopIfZeroGain=False,
             stopIfNegativeGain=False,
             show_progress=False,
         )
-        return Picks(np.array([index for index, _ in found]))
+        return ToolPicks(np.array([index for index, _ in picks]))
 
     return select
 
 
-run(
+measure_selection(
     prepare,
     packages=["submodlib-py", "numpy"],
     chosen=lambda _: "float32, graph cut with the target represented, its fastest optimizer (lazy)",
