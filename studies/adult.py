@@ -1,6 +1,6 @@
 """``adult``: owners by work class, or by country of birth."""
 
-from studies.comparison import MAIN, OTHERS, Comparison, Width
+from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 from studies.data.adult import LEFT_OUT
 
 __all__ = ["STUDY"]
@@ -20,7 +20,7 @@ STUDY = Comparison(
     seeds=5,
     sizes=(50, 100, 200),
     widths=(Width(scale=1.0),),
-    methods=(*MAIN, *OTHERS),
-    seeds_of=dict.fromkeys(OTHERS, 3),
+    methods=(*MAIN_METHODS, *FURTHER_METHODS),
+    seeds_of=dict.fromkeys(FURTHER_METHODS, 3),
     rows_per_owner=2500,
 )

@@ -1,6 +1,6 @@
 """``allstate``: the paper's main experiment, for who brings Kaggle's file."""
 
-from studies.comparison import MAIN, OTHERS, Comparison, Width
+from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 
 __all__ = ["STUDY"]
 
@@ -20,6 +20,6 @@ STUDY = Comparison(
     seeds=10,
     sizes=(50, 100, 200, 400),
     widths=(Width(gamma=0.1), Width(scale=1.0), Width(scale=3.0)),
-    methods=(*MAIN, *OTHERS),
-    seeds_of=dict.fromkeys(OTHERS, 3),
+    methods=(*MAIN_METHODS, *FURTHER_METHODS),
+    seeds_of=dict.fromkeys(FURTHER_METHODS, 3),
 )

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from likeset.display.drawing import drawing
 from studies.contract import SIMULATED_SENTENCE
 
-__all__ = ["LOOK", "draw", "mean_curve", "plain_log_axis"]
+__all__ = ["LOOK", "draw_panels", "mean_curve", "plain_log_axis"]
 
 LOOK: dict[str, Any] = {
     "axes.titlelocation": "left",
@@ -25,7 +25,7 @@ LOOK: dict[str, Any] = {
 """Of the figures, for ``likeset.display.drawing``."""
 
 
-def draw(
+def draw_panels(
     path: Path,
     fill: Callable[[Any], None],
     *,

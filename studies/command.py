@@ -15,9 +15,8 @@ from likeset.display.screen import JsonFlag, complain, literal, make_directory, 
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from studies.contract import Line, Presentation
-    from studies.runner import Progress as Report
-    from studies.runner import State
+    from studies.contract import Presentation, RecordLine
+    from studies.runner import StudyProgress, StudyState
 
 __all__ = ["main", "study"]
 
@@ -54,7 +53,7 @@ def study(
     from studies.registry import find_study
     from studies.runner import run_study
 
-    found = find_study(name)
+    chosen_study = find_study(name)
     options = Options(
         data=data,
         seeds=seeds,
@@ -66,8 +65,8 @@ def study(
     make_directory(folder)
     with _progress(name, quiet=as_json) as report:
         count = (os.cpu_count() or 1) if workers is None else workers
-        lines = run_study(found, options, out=folder, workers=count, progress=report)
-    presentation = found.present(lines, folder)
+        lines = run_study(chosen_study, options, out=folder, workers=count, progress=report)
+    presentation = chosen_study.present(lines, folder)
     page = write_page(presentation, lines, out=folder, command=_command(name, options))
     _tell(presentation, lines, page, as_json=as_json)
     if not any(line.done for line in lines):
@@ -86,9 +85,9 @@ def _list(*, as_json: bool) -> None:
     from studies.registry import all_studies
 
     if as_json:
-        show_json({"studies": {one.name: one.description for one in all_studies()}})
+        show_json({"studies": {entry.name: entry.description for entry in all_studies()}})
         return
-    show_table("Studies", ("name", "what it does"), [(one.name, one.description) for one in all_studies()])
+    show_table("Studies", ("name", "what it does"), [(entry.name, entry.description) for entry in all_studies()])
     stdout.print("Run one: [bold]make study NAME=digits[/]. Noise is simulated: not private.")
 
 
@@ -103,7 +102,7 @@ def _numbers(option: str, text: str | None, kind: type[Any]) -> tuple[Any, ...] 
 
 
 @contextmanager
-def _progress(name: str, *, quiet: bool) -> "Iterator[Report]":
+def _progress(name: str, *, quiet: bool) -> "Iterator[StudyProgress]":
     """A bar with the time left; plain lines where there is no terminal."""
     if not stdout.is_terminal or quiet:
         yield (lambda _: None) if quiet else _say
@@ -120,7 +119,7 @@ def _progress(name: str, *, quiet: bool) -> "Iterator[Report]":
     with Progress(*columns, console=stdout) as bar:
         task = bar.add_task(name, total=None, last="")
 
-        def report(state: "State") -> None:
+        def report(state: "StudyState") -> None:
             last = "" if state.line is None else _words(state.line)
             if state.line is None and state.kept:
                 bar.console.print(f"{state.kept} cells are on record and not run again", highlight=False)
@@ -130,7 +129,7 @@ def _progress(name: str, *, quiet: bool) -> "Iterator[Report]":
         yield report
 
 
-def _say(state: "State") -> None:
+def _say(state: "StudyState") -> None:
     if state.line is None:
         stdout.print(f"{state.total} cells, {state.kept} of them on record")
     else:
@@ -138,7 +137,7 @@ def _say(state: "State") -> None:
         stdout.print(f"{done}/{state.total} {_words(state.line)}, {state.line.seconds:.1f} s", markup=False)
 
 
-def _words(line: "Line") -> str:
+def _words(line: "RecordLine") -> str:
     """What was run, in a few words."""
     parts = [str(line.settings[key]) for key in ("method", "size") if key in line.settings]
     parts += [f"seed {line.settings['seed']}"] if "seed" in line.settings else []
@@ -157,7 +156,7 @@ def _command(name: str, options: Any) -> str:
     return shlex.join(words)
 
 
-def _tell(presentation: "Presentation", lines: "list[Line]", page: Path, *, as_json: bool) -> None:
+def _tell(presentation: "Presentation", lines: "list[RecordLine]", page: Path, *, as_json: bool) -> None:
     failed = [line for line in lines if not line.done]
     if as_json:
         show_json(
@@ -168,8 +167,8 @@ def _tell(presentation: "Presentation", lines: "list[Line]", page: Path, *, as_j
                 "page": str(page),
                 "figures": [str(path) for path in presentation.figures],
                 "tables": [
-                    {"title": one.title, "columns": list(one.columns), "rows": [list(row) for row in one.rows]}
-                    for one in presentation.tables
+                    {"title": table.title, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+                    for table in presentation.tables
                 ],
             }
         )
@@ -178,8 +177,8 @@ def _tell(presentation: "Presentation", lines: "list[Line]", page: Path, *, as_j
         shown = range(min(len(table.columns), _WIDEST_TABLE)) if table.brief is None else table.brief
         show_table(
             table.title,
-            [table.columns[place] for place in shown],
-            [[row[place] for place in shown] for row in table.rows],
+            [table.columns[index] for index in shown],
+            [[row[index] for index in shown] for row in table.rows],
             caption=table.caption or None,
         )
     for line in failed[:3]:

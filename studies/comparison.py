@@ -10,16 +10,16 @@ import numpy as np
 
 from likeset.geometry.kernels import median_gamma
 from likeset.simulation.tasks import Task
-from studies.comparison_page import presented
-from studies.contract import Cell, Line, Options, Presentation
+from studies.comparison_page import present_comparison
+from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.data.sources import SOURCES, cached_market
-from studies.judging import judged
+from studies.judging import judgement
 from studies.methods import METHODS, Method, find_methods
 
-__all__ = ["MAIN", "OTHERS", "Comparison", "Width"]
+__all__ = ["FURTHER_METHODS", "MAIN_METHODS", "Comparison", "Width"]
 
-MAIN = ("exact", "greedy", "protodash", "sealed", "uniform-offers", "private", "uniform")
-OTHERS = ("pooled", "sealed-hashed", "private-sound", "private-silent")
+MAIN_METHODS = ("exact", "greedy", "protodash", "sealed", "uniform-offers", "private", "uniform")
+FURTHER_METHODS = ("pooled", "sealed-hashed", "private-sound", "private-silent")
 _REVISION = 1
 _OFFER_FACTOR = 10.0
 
@@ -63,7 +63,7 @@ class Comparison:
     sizes: Sequence[int]
     epsilons: Sequence[float] = (1.0,)
     widths: Sequence[Width]
-    methods: Sequence[str] = MAIN
+    methods: Sequence[str] = MAIN_METHODS
     seeds_of: Mapping[str, int] = field(default_factory=dict)
     rows_per_owner: int | None = None
     offers: int | None = None
@@ -74,16 +74,18 @@ class Comparison:
         source.check(self.name, options.data)
         methods = find_methods(options.methods or self.methods)
         digest = source.digest(options.data)
-        found = []
+        settings = []
         for seed in range(options.seeds or self.seeds):
             for variant in self.variants:
                 for width in self.widths:
                     for method in methods:
                         if seed < self.seeds_of.get(method.name, seed + 1):
-                            found += list(self._settings(method, options, variant=variant, width=width, seed=seed))
+                            settings += list(self._settings(method, options, variant=variant, width=width, seed=seed))
         return [
-            Cell(self.name, {"revision": _REVISION, "data": self.data, "digest": digest, **one}, source=options.data)
-            for one in found
+            Cell(
+                self.name, {"revision": _REVISION, "data": self.data, "digest": digest, **setting}, source=options.data
+            )
+            for setting in settings
         ]
 
     def _settings(
@@ -120,8 +122,8 @@ class Comparison:
             epsilon=cell["epsilon"] or 1.0,
             seed=cell["seed"],
         )
-        return judged(task, METHODS[cell["method"]].run(task))
+        return judgement(task, METHODS[cell["method"]].run(task))
 
-    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
         """A page with a figure and a table for each market and kernel."""
-        return presented(lines, out, title=self.title, words=self.words)
+        return present_comparison(lines, out, title=self.title, words=self.words)

@@ -10,9 +10,9 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from likeset.display.drawing import drawing
 from studies.canvas import LOOK, mean_curve, plain_log_axis
-from studies.contract import SIMULATED_SENTENCE, Line
+from studies.contract import SIMULATED_SENTENCE, RecordLine
 from studies.methods import METHODS
-from studies.series import Series, increase, label, points
+from studies.series import Series, increase, label, results_by_size
 
 __all__ = ["COLOURS", "draw_comparison"]
 
@@ -42,7 +42,7 @@ _LOOK = {
 _STEPS = (-90, -50, 0, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000)
 
 
-def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path, *, title: str) -> None:
+def draw_comparison(lines: Sequence[RecordLine], series: Sequence[Series], path: Path, *, title: str) -> None:
     """Five panels: percentages as in the paper, the same in absolute numbers on both sets of rows, two classifiers."""
     sizes = sorted({line["size"] for line in lines})
     with drawing(_LOOK):
@@ -51,10 +51,10 @@ def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path,
         drawn: dict[str, Any] = {}
 
         def panel(axes: Any, heading: str, values: Callable[[Series], Mapping[int, Sequence[float]]]) -> None:
-            for place, one in enumerate(series):
-                curve = values(one)
+            for index, member in enumerate(series):
+                curve = values(member)
                 if curve:
-                    drawn[label(one)] = _curve(axes, one, curve, sizes, nudge=place - len(series) / 2)
+                    drawn[label(member)] = _curve(axes, member, curve, sizes, nudge=index - len(series) / 2)
             axes.set_title(heading)
             axes.set_xticks(sizes, [str(size) for size in sizes])
             axes.xaxis.set_minor_locator(NullLocator())
@@ -63,19 +63,21 @@ def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path,
         panel(
             increases,
             "(a) Increase of MMD² over the paper's greedy",
-            lambda one: increase(lines, one, over="greedy", result="squared_mmd"),
+            lambda member: increase(lines, member, over="greedy", result="squared_mmd"),
         )
-        panel(target, "MMD² to the target", lambda one: points(lines, one, "squared_mmd"))
-        panel(held_out, "MMD² to held-out rows", lambda one: points(lines, one, "squared_mmd_test"))
-        panel(net, "(b) Accuracy: net, 32 hidden units, dropout 0.2", lambda one: points(lines, one, "net"))
-        panel(svm, "Accuracy: linear SVM", lambda one: points(lines, one, "svm"))
+        panel(target, "MMD² to the target", lambda member: results_by_size(lines, member, "squared_mmd"))
+        panel(held_out, "MMD² to held-out rows", lambda member: results_by_size(lines, member, "squared_mmd_test"))
+        panel(
+            net, "(b) Accuracy: net, 32 hidden units, dropout 0.2", lambda member: results_by_size(lines, member, "net")
+        )
+        panel(svm, "Accuracy: linear SVM", lambda member: results_by_size(lines, member, "svm"))
         _percentages(increases)
         _logarithmic(target, held_out)
         for axes in (net, svm):
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f}%"))
             axes.set_ylim(max(0.0, axes.get_ylim()[0]), min(1.02, axes.get_ylim()[1]))
         corner.axis("off")
-        ordered = {name: drawn[name] for one in series if (name := label(one)) in drawn}
+        ordered = {name: drawn[name] for member in series if (name := label(member)) in drawn}
         corner.legend(ordered.values(), ordered.keys(), loc="center left", fontsize=10.5)
         figure.suptitle(title, x=0.012, y=0.985, ha="left", fontsize=15, fontweight="bold")
         figure.text(0.012, 0.012, _note(lines), fontsize=9.5, color="#555555")
@@ -83,16 +85,18 @@ def draw_comparison(lines: Sequence[Line], series: Sequence[Series], path: Path,
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
 
 
-def _note(lines: Sequence[Line]) -> str:
+def _note(lines: Sequence[RecordLine]) -> str:
     seeds = len({line["seed"] for line in lines})
     over = f"Mean over {seeds} seeds, fewer for some methods; bars: one standard deviation" if seeds > 1 else "One seed"
     return f"{SIMULATED_SENTENCE} {over}. Classifiers are tested on the held-out rows."
 
 
-def _curve(axes: Any, one: Series, curve: Mapping[int, Sequence[float]], sizes: Sequence[int], *, nudge: float) -> Any:
+def _curve(
+    axes: Any, series: Series, curve: Mapping[int, Sequence[float]], sizes: Sequence[int], *, nudge: float
+) -> Any:
     """One method; what does not depend on the size is a level line. Bars are set beside one another."""
-    colour, dashes = COLOURS[one.method], _DASHES.get(one.method, "-")
-    if not METHODS[one.method].sized:
+    colour, dashes = COLOURS[series.method], _DASHES.get(series.method, "-")
+    if not METHODS[series.method].sized:
         level = fmean(next(iter(curve.values())))
         return axes.axhline(level, color=colour, linestyle=dashes, linewidth=1.6)
     width = _WIDTH * (sizes[-1] - sizes[0])
@@ -103,7 +107,7 @@ def _curve(axes: Any, one: Series, curve: Mapping[int, Sequence[float]], sizes: 
         linestyle=dashes,
         linewidth=1.8,
         elinewidth=0.9,
-        marker=_MARKERS.get(one.method, "."),
+        marker=_MARKERS.get(series.method, "."),
         markersize=5.5,
         alpha=0.95,
     )
@@ -122,7 +126,7 @@ def _percentages(axes: Any) -> None:
 
 def _logarithmic(*panels: Any) -> None:
     """The same logarithmic axis for all of them, so that they can be compared."""
-    shown = [value for axes in panels for one in axes.containers for value in one[0].get_ydata()]
+    shown = [value for axes in panels for container in axes.containers for value in container[0].get_ydata()]
     shown += [value for axes in panels for line in axes.lines for value in line.get_ydata()]
     low, high = (0.8 * min(shown), 1.3 * max(shown)) if shown else (1e-3, 1.0)
     steps = [digit * 10.0**power for power in range(-7, 2) for digit in (1, 2, 5)]

@@ -7,11 +7,11 @@ from typing import Any
 
 from likeset.simulation.tasks import DELTA
 from studies.comparison_figures import draw_comparison
-from studies.contract import SIMULATED, SIMULATED_SENTENCE, Line, Presentation, Table
+from studies.contract import SIMULATED, SIMULATED_SENTENCE, Presentation, RecordLine, Table
 from studies.methods import METHODS
-from studies.series import Group, Series, increase, label, points, spread, width_words
+from studies.series import Group, Series, increase, label, results_by_size, spread, width_words
 
-__all__ = ["presented"]
+__all__ = ["present_comparison"]
 
 _COLUMNS = (
     "method",
@@ -39,7 +39,7 @@ _READING = (
 )
 
 
-def presented(lines: Sequence[Line], out: Path, *, title: str, words: Sequence[str]) -> Presentation:
+def present_comparison(lines: Sequence[RecordLine], out: Path, *, title: str, words: Sequence[str]) -> Presentation:
     """Tables of all finished cells, and a figure for each market and kernel."""
     done = [line for line in lines if line.done]
     groups = list(dict.fromkeys(_group(line) for line in done))
@@ -49,7 +49,7 @@ def presented(lines: Sequence[Line], out: Path, *, title: str, words: Sequence[s
     for group in groups:
         mine = [line for line in done if _group(line) == group]
         series = _series(mine)
-        name = f"{group[0]}, {width_words(group)}" if len({one[0] for one in groups}) > 1 else width_words(group)
+        name = f"{group[0]}, {width_words(group)}" if len({other[0] for other in groups}) > 1 else width_words(group)
         path = out / f"{_slug(name)}.svg"
         draw_comparison(mine, series, path, title=f"{title}: {name}")
         figures[path] = f"{name}: increase of MMD² over greedy, MMD², accuracies; {SIMULATED}"
@@ -57,31 +57,31 @@ def presented(lines: Sequence[Line], out: Path, *, title: str, words: Sequence[s
     return Presentation(title, [_READING, *_setting(done), *words], tables, figures)
 
 
-def _group(line: Line) -> Group:
+def _group(line: RecordLine) -> Group:
     return line["market"], line["scale"], line.settings["gamma"]
 
 
-def _series(lines: Sequence[Line]) -> list[Series]:
+def _series(lines: Sequence[RecordLine]) -> list[Series]:
     """Those that have lines, in the order of the registry."""
-    found = {Series.of(line) for line in lines}
+    members = {Series.of(line) for line in lines}
     order = list(METHODS)
-    return sorted(found, key=lambda one: (order.index(one.method), one.epsilon or 0.0, one.offers or 0))
+    return sorted(members, key=lambda member: (order.index(member.method), member.epsilon or 0.0, member.offers or 0))
 
 
-def _rows(lines: Sequence[Line], series: Sequence[Series]) -> list[tuple[str, ...]]:
+def _rows(lines: Sequence[RecordLine], series: Sequence[Series]) -> list[tuple[str, ...]]:
     rows = []
     for size in sorted({line["size"] for line in lines}):
         here = [line for line in lines if line["size"] == size]
-        rows += [_row(here, one, size) for one in series if any(one.has(line) for line in here)]
+        rows += [_row(here, member, size) for member in series if any(member.has(line) for line in here)]
     return rows
 
 
-def _row(lines: Sequence[Line], series: Series, size: int) -> tuple[str, ...]:
+def _row(lines: Sequence[RecordLine], series: Series, size: int) -> tuple[str, ...]:
     mine = [line for line in lines if series.has(line)]
     first = mine[0].results
 
     def mean(result: str, form: str) -> str:
-        return spread(points(mine, series, result)[size], form)
+        return spread(results_by_size(mine, series, result)[size], form)
 
     def over(other: str) -> str:
         if series.method == other:
@@ -112,9 +112,9 @@ def _guarantee(stated: dict[str, Any]) -> str:
     return f"{epsilon:g} ({basis})"
 
 
-def _scale_table(lines: Sequence[Line], groups: Sequence[Group]) -> Table:
+def _scale_table(lines: Sequence[RecordLine], groups: Sequence[Group]) -> Table:
     """The same summaries' percentages under each kernel: they say as much about the kernel as about the method."""
-    shown = [one for one in _series(lines) if one.method not in ("greedy", "pooled")]
+    shown = [member for member in _series(lines) if member.method not in ("greedy", "pooled")]
     common = sorted(
         set.intersection(*({line["size"] for line in lines if _group(line) == group} for group in groups))
     ) or [0]
@@ -123,9 +123,9 @@ def _scale_table(lines: Sequence[Line], groups: Sequence[Group]) -> Table:
     names = [f"{group[0]}, {width_words(group)}" if several else width_words(group) for group in groups]
     parts = [[line for line in lines if _group(line) == group] for group in groups]
     rows = []
-    for one in shown:
-        cells = [increase(part, one, over="greedy", result="squared_mmd").get(size) for part in parts]
-        rows.append((label(one), *(f"{fmean(cell):+.0f}%" if cell else "-" for cell in cells)))
+    for member in shown:
+        cells = [increase(part, member, over="greedy", result="squared_mmd").get(size) for part in parts]
+        rows.append((label(member), *(f"{fmean(cell):+.0f}%" if cell else "-" for cell in cells)))
     return Table(
         f"Increase of MMD² over the paper's greedy at {size} rows, by kernel",
         ("method", *names),
@@ -134,19 +134,19 @@ def _scale_table(lines: Sequence[Line], groups: Sequence[Group]) -> Table:
     )
 
 
-def _setting(lines: Sequence[Line]) -> list[str]:
+def _setting(lines: Sequence[RecordLine]) -> list[str]:
     """What the markets were, as the lines say it."""
     if not lines:
         return ["No cell has finished."]
     words = []
     for market in dict.fromkeys(line["market"] for line in lines):
-        one = next(line for line in lines if line["market"] == market)
-        at_most = f", at most {one['rows_per_owner']} each" if one["rows_per_owner"] else ""
+        first = next(line for line in lines if line["market"] == market)
+        at_most = f", at most {first['rows_per_owner']} each" if first["rows_per_owner"] else ""
         offers = sorted({line["offers"] for line in lines if line["market"] == market and line["offers"]})
-        each = " or ".join(map(str, offers)) or "10 p / K"
+        offered = " or ".join(map(str, offers)) or "10 p / K"
         words.append(
-            f"{market}: {len(one['owner_shares'])} owners with {one['pool_rows']} rows together{at_most}; a target of "
-            f"{one['target_rows']} rows; each owner offers {each} rows in `sealed` (K owners, p rows wanted)"
+            f"{market}: {len(first['owner_shares'])} owners with {first['pool_rows']} rows together{at_most}; a target "
+            f"of {first['target_rows']} rows; each owner offers {offered} rows in `sealed` (K owners, p rows wanted)"
         )
     return [f"Data: {lines[0]['data']} (digest {lines[0]['digest']}). " + ". ".join(words) + "."]
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 from likeset import arguments
 from likeset.errors import InvalidArgument
 
-__all__ = ["SIMULATED", "SIMULATED_SENTENCE", "Cell", "Line", "Options", "Presentation", "Study", "Table"]
+__all__ = ["SIMULATED", "SIMULATED_SENTENCE", "Cell", "Options", "Presentation", "RecordLine", "Study", "Table"]
 
 SIMULATED = "simulated noise: not private"
 """Stands on every figure, table and line: noise of a recorded seed hides nothing."""
@@ -78,7 +78,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RecordLine:
     """What a cell left: its results, or why there are none.
 
     Attributes:
@@ -188,5 +188,5 @@ class Study(Protocol):
     def run(self, cell: Cell) -> dict[str, Any]:
         """Compute one cell, from nothing but the cell; the results are plain JSON values."""
 
-    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
         """Tables of the finished cells, and figures as files in ``out``."""

@@ -1,6 +1,6 @@
 """``digits``: the paper's appendix experiment in small, on images that come with scikit-learn."""
 
-from studies.comparison import MAIN, OTHERS, Comparison, Width
+from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 
 __all__ = ["STUDY"]
 
@@ -22,7 +22,7 @@ STUDY = Comparison(
     seeds=5,
     sizes=(20, 40, 60, 80),
     widths=(Width(scale=1.0), Width(scale=3.0)),
-    methods=(*MAIN, *OTHERS),
-    seeds_of=dict.fromkeys(OTHERS, 3),
+    methods=(*MAIN_METHODS, *FURTHER_METHODS),
+    seeds_of=dict.fromkeys(FURTHER_METHODS, 3),
     offers=50,
 )

@@ -15,10 +15,10 @@ import numpy as np
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import median_gamma
 from likeset.simulation.tasks import Task
-from studies.contract import Cell, Line, Options, Presentation
+from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.frontier_fit import NO_NOISE
-from studies.frontier_market import RIGHT, Setting, grid_for, load_images, made_market
-from studies.frontier_page import presented
+from studies.frontier_market import RIGHT, Setting, grid_for, load_images, market_of
+from studies.frontier_page import present_frontier
 from studies.methods import METHODS, find_methods
 
 __all__ = ["STUDY", "Frontier"]
@@ -49,8 +49,8 @@ class Frontier:
 
     def cells(self, options: Options) -> Sequence[Cell]:
         """Seed by seed and setting by setting: cells of one market follow each other, and it is made once."""
-        found = load_images(options.data)
-        grid = grid_for(found)
+        pictures = load_images(options.data)
+        grid = grid_for(pictures)
         wanted = [method.name for method in find_methods(options.methods or _METHODS)]
         cells = []
         for seed in range(options.seeds or _SEEDS):
@@ -60,8 +60,8 @@ class Frontier:
                 for method in wanted:
                     for epsilon in _epsilons(method, setting, grid.base, options.epsilons):
                         settings = {
-                            "data": found.name,
-                            "digest": found.digest,
+                            "data": pictures.name,
+                            "digest": pictures.digest,
                             "factor": factor,
                             **asdict(setting),
                             "pool": grid.pool,
@@ -76,7 +76,7 @@ class Frontier:
     def run(self, cell: Cell) -> dict[str, Any]:
         """One method in one market."""
         setting = Setting(*(cell[name] for name in Setting.__slots__))
-        market = made_market(cell.source, setting, cell["seed"])
+        market = market_of(cell.source, setting, cell["seed"])
         gamma = median_gamma(market.target, scale=_SCALE, coins=np.random.default_rng(0))
         task = Task(
             market=market,
@@ -86,23 +86,23 @@ class Frontier:
             epsilon=cell["epsilon"] or 0.0,
             seed=cell["seed"],
         )
-        found = METHODS[cell["method"]].run(task)
-        rows, labels = market.pool[found.indices], market.pool_labels[found.indices]
+        picks = METHODS[cell["method"]].run(task)
+        rows, labels = market.pool[picks.indices], market.pool_labels[picks.indices]
         return {
             "squared_mmd": squared_mmd(rows, market.target, gamma=gamma),
             "squared_mmd_held_out": squared_mmd(rows, market.test, gamma=gamma),
             "right_share": float(np.isin(labels, list(RIGHT)).mean()),
-            "rows_seen": found.rows_seen,
-            "access_ratio": (found.rows_seen + setting.target) / (setting.size + setting.target),
-            "target_guarantee": asdict(found.target),
-            "owner_guarantee": asdict(found.owners),
+            "rows_seen": picks.rows_seen,
+            "access_ratio": (picks.rows_seen + setting.target) / (setting.size + setting.target),
+            "target_guarantee": asdict(picks.target),
+            "owner_guarantee": asdict(picks.owners),
             "owners_present": len(market.owners),
             "selected": len(rows),
         }
 
-    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
         """Tables and figures: the frontier, the factors, and the formula behind the advice."""
-        return presented(lines, out)
+        return present_frontier(lines, out)
 
 
 def _epsilons(

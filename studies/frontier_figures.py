@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from studies.canvas import draw, plain_log_axis
+from studies.canvas import draw_panels, plain_log_axis
 from studies.frontier_fit import NO_NOISE, Fit, Gain
 from studies.frontier_points import FACTORS, Point
 
@@ -44,14 +44,16 @@ _FACTOR_COLOURS["offer_factor"] = "#b5a300"
 
 
 def draw_frontier(
-    found: Sequence[Point], bases: Sequence[dict[str, float]], path: Path, *, pool: int, note: str
+    points: Sequence[Point], bases: Sequence[dict[str, float]], path: Path, *, pool: int, note: str
 ) -> Path:
     """MMD² over exact greedy's against the proven epsilon, a panel for each share of right rows."""
 
     def fill(panels: Any) -> None:
         for axes, base in zip(panels[0], bases, strict=True):
             for method, label in LABELS.items():
-                mine = [one for one in found if one.method == method and one.at(base) and one.epsilon != NO_NOISE]
+                mine = [
+                    point for point in points if point.method == method and point.at(base) and point.epsilon != NO_NOISE
+                ]
                 if mine:
                     _frontier_curve(axes, mine, method, label)
             axes.axhline(1.0, color="#1b2a41", linewidth=1.0)
@@ -60,7 +62,7 @@ def draw_frontier(
             plain_log_axis(axes.yaxis, _RATIO_TICKS)
             axes.set(xlabel="epsilon proven for the target's rows, toward owners", xlim=(0.08, 10.0))
             axes.set_title(f"right rows: 1 in {round(pool / base['right'])}")
-        shown = [one.ratio + one.spread for one in found if any(one.at(base) for base in bases)]
+        shown = [point.ratio + point.spread for point in points if any(point.at(base) for base in bases)]
         for axes in panels[0]:
             axes.set_ylim(0.85, 1.25 * max(shown))
         panels[0][0].set_ylabel("MMD² to the target, over exact greedy's")
@@ -75,24 +77,24 @@ def draw_frontier(
         f"Quality against privacy: m = {base['target']:g}, K = {base['owners']:g}, p = {base['size']:g}, "
         f"{base['offer_factor']:g} offers per row"
     )
-    return draw(path, fill, columns=len(bases), title=title, note=note, width=6.6, height=5.0)
+    return draw_panels(path, fill, columns=len(bases), title=title, note=note, width=6.6, height=5.0)
 
 
 def _frontier_curve(axes: Any, mine: Sequence[Point], method: str, label: str) -> None:
     colour = _COLOURS[method]
-    ordered = sorted(mine, key=lambda one: one.proven or 0.0)
+    ordered = sorted(mine, key=lambda point: point.proven or 0.0)
     if (ordered[0].proven or 0.0) == 0.0:
         # A logarithmic axis has no zero: what costs nothing is a level line.
         axes.axhline(ordered[0].ratio, color=colour, linestyle="--", linewidth=1.4, label=label)
         axes.scatter([0.085], [ordered[0].ratio], s=_area(ordered[0].access), color=colour, marker="<", clip_on=False)
         return
-    x, y = [one.proven for one in ordered], [one.ratio for one in ordered]
-    axes.errorbar(x, y, yerr=[one.spread for one in ordered], color=colour, linewidth=1.3, capsize=2, alpha=0.8)
+    x, y = [point.proven for point in ordered], [point.ratio for point in ordered]
+    axes.errorbar(x, y, yerr=[point.spread for point in ordered], color=colour, linewidth=1.3, capsize=2, alpha=0.8)
     whole = ordered[0].owners_proven is not None
     axes.scatter(
         x,
         y,
-        s=[_area(one.access) for one in ordered],
+        s=[_area(point.access) for point in ordered],
         facecolor=colour if whole else "white",
         edgecolor=colour,
         linewidth=1.5,
@@ -106,7 +108,7 @@ def _area(access: float) -> float:
 
 
 def draw_factors(
-    found: Sequence[Point], bases: Sequence[dict[str, float]], path: Path, *, pool: int, note: str
+    points: Sequence[Point], bases: Sequence[dict[str, float]], path: Path, *, pool: int, note: str
 ) -> Path:
     """The same ratios, one factor at a time."""
     curves = (
@@ -125,20 +127,20 @@ def draw_factors(
                 ticks: set[float] = set()
                 for method, epsilon, colour, label in curves:
                     mine = [
-                        one
-                        for one in found
-                        if (one.method, one.epsilon) == (method, epsilon) and one.at(base, but=factor)
+                        point
+                        for point in points
+                        if (point.method, point.epsilon) == (method, epsilon) and point.at(base, but=factor)
                     ]
                     if not mine:
                         continue
-                    mine.sort(key=lambda one: one.setting[factor])
-                    places = [one.setting[factor] for one in mine]
-                    shown[base["right"]] += [one.ratio + one.spread for one in mine]
-                    ticks |= set(places)
+                    mine.sort(key=lambda point: point.setting[factor])
+                    positions = [point.setting[factor] for point in mine]
+                    shown[base["right"]] += [point.ratio + point.spread for point in mine]
+                    ticks |= set(positions)
                     axes.errorbar(
-                        places,
-                        [one.ratio for one in mine],
-                        yerr=[one.spread for one in mine],
+                        positions,
+                        [point.ratio for point in mine],
+                        yerr=[point.spread for point in mine],
                         color=colour,
                         marker="o",
                         markersize=4,
@@ -155,7 +157,9 @@ def draw_factors(
         handles, names = panels[0][0].get_legend_handles_labels()
         panels[0][0].figure.legend(handles, names, loc="outside upper right", fontsize=9, ncols=5)
 
-    return draw(path, fill, columns=4, rows=len(bases), title="One factor at a time", note=note, width=3.6, height=3.3)
+    return draw_panels(
+        path, fill, columns=4, rows=len(bases), title="One factor at a time", note=note, width=3.6, height=3.3
+    )
 
 
 def draw_advice(gains: Sequence[Gain], fitted: Fit, path: Path, *, base: dict[str, float], note: str) -> Path:
@@ -168,8 +172,8 @@ def draw_advice(gains: Sequence[Gain], fitted: Fit, path: Path, *, base: dict[st
             mine = [gain for gain in counted if _factor(gain, base) == factor]
             if mine:
                 label = "the base" if factor == "base" else f"other {_WORDS[factor]}"
-                noises = [one.noise / fitted.at(one.offer_factor) for one in mine]
-                left.scatter(noises, [one.share for one in mine], color=colour, s=24, alpha=0.85, label=label)
+                noises = [gain.noise / fitted.at(gain.offer_factor) for gain in mine]
+                left.scatter(noises, [gain.share for gain in mine], color=colour, s=24, alpha=0.85, label=label)
         ratios = np.geomspace(0.01, 20.0, 200)
         left.plot(ratios, 1.0 / (1.0 + ratios**2), color="#1b2a41", label="1 / (1 + (noise/signal)²)")
         left.axvspan(1.0, 20.0, color="#eeeeee", zorder=0)
@@ -180,8 +184,8 @@ def draw_advice(gains: Sequence[Gain], fitted: Fit, path: Path, *, base: dict[st
         left.set(xlim=(0.01, 20.0), ylim=(-0.5, 1.4))
         left.legend(fontsize=8.5, loc="lower left")
         left.set_title("What noise leaves of a release's gain")
-        predicted = [one.best * fitted.share(one.noise, one.offer_factor) for one in gains]
-        measured = [one.gained for one in gains]
+        predicted = [gain.best * fitted.share(gain.noise, gain.offer_factor) for gain in gains]
+        measured = [gain.gained for gain in gains]
         right.scatter(np.exp(predicted), np.exp(measured), color="#4c78a8", s=24, alpha=0.85)
         ends = [0.85, math.exp(max(*predicted, *measured)) * 1.1]
         right.plot(ends, ends, color="#1b2a41", linewidth=1.0)
@@ -190,7 +194,7 @@ def draw_advice(gains: Sequence[Gain], fitted: Fit, path: Path, *, base: dict[st
         right.set(xlim=ends, ylim=ends, xlabel="predicted by the fit to the other half", ylabel="measured")
         right.set_title("MMD² of uniform offers over sealed's")
 
-    return draw(path, fill, columns=2, title="When a release pays", note=note, width=6.0, height=4.8)
+    return draw_panels(path, fill, columns=2, title="When a release pays", note=note, width=6.0, height=4.8)
 
 
 def _factor(gain: Gain, base: dict[str, float]) -> str:

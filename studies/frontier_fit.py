@@ -17,7 +17,7 @@ from likeset.privacy.relation import Relation
 from likeset.protocol.terms import Budget
 from likeset.protocol.wishes import ReleaseOutlook, release_outlook
 from likeset.simulation.tasks import DELTA
-from studies.contract import Line
+from studies.contract import RecordLine
 
 __all__ = [
     "NO_NOISE",
@@ -29,7 +29,7 @@ __all__ = [
     "halves",
     "measured_gains",
     "outlook_of",
-    "unexplained",
+    "residual",
 ]
 
 NO_NOISE = 1000.0
@@ -115,16 +115,16 @@ def fit_in_use() -> Fit:
     return Fit(usual, math.log10(more / usual))
 
 
-def measured_gains(lines: Iterable[Line]) -> list[Gain]:
+def measured_gains(lines: Iterable[RecordLine]) -> list[Gain]:
     """One for each setting and epsilon of ``sealed`` for which there is a run without release and one without noise."""
-    found: dict[tuple[float, ...], dict[int, dict[float, float]]] = {}
+    mmd_by_setting: dict[tuple[float, ...], dict[int, dict[float, float]]] = {}
     for line in lines:
         if line.done and line["method"] in ("sealed", "uniform-offers"):
             key = tuple(float(line[name]) for name in _FACTORS)
-            runs = found.setdefault(key, {}).setdefault(line["seed"], {})
+            runs = mmd_by_setting.setdefault(key, {}).setdefault(line["seed"], {})
             runs[line["epsilon"] or 0.0] = math.log(line["squared_mmd"])
     gains = []
-    for setting, seeds in found.items():
+    for setting, seeds in mmd_by_setting.items():
         whole = [runs for runs in seeds.values() if 0.0 in runs and NO_NOISE in runs]
         for epsilon in sorted({epsilon for runs in whole for epsilon in runs} - {0.0, NO_NOISE}):
             gains += [gain for gain in [_gain(setting, epsilon, whole)] if gain is not None]
@@ -132,15 +132,15 @@ def measured_gains(lines: Iterable[Line]) -> list[Gain]:
 
 
 def _gain(setting: tuple[float, ...], epsilon: float, runs: Sequence[Mapping[float, float]]) -> Gain | None:
-    mine = [one for one in runs if epsilon in one]
+    mine = [run for run in runs if epsilon in run]
     if not mine:
         return None
     return Gain(
         setting=setting,
         epsilon=epsilon,
         noise=outlook_of(target=int(setting[0]), epsilon=epsilon, offer_factor=setting[3]).noise,
-        gained=fmean(one[0.0] - one[epsilon] for one in mine),
-        best=fmean(one[0.0] - one[NO_NOISE] for one in mine),
+        gained=fmean(run[0.0] - run[epsilon] for run in mine),
+        best=fmean(run[0.0] - run[NO_NOISE] for run in mine),
         seeds=len(mine),
     )
 
@@ -149,7 +149,8 @@ def halves(gains: Sequence[Gain]) -> tuple[list[Gain], list[Gain]]:
     """Every other setting, unusual numbers of offers first, so that both halves have some; budgets stay together."""
     offers = _FACTORS.index("offer_factor")
     settings = sorted(
-        {gain.setting for gain in gains}, key=lambda one: (one[offers] == 10.0, one[offers], one[-1], one)
+        {gain.setting for gain in gains},
+        key=lambda setting: (setting[offers] == 10.0, setting[offers], setting[-1], setting),
     )
     first = set(settings[::2])
     return [gain for gain in gains if gain.setting in first], [gain for gain in gains if gain.setting not in first]
@@ -172,7 +173,7 @@ def fit_signal(gains: Sequence[Gain]) -> Fit:
     return fits[int(np.argmin((left**2).sum(axis=1)))]
 
 
-def unexplained(gains: Sequence[Gain], fit: Fit) -> float:
+def residual(gains: Sequence[Gain], fit: Fit) -> float:
     """Root mean square of what the formula leaves of the measured gains, in logarithms of MMD²."""
     left = (gain.gained - gain.best * fit.share(gain.noise, gain.offer_factor) for gain in gains)
     return math.sqrt(fmean(value**2 for value in left))

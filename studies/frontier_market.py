@@ -11,7 +11,7 @@ from likeset.errors import InvalidArgument
 from likeset.simulation.market import LabelledMarket
 from studies.data import images
 
-__all__ = ["RIGHT", "Grid", "Images", "Setting", "base_of", "grid_for", "load_images", "made_market"]
+__all__ = ["RIGHT", "Grid", "ImagePool", "Setting", "base_of", "grid_for", "load_images", "market_of"]
 
 RIGHT = {3: 0.7, 4: 0.3}
 """The target's digits and their shares, as in the paper."""
@@ -21,7 +21,7 @@ _SEED_ROWS = 150
 
 
 @dataclass(frozen=True, eq=False)
-class Images:
+class ImagePool:
     """Images as rows of pixels between 0 and 1, their digits, and what they are called in the record."""
 
     name: str
@@ -72,10 +72,10 @@ class Grid:
 
     def settings(self) -> list[tuple[str, Setting]]:
         """Each setting once, with the factor that it varies; the base comes first."""
-        found: list[tuple[str, Setting]] = []
+        settings: list[tuple[str, Setting]] = []
         for right in self.rights:
             base = replace(self.base, right=right)
-            found.append(("base", base))
+            settings.append(("base", base))
             for factor, values in (
                 ("target", self.targets),
                 ("owners", self.owners),
@@ -83,8 +83,8 @@ class Grid:
                 ("offer_factor", self.offer_factors),
             ):
                 changed = (Setting(**{**asdict(base), factor: value}) for value in values)
-                found += [(factor, setting) for setting in changed if setting != base]
-        return found
+                settings += [(factor, setting) for setting in changed if setting != base]
+        return settings
 
 
 _FULL = Grid(
@@ -112,12 +112,12 @@ _SMALL = Grid(
 """For the 1,797 images that come with scikit-learn: 364 of them are of the target's digits."""
 
 
-def grid_for(found: Images) -> Grid:
+def grid_for(pictures: ImagePool) -> Grid:
     """The grid that a set of images has enough rows for."""
     for grid in (_FULL, _SMALL):
-        if len(found.rows) >= grid.pool + grid.held_out + max(grid.targets):
+        if len(pictures.rows) >= grid.pool + grid.held_out + max(grid.targets):
             return grid
-    raise InvalidArgument("--data", found.name, "has too few images: 1,500 are needed, 330 of them 3s and 4s")
+    raise InvalidArgument("--data", pictures.name, "has too few images: 1,500 are needed, 330 of them 3s and 4s")
 
 
 def base_of(data: str) -> Setting:
@@ -126,52 +126,52 @@ def base_of(data: str) -> Setting:
 
 
 @lru_cache(maxsize=1)
-def load_images(source: str | None) -> Images:
+def load_images(source: str | None) -> ImagePool:
     """The bundled images or, given a source, MNIST: training and test images together."""
-    found = images.bundled() if source is None else images.mnist(source)
-    return Images(
+    loaded = images.bundled_images() if source is None else images.mnist_images(source)
+    return ImagePool(
         name="digits" if source is None else "mnist",
-        digest=found.digest,
-        rows=np.concatenate([found.train, found.test]),
-        digits=np.concatenate([found.train_digits, found.test_digits]),
+        digest=loaded.digest,
+        rows=np.concatenate([loaded.train, loaded.test]),
+        digits=np.concatenate([loaded.train_digits, loaded.test_digits]),
     )
 
 
 @lru_cache(maxsize=1)
-def made_market(source: str | None, setting: Setting, seed: int) -> LabelledMarket:
+def market_of(source: str | None, setting: Setting, seed: int) -> LabelledMarket:
     """The market of a setting and a seed: target and held-out rows first, the rest dealt to the owners."""
-    found = load_images(source)
-    grid = grid_for(found)
+    pictures = load_images(source)
+    grid = grid_for(pictures)
     coins = np.random.default_rng([seed, 0])
     wanted: list[NDArray[np.int64]] = []
     held: list[NDArray[np.int64]] = []
     left: list[NDArray[np.int64]] = []
     for digit, share in RIGHT.items():
-        rows = coins.permutation(np.flatnonzero(found.digits == digit))
+        rows = coins.permutation(np.flatnonzero(pictures.digits == digit))
         ends = np.cumsum([round(share * setting.target), round(share * grid.held_out)])
         for part, kept in zip(np.split(rows, ends), (wanted, held, left), strict=True):
             kept.append(part)
     right = coins.permutation(np.concatenate(left))[: setting.right]
-    others = _others(found, seed)
+    others = _others(pictures, seed)
     pool = np.concatenate([right, others[_SEED_ROWS : _SEED_ROWS + grid.pool - len(right)]])
-    owned = _dealt(found.digits, pool, setting.owners, np.random.default_rng([seed, 1]))
+    owned = _deal(pictures.digits, pool, setting.owners, np.random.default_rng([seed, 1]))
     test = np.concatenate(held)
     return LabelledMarket(
-        owners={name: found.rows[rows] for name, rows in owned.items()},
-        labels={name: found.digits[rows] for name, rows in owned.items()},
-        target=found.rows[coins.permutation(np.concatenate(wanted))],
-        test=found.rows[test],
-        test_labels=found.digits[test],
-        public=found.rows[others[:_SEED_ROWS]],
+        owners={name: pictures.rows[rows] for name, rows in owned.items()},
+        labels={name: pictures.digits[rows] for name, rows in owned.items()},
+        target=pictures.rows[coins.permutation(np.concatenate(wanted))],
+        test=pictures.rows[test],
+        test_labels=pictures.digits[test],
+        public=pictures.rows[others[:_SEED_ROWS]],
     )
 
 
-def _others(found: Images, seed: int) -> NDArray[np.int64]:
+def _others(pictures: ImagePool, seed: int) -> NDArray[np.int64]:
     """Images of the other digits in an order of the seed's; the first are nobody's."""
-    return np.random.default_rng([seed, 2]).permutation(np.flatnonzero(~np.isin(found.digits, list(RIGHT))))
+    return np.random.default_rng([seed, 2]).permutation(np.flatnonzero(~np.isin(pictures.digits, list(RIGHT))))
 
 
-def _dealt(
+def _deal(
     digits: NDArray[np.int64], pool: NDArray[np.int64], owners: int, coins: np.random.Generator
 ) -> dict[str, NDArray[np.int64]]:
     """Each digit is dealt in proportions of its own, so that owners differ in kind and in size."""
@@ -179,7 +179,7 @@ def _dealt(
     for digit in np.unique(digits[pool]):
         rows = coins.permutation(pool[digits[pool] == digit])
         ends = np.cumsum(coins.dirichlet(np.full(owners, _SKEW)))[:-1] * len(rows)
-        for place, part in enumerate(np.split(rows, ends.astype(int))):
-            dealt[place].append(part)
-    joined = {f"owner-{place}": coins.permutation(np.concatenate(parts)) for place, parts in enumerate(dealt)}
+        for number, part in enumerate(np.split(rows, ends.astype(int))):
+            dealt[number].append(part)
+    joined = {f"owner-{number}": coins.permutation(np.concatenate(parts)) for number, parts in enumerate(dealt)}
     return {name: rows for name, rows in joined.items() if len(rows)}

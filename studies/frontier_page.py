@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from studies.contract import Line, Presentation, Table
+from studies.contract import Presentation, RecordLine, Table
 from studies.frontier_figures import LABELS, draw_advice, draw_factors, draw_frontier
 from studies.frontier_fit import (
     NO_NOISE,
@@ -15,35 +15,35 @@ from studies.frontier_fit import (
     fit_signal,
     halves,
     measured_gains,
-    unexplained,
+    residual,
 )
 from studies.frontier_market import base_of
-from studies.frontier_points import FACTORS, Point, points
+from studies.frontier_points import FACTORS, Point, points_of
 
-__all__ = ["presented"]
+__all__ = ["present_frontier"]
 
 MARGIN = 1.5
 """Noise within this factor of the signal: either word is as good."""
 
 
-def presented(lines: Sequence[Line], out: Path) -> Presentation:
+def present_frontier(lines: Sequence[RecordLine], out: Path) -> Presentation:
     """Figures and tables of whatever was run."""
     done = [line for line in lines if line.done]
-    found, gains = points(done), measured_gains(done)
+    points, gains = points_of(done), measured_gains(done)
     pool, data = done[0]["pool"], done[0]["data"]
-    rights = sorted({one.setting["right"] for one in found}, reverse=True)
+    rights = sorted({point.setting["right"] for point in points}, reverse=True)
     bases = [{**asdict(base_of(data)), "right": right} for right in rights]
     note = (
         f"Data: {data}, {pool:,} rows in all; gamma·median = 3, delta = 1e-5, replace-one; "
         f"{_over(done)}. Numbers: cells.jsonl."
     )
     figures = {
-        draw_frontier(found, bases, out / "frontier.svg", pool=pool, note=note): (
+        draw_frontier(points, bases, out / "frontier.svg", pool=pool, note=note): (
             "MMD² over exact greedy's against the proven epsilon, by protocol; area: access ratio."
         ),
-        draw_factors(found, bases, out / "frontier-factors.svg", pool=pool, note=note): "One factor at a time.",
+        draw_factors(points, bases, out / "frontier-factors.svg", pool=pool, note=note): "One factor at a time.",
     }
-    tables = [_base_table(found, base, pool) for base in bases] + [_settings_table(found)]
+    tables = [_base_table(points, base, pool) for base in bases] + [_settings_table(points)]
     if len({gain.setting for gain in gains}) >= 2:
         first, second = halves(gains)
         fitted = fit_signal(first)
@@ -64,29 +64,35 @@ def presented(lines: Sequence[Line], out: Path) -> Presentation:
     )
 
 
-def _over(lines: Sequence[Line]) -> str:
+def _over(lines: Sequence[RecordLine]) -> str:
     """How many seeds the means are over: not all cells need have been run with all."""
     seeds = len({line["seed"] for line in lines})
     return "one seed" if seeds == 1 else f"means over up to {seeds} seeds, bars: one standard deviation"
 
 
-def _spread(one: Point) -> str:
-    return f"{one.ratio:.2f} ± {one.spread:.2f}" if one.seeds > 1 else f"{one.ratio:.2f}"
+def _spread(point: Point) -> str:
+    return f"{point.ratio:.2f} ± {point.spread:.2f}" if point.seeds > 1 else f"{point.ratio:.2f}"
 
 
 def _epsilon(value: float | None) -> str:
     return "none" if value is None else f"{value:.3g}"
 
 
-def _base_table(found: Sequence[Point], base: dict[str, float], pool: int) -> Table:
+def _base_table(points: Sequence[Point], base: dict[str, float], pool: int) -> Table:
     rows = []
     for method, label in LABELS.items():
-        mine = [one for one in found if one.method == method and one.at(base)]
-        for one in sorted(mine, key=lambda one: one.epsilon or 0.0):
-            name = "sealed, no noise (not private)" if one.epsilon == NO_NOISE else label
-            proven = "-" if one.epsilon == NO_NOISE else _epsilon(one.proven)
-            cells = [_spread(one), f"{one.held_out:.2f}", f"{one.right_share:.2f}", f"{one.access:.1f}", str(one.seeds)]
-            rows.append([name, proven, _epsilon(one.owners_proven), *cells])
+        mine = [point for point in points if point.method == method and point.at(base)]
+        for point in sorted(mine, key=lambda point: point.epsilon or 0.0):
+            name = "sealed, no noise (not private)" if point.epsilon == NO_NOISE else label
+            proven = "-" if point.epsilon == NO_NOISE else _epsilon(point.proven)
+            cells = [
+                _spread(point),
+                f"{point.held_out:.2f}",
+                f"{point.right_share:.2f}",
+                f"{point.access:.1f}",
+                str(point.seeds),
+            ]
+            rows.append([name, proven, _epsilon(point.owners_proven), *cells])
     where = (
         f"m = {base['target']:g}, K = {base['owners']:g}, p = {base['size']:g}, {base['offer_factor']:g} offers a row"
     )
@@ -106,19 +112,21 @@ def _base_table(found: Sequence[Point], base: dict[str, float], pool: int) -> Ta
     )
 
 
-def _settings_table(found: Sequence[Point]) -> Table:
+def _settings_table(points: Sequence[Point]) -> Table:
     """Every setting with uniform offers and sealed at some budgets."""
-    settings = list({tuple(one.setting.items()): one.setting for one in found if one.method == "sealed"}.values())
+    settings = list(
+        {tuple(point.setting.items()): point.setting for point in points if point.method == "sealed"}.values()
+    )
     epsilons = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, NO_NOISE)
     rows = []
     for setting in settings:
-        mine = {(one.method, one.epsilon): one for one in found if one.setting == setting}
+        mine = {(point.method, point.epsilon): point for point in points if point.setting == setting}
         cells = [mine.get(("uniform-offers", None)), *(mine.get(("sealed", epsilon)) for epsilon in epsilons)]
         rows.append(
             [
                 ", ".join(f"{setting[name]:g}" for name in (*FACTORS, "right")),
-                *("-" if one is None else f"{one.ratio:.2f}" for one in cells),
-                str(max(one.seeds for one in cells if one is not None)),
+                *("-" if point is None else f"{point.ratio:.2f}" for point in cells),
+                str(max(point.seeds for point in cells if point is not None)),
             ]
         )
     heads = [f"sealed {epsilon:g}" for epsilon in epsilons[:-1]]
@@ -142,7 +150,7 @@ def _fit_table(first: Sequence[Gain], second: Sequence[Gain]) -> Table:
     for name, fit in fits.items():
         known = 1e-6 < fit.signal < 1e6
         words = [f"{fit.signal:.3f}", f"{fit.power:.2f}"] if known else ["-", "-"]
-        errors = [f"{unexplained(gains, fit):.3f}" for gains in (first, second)]
+        errors = [f"{residual(gains, fit):.3f}" for gains in (first, second)]
         agreed = ["{} of {}".format(*agreement(gains, fit=fit, margin=MARGIN)) for gains in (first, second)]
         rows.append([name, *words, *errors, *(agreed if known else ["-", "-"])])
     return Table(

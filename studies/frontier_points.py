@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from studies.contract import Line
+from studies.contract import RecordLine
 
-__all__ = ["FACTORS", "Point", "points"]
+__all__ = ["FACTORS", "Point", "points_of"]
 
 FACTORS = ("target", "owners", "size", "offer_factor")
 
@@ -46,19 +46,19 @@ class Point:
         return all(self.setting[name] == base[name] for name in (*FACTORS, "right") if name != but)
 
 
-def points(lines: Sequence[Line]) -> list[Point]:
+def points_of(lines: Sequence[RecordLine]) -> list[Point]:
     """One for each setting, method and budget that has a run of exact greedy beside it."""
     exact = {_market(line): line for line in lines if line.done and line["method"] == "exact"}
-    groups: dict[tuple[tuple[float, ...], str, float | None], list[Line]] = {}
+    groups: dict[tuple[tuple[float, ...], str, float | None], list[RecordLine]] = {}
     for line in lines:
         if line.done and _market(line) in exact:
             key = tuple(float(line[name]) for name in (*FACTORS, "right"))
             groups.setdefault((key, line["method"], line["epsilon"]), []).append(line)
-    found = []
+    averages = []
     for (key, method, epsilon), runs in groups.items():
         ratios = [run["squared_mmd"] / exact[_market(run)]["squared_mmd"] for run in runs]
         far = [run["squared_mmd_held_out"] / exact[_market(run)]["squared_mmd_held_out"] for run in runs]
-        found.append(
+        averages.append(
             Point(
                 setting=dict(zip((*FACTORS, "right"), key, strict=True)),
                 method=method,
@@ -73,8 +73,8 @@ def points(lines: Sequence[Line]) -> list[Point]:
                 seeds=len(runs),
             )
         )
-    return found
+    return averages
 
 
-def _market(line: Line) -> tuple[float, ...]:
+def _market(line: RecordLine) -> tuple[float, ...]:
     return (*(float(line[name]) for name in (*FACTORS, "right")), line["seed"])

@@ -1,6 +1,6 @@
 """``heart``: four hospitals, one of which is left out."""
 
-from studies.comparison import MAIN, OTHERS, Comparison, Width
+from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 from studies.data.heart import HOSPITALS
 
 __all__ = ["STUDY"]
@@ -19,6 +19,6 @@ STUDY = Comparison(
     seeds=5,
     sizes=(25, 50, 100),
     widths=(Width(scale=1.0),),
-    methods=(*MAIN, *OTHERS),
+    methods=(*MAIN_METHODS, *FURTHER_METHODS),
     offers=60,
 )

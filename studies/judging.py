@@ -17,44 +17,47 @@ from likeset.simulation.market import LabelledMarket
 from likeset.simulation.tasks import MethodPicks, Task
 from studies.neural_network import NeuralNetwork
 
-__all__ = ["judged"]
+__all__ = ["judgement"]
 
 
-def judged(task: Task, found: MethodPicks) -> dict[str, Any]:
+def judgement(task: Task, picks: MethodPicks) -> dict[str, Any]:
     """Everything that a line says about a summary, as plain values."""
     market = task.market
-    rows, labels, m = market.pool[found.indices], market.pool_labels[found.indices], len(market.target)
+    rows, labels, m = market.pool[picks.indices], market.pool_labels[picks.indices], len(market.target)
     results: dict[str, Any] = {
-        "squared_mmd": squared_mmd(rows, market.target, gamma=task.gamma, weights=found.weights),
-        "squared_mmd_test": squared_mmd(rows, market.test, gamma=task.gamma, weights=found.weights),
-        "svm": _svm(rows, labels, market.test, market.test_labels, found.weights),
-        "net": _net(rows, labels, market, found.weights, task.seed),
+        "squared_mmd": squared_mmd(rows, market.target, gamma=task.gamma, weights=picks.weights),
+        "squared_mmd_test": squared_mmd(rows, market.test, gamma=task.gamma, weights=picks.weights),
+        "svm": _svm(rows, labels, market.test, market.test_labels, picks.weights),
+        "net": _net(rows, labels, market, picks.weights, task.seed),
         "right": round(float(np.isin(labels, market.test_labels).mean()), 4),
         "rows": len(rows),
-        "rows_seen": found.rows_seen,
-        "access_ratio": (found.rows_seen + m) / (task.size + m),
-        "target_guarantee": asdict(found.target),
-        "owner_guarantee": asdict(found.owners),
-        "owner_shares": _shares(task, found),
+        "rows_seen": picks.rows_seen,
+        "access_ratio": (picks.rows_seen + m) / (task.size + m),
+        "target_guarantee": asdict(picks.target),
+        "owner_guarantee": asdict(picks.owners),
+        "owner_shares": _shares(task, picks),
         "gamma": task.gamma,
         "target_rows": m,
         "pool_rows": len(market.pool),
-        "notes": found.notes,
-        **found.extra,
+        "notes": picks.notes,
+        **picks.extra,
     }
     if market.more_labels:
-        results |= _all_labels(market, found)
-    return {name: _rounded(value) for name, value in results.items()}
+        results |= _all_labels(market, picks)
+    return {name: _round_value(value) for name, value in results.items()}
 
 
-def _all_labels(market: LabelledMarket, found: MethodPicks) -> dict[str, Any]:
+def _all_labels(market: LabelledMarket, picks: MethodPicks) -> dict[str, Any]:
     """Where rows have several labels, one classifier each; ``svm`` is their mean."""
-    rows = market.pool[found.indices]
-    each = {
-        name: _svm(rows, labels[found.indices], market.test, test_labels, found.weights)
+    rows = market.pool[picks.indices]
+    accuracies = {
+        name: _svm(rows, labels[picks.indices], market.test, test_labels, picks.weights)
         for name, (labels, test_labels) in market.more_labels.items()
     }
-    return {"svm": float(np.mean(list(each.values()))), "svm_each": {name: round(x, 5) for name, x in each.items()}}
+    return {
+        "svm": float(np.mean(list(accuracies.values()))),
+        "svm_each": {name: round(x, 5) for name, x in accuracies.items()},
+    }
 
 
 def _svm(
@@ -84,21 +87,21 @@ def _net(
     return float((network.predict(market.test) == market.test_labels).mean())
 
 
-def _shares(task: Task, found: MethodPicks) -> Mapping[str, float]:
+def _shares(task: Task, picks: MethodPicks) -> Mapping[str, float]:
     """Each owner's part of the value: the sum of what its rows gained when they were picked, losses left out."""
     market = task.market
-    rows = market.pool[found.indices]
-    picks = np.arange(1, len(rows) + 1)
+    rows = market.pool[picks.indices]
+    counts = np.arange(1, len(rows) + 1)
     before = np.tril(rbf_kernel(rows, rows, gamma=task.gamma), k=-1).sum(axis=1)
-    gains = np.maximum(kernel_means(rows, market.target, gamma=task.gamma) - before / picks, 0.0)
-    ends = np.cumsum([len(one) for one in market.owners.values()])
+    gains = np.maximum(kernel_means(rows, market.target, gamma=task.gamma) - before / counts, 0.0)
+    ends = np.cumsum([len(rows_of_owner) for rows_of_owner in market.owners.values()])
     values = np.bincount(
-        np.searchsorted(ends, found.indices, side="right"), weights=gains, minlength=len(market.owners)
+        np.searchsorted(ends, picks.indices, side="right"), weights=gains, minlength=len(market.owners)
     )
     total = float(values.sum()) or 1.0
     return {name: round(float(value) / total, 4) for name, value in zip(market.owners, values, strict=True)}
 
 
-def _rounded(value: Any) -> Any:
+def _round_value(value: Any) -> Any:
     """Seven figures are more than any of these are good for, and keep lines short."""
     return float(f"{value:.7g}") if isinstance(value, float) else value

@@ -50,8 +50,8 @@ class Method:
 
 def _protodash(task: Task) -> MethodPicks:
     pool = task.market.pool
-    found = match_weighted(pool, task.market.target, task.size, gamma=task.gamma)
-    return MethodPicks(found.indices, len(pool), weights=found.weights, target=POOLED, owners=POOLED)
+    weighted = match_weighted(pool, task.market.target, task.size, gamma=task.gamma)
+    return MethodPicks(weighted.indices, len(pool), weights=weighted.weights, target=POOLED, owners=POOLED)
 
 
 def _matched_means(task: Task) -> MethodPicks:

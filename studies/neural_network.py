@@ -31,14 +31,14 @@ class NeuralNetwork:
 
     def fit(self, rows: Rows, labels: NDArray[np.int64], *, weights: NDArray[np.float64] | None = None) -> Self:
         """Train; a batch takes rows with probabilities proportional to their weights."""
-        self.classes, places = np.unique(labels, return_inverse=True)
+        self.classes, numbers = np.unique(labels, return_inverse=True)
         shapes = (rows.shape[1], self.units), (self.units,), (self.units, len(self.classes)), (len(self.classes),)
         self._parts = [self._first(shape) for shape in shapes]
         averages = [(np.zeros_like(part), np.zeros_like(part)) for part in self._parts]
         odds = None if weights is None else weights / weights.sum()
         for step in range(1, _STEPS + 1):
             chosen = self._coins.choice(len(rows), size=_BATCH, p=odds)
-            slopes = self._slopes(rows[chosen], places[chosen])
+            slopes = self._slopes(rows[chosen], numbers[chosen])
             for part, slope, (mean, square) in zip(self._parts, slopes, averages, strict=True):
                 mean += (1.0 - _DECAY[0]) * (slope - mean)
                 square += (1.0 - _DECAY[1]) * (slope**2 - square)
@@ -50,8 +50,8 @@ class NeuralNetwork:
         """The likeliest class of each row; nothing is left out here."""
         inner, inner_shift, outer, outer_shift = self._parts
         hidden = np.maximum(rows @ inner + inner_shift, 0.0)
-        found: NDArray[np.int64] = self.classes[np.argmax(hidden @ outer + outer_shift, axis=1)]
-        return found
+        likeliest: NDArray[np.int64] = self.classes[np.argmax(hidden @ outer + outer_shift, axis=1)]
+        return likeliest
 
     def _first(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         if len(shape) == 1:
@@ -59,7 +59,7 @@ class NeuralNetwork:
         drawn = self._coins.standard_normal(shape).astype(np.float32)
         return drawn * np.float32(np.sqrt(2.0 / shape[0]))
 
-    def _slopes(self, rows: Rows, places: NDArray[np.int64]) -> list[NDArray[Any]]:
+    def _slopes(self, rows: Rows, numbers: NDArray[np.int64]) -> list[NDArray[Any]]:
         """Gradient of the mean cross entropy in each part, with some hidden units left out."""
         inner, inner_shift, outer, outer_shift = self._parts
         kept = (self._coins.random((len(rows), self.units)) >= self.dropout) / np.float32(1.0 - self.dropout)
@@ -68,7 +68,7 @@ class NeuralNetwork:
         scores -= scores.max(axis=1, keepdims=True)
         errors = np.exp(scores)
         errors /= errors.sum(axis=1, keepdims=True)
-        errors[np.arange(len(rows)), places] -= 1.0
+        errors[np.arange(len(rows)), numbers] -= 1.0
         errors /= len(rows)
         back = (errors @ outer.T) * kept * (hidden > 0.0)
         return [rows.T @ back, back.sum(axis=0), (hidden * kept).T @ errors, errors.sum(axis=0)]

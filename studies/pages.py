@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from studies.contract import SIMULATED_SENTENCE, Line, Presentation
+from studies.contract import SIMULATED_SENTENCE, Presentation, RecordLine
 
 __all__ = ["write_page"]
 
 
-def write_page(presentation: Presentation, lines: Sequence[Line], *, out: Path, command: str) -> Path:
+def write_page(presentation: Presentation, lines: Sequence[RecordLine], *, out: Path, command: str) -> Path:
     """Write ``README.md`` beside the record that its numbers come from."""
     done = [line for line in lines if line.done]
     days = sorted({line.date[:10] for line in done})
@@ -31,7 +31,7 @@ def write_page(presentation: Presentation, lines: Sequence[Line], *, out: Path, 
     return page
 
 
-def _failures(lines: Sequence[Line]) -> list[str]:
+def _failures(lines: Sequence[RecordLine]) -> list[str]:
     failed = [line for line in lines if not line.done]
     if not failed:
         return []

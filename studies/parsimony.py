@@ -20,13 +20,13 @@ from likeset.privacy.schedules import auction_epsilon, auction_patience
 from likeset.protocol.terms import RELEASE_SCALE
 from likeset.simulation.paper_counting import parsimony_bound
 from likeset.summarizer import Summarizer
-from studies.contract import Cell, Line, Options, Presentation
-from studies.parsimony_figures import presented
+from studies.contract import Cell, Options, Presentation, RecordLine
+from studies.parsimony_figures import present_parsimony
 from studies.parsimony_rounds import Crowd, crowd, run_rounds
 
-__all__ = ["METHODS", "STUDY", "Parsimony"]
+__all__ = ["ASKING_METHODS", "STUDY", "Parsimony"]
 
-METHODS = ("paper", "everyone each round", "everyone once", "threshold once")
+ASKING_METHODS = ("paper", "everyone each round", "everyone once", "threshold once")
 _OWNERS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 _ROWS, _TARGET, _COLUMNS = 120, 300, 10
 _SIZE = 50
@@ -47,7 +47,7 @@ class Parsimony:
         """Seed by seed, so that a run that is stopped has something of everything."""
         if options.data is not None:
             raise InvalidArgument("--data", options.data, "is not used: the owners of this study are generated")
-        wanted = _chosen(options.methods)
+        wanted = _methods_named(options.methods)
         return [
             Cell(
                 self.name,
@@ -68,7 +68,7 @@ class Parsimony:
             for epsilon in options.epsilons or (1.0,)
             for owners in _OWNERS
             for method in wanted
-            if _sensible(method, owners)
+            if _is_sensible(method, owners)
         ]
 
     def run(self, cell: Cell) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Parsimony:
         gamma = median_gamma(market.target, scale=1.0, coins=np.random.default_rng(0))
         exact = match(market.pool, market.target, size, gamma=gamma, method="exact").indices
         yardstick = squared_mmd(market.pool[exact], market.target, gamma=gamma)
-        if cell["method"] in METHODS[:2]:
+        if cell["method"] in ASKING_METHODS[:2]:
             plan = _plan(cell)
             rounds = run_rounds(
                 market,
@@ -98,7 +98,7 @@ class Parsimony:
             seen = rounds.rows_seen
             distance = squared_mmd(market.pool[rounds.indices], market.target, gamma=gamma)
         else:
-            seen, distance = _sealed(cell, market, gamma)
+            seen, distance = _run_sealed(cell, market, gamma)
         bound = parsimony_bound(owners=cell["owners"], epsilon=cell["epsilon"], delta=cell["delta"])
         return {
             "rows_per_pick": seen / size,
@@ -107,19 +107,19 @@ class Parsimony:
             "over_exact": distance / yardstick,
         }
 
-    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
         """A table, and the two panels: rows seen, and what was made of them."""
-        return presented(lines, out, methods=METHODS)
+        return present_parsimony(lines, out, methods=ASKING_METHODS)
 
 
-def _chosen(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
-    unknown = [name for name in wanted or () if name not in METHODS]
+def _methods_named(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
+    unknown = [name for name in wanted or () if name not in ASKING_METHODS]
     if unknown:
-        raise InvalidArgument("--methods", ", ".join(unknown), "must be among: " + "; ".join(METHODS))
-    return wanted or METHODS
+        raise InvalidArgument("--methods", ", ".join(unknown), "must be among: " + "; ".join(ASKING_METHODS))
+    return wanted or ASKING_METHODS
 
 
-def _sensible(method: str, owners: int) -> bool:
+def _is_sensible(method: str, owners: int) -> bool:
     if method == "everyone once":
         return owners <= _MOST_ASKED_ONCE
     return method != "threshold once" or owners >= _LEAST_THRESHOLD
@@ -138,7 +138,7 @@ def _plan(cell: Cell) -> auction.AuctionPlan:
     )
 
 
-def _sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, float]:
+def _run_sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, float]:
     """Rows seen and squared MMD of the sealed protocol, with its own release of the target's mean."""
     summarizer = Summarizer(
         cell["size"],
@@ -151,7 +151,7 @@ def _sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, float]:
         noise="simulated",
         random_state=cell["seed"],
     )
-    summarizer.fit(market.target, {f"owner-{place}": rows for place, rows in enumerate(market.owners)})
+    summarizer.fit(market.target, {f"owner-{number}": rows for number, rows in enumerate(market.owners)})
     return summarizer.rows_seen_, summarizer.squared_mmd_
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from studies.canvas import draw, mean_curve, plain_log_axis
-from studies.contract import Line, Presentation, Table
+from studies.canvas import draw_panels, mean_curve, plain_log_axis
+from studies.contract import Presentation, RecordLine, Table
 
-__all__ = ["presented"]
+__all__ = ["present_parsimony"]
 
 _COLOURS = {
     "paper": "#d62839",
@@ -25,7 +25,7 @@ _LABELS = {
 _MARKERS = {"paper": "o", "everyone each round": "s", "everyone once": "^", "threshold once": "D"}
 
 
-def presented(lines: Sequence[Line], out: Path, *, methods: Sequence[str]) -> Presentation:
+def present_parsimony(lines: Sequence[RecordLine], out: Path, *, methods: Sequence[str]) -> Presentation:
     """Rows seen per row bought, and how near the summary came."""
     done = [line for line in lines if line.done]
     seeds = len({line["seed"] for line in done})
@@ -36,7 +36,7 @@ def presented(lines: Sequence[Line], out: Path, *, methods: Sequence[str]) -> Pr
         ["owners", "the paper's bound", *(_LABELS[method] for method in methods)],
         rows,
     )
-    figure = draw(
+    figure = draw_panels(
         out / "parsimony.svg",
         lambda panels: _fill(panels[0], done, methods),
         columns=2,
@@ -62,11 +62,11 @@ def presented(lines: Sequence[Line], out: Path, *, methods: Sequence[str]) -> Pr
     )
 
 
-def _values(lines: Sequence[Line], owners: int, method: str, result: str) -> list[float]:
+def _values(lines: Sequence[RecordLine], owners: int, method: str, result: str) -> list[float]:
     return [line[result] for line in lines if (line["owners"], line["method"]) == (owners, method)]
 
 
-def _row(lines: Sequence[Line], owners: int, methods: Sequence[str]) -> list[str]:
+def _row(lines: Sequence[RecordLine], owners: int, methods: Sequence[str]) -> list[str]:
     bound = next(line["paper_bound"] for line in lines if line["owners"] == owners)
     cells = [f"{owners:,}", f"{bound:.0f}"]
     for method in methods:
@@ -76,11 +76,11 @@ def _row(lines: Sequence[Line], owners: int, methods: Sequence[str]) -> list[str
     return cells
 
 
-def _fill(panels: Any, lines: Sequence[Line], methods: Sequence[str]) -> None:
+def _fill(panels: Any, lines: Sequence[RecordLine], methods: Sequence[str]) -> None:
     seen, near = panels
     counts = sorted({line["owners"] for line in lines})
     bounds = {line["owners"]: line["paper_bound"] for line in lines}
-    seen.plot(counts, [bounds[one] for one in counts], color="#d62839", linestyle="--", label="the paper's bound")
+    seen.plot(counts, [bounds[count] for count in counts], color="#d62839", linestyle="--", label="the paper's bound")
     for method in methods:
         for axes, result in ((seen, "rows_per_pick"), (near, "over_exact")):
             mean_curve(

@@ -48,13 +48,13 @@ def crowd(*, owners: int, rows: int, target: int, columns: int, coins: np.random
 
     The places are as many standard deviations apart as images of different digits are.
     """
-    places = coins.normal(scale=1.0, size=(12, columns))
-    mine = np.array([coins.choice(len(places), size=2, replace=False) for _ in range(owners)])
+    centres = coins.normal(scale=1.0, size=(12, columns))
+    mine = np.array([coins.choice(len(centres), size=2, replace=False) for _ in range(owners)])
     which = mine[np.arange(owners)[:, None], coins.integers(2, size=(owners, rows))]
     wanted = coins.choice(3, size=target, p=(0.5, 0.3, 0.2))
     return Crowd(
-        owners=(places[which] + coins.normal(scale=0.7, size=(owners, rows, columns))).astype(np.float32),
-        target=(places[wanted] + coins.normal(scale=0.7, size=(target, columns))).astype(np.float32),
+        owners=(centres[which] + coins.normal(scale=0.7, size=(owners, rows, columns))).astype(np.float32),
+        target=(centres[wanted] + coins.normal(scale=0.7, size=(target, columns))).astype(np.float32),
     )
 
 
@@ -91,7 +91,7 @@ def run_rounds(
         sent[asked] = True
         at_hand += asked.tolist()
         if at_hand:
-            place = int(np.argmax(scores[at_hand]))
-            chosen.append(at_hand.pop(place))
+            position = int(np.argmax(scores[at_hand]))
+            chosen.append(at_hand.pop(position))
             repulsion += hashed @ hashed[chosen[-1]]
     return Rounds(np.array(chosen, dtype=np.int64), int(sent.sum()))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from studies.comparison import Comparison, Width
-from studies.contract import Cell, Line, Options, Presentation
+from studies.contract import Cell, Options, Presentation, RecordLine
 
 __all__ = ["STUDY"]
 
@@ -42,16 +42,16 @@ class _Quality:
     description: str = _PART.description
 
     def cells(self, options: Options) -> Sequence[Cell]:
-        found: dict[str, Cell] = {}
+        cells: dict[str, Cell] = {}
         for kind, offers in _SETTINGS:
             for cell in replace(_PART, variants=(kind,), offers=offers).cells(options):
-                found[cell.key] = cell
-        return sorted(found.values(), key=lambda cell: (cell["seed"], cell["market"]))
+                cells[cell.key] = cell
+        return sorted(cells.values(), key=lambda cell: (cell["seed"], cell["market"]))
 
     def run(self, cell: Cell) -> dict[str, Any]:
         return _PART.run(cell)
 
-    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
         return _PART.present(lines, out)
 
 

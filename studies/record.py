@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from likeset.errors import BadDocument, InvalidArgument
-from studies.contract import Line
+from studies.contract import RecordLine
 
 __all__ = ["Record"]
 
@@ -22,7 +22,7 @@ class Record:
         self._drop_torn_line()
         self.lines = self._read()
 
-    def add(self, line: Line) -> None:
+    def add(self, line: RecordLine) -> None:
         """Append a line; it is on disk when this returns."""
         data = (line.to_json() + "\n").encode()
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
@@ -43,15 +43,15 @@ class Record:
             with self.path.open("r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
 
-    def _read(self) -> dict[str, Line]:
-        lines: dict[str, Line] = {}
+    def _read(self) -> dict[str, RecordLine]:
+        lines: dict[str, RecordLine] = {}
         try:
             texts = self.path.read_text(encoding="utf-8").split("\n")[:-1]
         except UnicodeDecodeError as error:
             raise BadDocument(str(self.path), "is not text; move it away to start anew") from error
         for number, text in enumerate(texts, start=1):
             try:
-                line = Line.from_json(text)
+                line = RecordLine.from_json(text)
             except ValueError as error:
                 reason = "is no line of a study's record; remove it, and its cell is computed anew"
                 raise BadDocument(str(self.path), reason, line=number) from error

@@ -20,10 +20,10 @@ from typing import Any
 
 from likeset import arguments
 from likeset.errors import InvalidArgument
-from studies.contract import Cell, Line, Options, Study
+from studies.contract import Cell, Options, RecordLine, Study
 from studies.record import Record
 
-__all__ = ["Progress", "State", "run_study"]
+__all__ = ["StudyProgress", "StudyState", "run_study"]
 
 _MOST_WORKERS = 256
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -31,7 +31,7 @@ _DIED = "the process that computed it ended: killed, or out of memory"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StudyState:
     """How far a run is.
 
     Attributes:
@@ -44,15 +44,15 @@ class State:
     total: int
     kept: int
     finished: int
-    line: Line | None
+    line: RecordLine | None
 
 
-Progress = Callable[[State], None]
+StudyProgress = Callable[[StudyState], None]
 
 
 def run_study(
-    study: Study, options: Options, *, out: Path, workers: int = 1, progress: Progress | None = None
-) -> list[Line]:
+    study: Study, options: Options, *, out: Path, workers: int = 1, progress: StudyProgress | None = None
+) -> list[RecordLine]:
     """Compute what is not yet on record in ``out`` and give the lines of all cells that the options ask for.
 
     A cell that fails is recorded with the reason, the others go on, and the next run tries it again. When this is
@@ -74,21 +74,21 @@ def run_study(
     missing = [cell for cell in cells if (line := record.lines.get(cell.key)) is None or not line.done]
     report = progress or _silent
     total, kept = len(cells), len(cells) - len(missing)
-    report(State(total, kept, 0, None))
-    computed = _in_processes(study, missing, workers) if workers else (_computed(study, cell) for cell in missing)
+    report(StudyState(total, kept, 0, None))
+    computed = _in_processes(study, missing, workers) if workers else (_compute(study, cell) for cell in missing)
     # Closed also where Ctrl-C comes while a line is written: else its processes would work on, and be waited for.
     with closing(computed):
         for finished, line in enumerate(computed, start=1):
             record.add(line)
-            report(State(total, kept, finished, line))
+            report(StudyState(total, kept, finished, line))
     return [record.lines[key] for key in keys]
 
 
-def _silent(_: State) -> None:
+def _silent(_: StudyState) -> None:
     pass
 
 
-def _computed(study: Study, cell: Cell) -> Line:
+def _compute(study: Study, cell: Cell) -> RecordLine:
     """Run one cell; whatever goes wrong in it ends in its line."""
     started = time.perf_counter()
     try:
@@ -99,8 +99,8 @@ def _computed(study: Study, cell: Cell) -> Line:
     return _line(cell, results, failure="", started=started)
 
 
-def _line(cell: Cell, results: dict[str, Any], *, failure: str, started: float) -> Line:
-    return Line(
+def _line(cell: Cell, results: dict[str, Any], *, failure: str, started: float) -> RecordLine:
+    return RecordLine(
         key=cell.key,
         study=cell.study,
         settings=dict(cell.settings),
@@ -112,17 +112,17 @@ def _line(cell: Cell, results: dict[str, Any], *, failure: str, started: float) 
     )
 
 
-def _in_processes(study: Study, cells: Sequence[Cell], workers: int) -> Generator[Line, None, None]:
+def _in_processes(study: Study, cells: Sequence[Cell], workers: int) -> Generator[RecordLine, None, None]:
     """The lines of all cells, as they come; a process that dies takes its cell with it, not the study."""
     rest = deque(cells)
     while rest:
-        running: dict[Future[Line], tuple[Cell, float]] = {}
+        running: dict[Future[RecordLine], tuple[Cell, float]] = {}
         try:
             with _pool(min(workers, len(rest))) as pool:
                 while rest or running:
                     # Not more than can run: so it is known what ran when a process died.
                     while rest and len(running) < workers:
-                        future = pool.submit(_computed, study, rest[0])
+                        future = pool.submit(_compute, study, rest[0])
                         running[future] = rest.popleft(), time.perf_counter()
                     ended, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in ended:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Self
 
-from studies.contract import Line
+from studies.contract import RecordLine
 from studies.methods import METHODS
 
-__all__ = ["Group", "Series", "increase", "label", "points", "spread", "width_words"]
+__all__ = ["Group", "Series", "increase", "label", "results_by_size", "spread", "width_words"]
 
 Group = tuple[str, float | None, float | None]
 """Market, scale, gamma: what one panel shows."""
@@ -23,11 +23,11 @@ class Series:
     offers: int | None
 
     @classmethod
-    def of(cls, line: Line) -> Self:
+    def of(cls, line: RecordLine) -> Self:
         """The one that a line belongs to."""
         return cls(line["method"], line["epsilon"], line["offers"])
 
-    def has(self, line: Line) -> bool:
+    def has(self, line: RecordLine) -> bool:
         """Whether the line belongs to it."""
         return (line["method"], line["epsilon"], line["offers"]) == (self.method, self.epsilon, self.offers)
 
@@ -45,26 +45,26 @@ def width_words(group: Group) -> str:
     return f"gamma·median = {scale:g}" if gamma is None else f"gamma = {gamma:g}"
 
 
-def points(lines: Iterable[Line], series: Series, result: str) -> dict[int, list[float]]:
+def results_by_size(lines: Iterable[RecordLine], series: Series, result: str) -> dict[int, list[float]]:
     """One result of a method by size, over seeds."""
-    found: dict[int, list[float]] = {}
+    values: dict[int, list[float]] = {}
     for line in lines:
         if series.has(line):
-            found.setdefault(line["size"], []).append(line.results[result])
-    return dict(sorted(found.items()))
+            values.setdefault(line["size"], []).append(line.results[result])
+    return dict(sorted(values.items()))
 
 
-def increase(lines: Sequence[Line], series: Series, *, over: str, result: str) -> dict[int, list[float]]:
+def increase(lines: Sequence[RecordLine], series: Series, *, over: str, result: str) -> dict[int, list[float]]:
     """By how many percent a result lies above that of another method with the same seed and size."""
     base: Mapping[tuple[int, int], float] = {
         (line["seed"], line["size"]): line.results[result] for line in lines if line["method"] == over
     }
-    found: dict[int, list[float]] = {}
+    increases: dict[int, list[float]] = {}
     for line in lines:
-        place = line["seed"], line["size"]
-        if series.has(line) and place in base:
-            found.setdefault(line["size"], []).append(100.0 * (line.results[result] / base[place] - 1.0))
-    return dict(sorted(found.items()))
+        pair = line["seed"], line["size"]
+        if series.has(line) and pair in base:
+            increases.setdefault(line["size"], []).append(100.0 * (line.results[result] / base[pair] - 1.0))
+    return dict(sorted(increases.items()))
 
 
 def spread(values: Sequence[float], form: str) -> str:

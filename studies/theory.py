@@ -16,9 +16,9 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from studies import theory_measures as measures
-from studies.contract import Cell, Line, Options, Presentation
+from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.frontier_market import RIGHT, load_images
-from studies.theory_page import presented
+from studies.theory_page import present_theory
 
 __all__ = ["PARTS", "STUDY", "Theory"]
 
@@ -93,15 +93,15 @@ class Theory:
         target, pool, right = _market(rows, images.digits[order])
         gamma = _gamma(target, cell["scale"]) if cell["scale"] else _condition_gamma(pool, target)
         if part == "greedy":
-            found = measures.subset_values(
+            values = measures.subset_values(
                 pool, target, right, size=cell["size"], gamma=gamma, subsets=_SUBSETS, seed=cell["seed"]
             )
-            return {**found, "gamma": gamma}
-        return _small(pool, target, gamma, coins)
+            return {**values, "gamma": gamma}
+        return _small_pools(pool, target, gamma, coins)
 
-    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
         """A table and a figure for each question."""
-        return presented(lines, out)
+        return present_theory(lines, out)
 
 
 def _settings(part: str, epsilons: Sequence[float], sizes: Sequence[int]) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def _settings(part: str, epsilons: Sequence[float], sizes: Sequence[int]) -> lis
             *({**base, "epsilon": value} for value in epsilons),
             *({**base, "rows": value} for value in _MEAN_ROWS_GRID),
         ]
-        return [settings for place, settings in enumerate(varied) if settings not in varied[:place]]
+        return [settings for index, settings in enumerate(varied) if settings not in varied[:index]]
     if part == "greedy":
         # Scale None: the least gamma at which the condition of Theorem 1 holds.
         return [{"size": size, "scale": scale} for scale in (1.0, 3.0, None) for size in sizes]
@@ -141,7 +141,7 @@ def _condition_gamma(pool: Rows, target: Rows) -> float:
     return float(measures.theorem_condition(np.concatenate([pool, target]), gamma=1.0)["needed_gamma"])
 
 
-def _small(pool: Rows, target: Rows, gamma: float, coins: np.random.Generator) -> dict[str, Any]:
+def _small_pools(pool: Rows, target: Rows, gamma: float, coins: np.random.Generator) -> dict[str, Any]:
     """Greedy against the best of all subsets, in many small pools."""
     trials = [
         measures.small_optimum(
@@ -149,12 +149,12 @@ def _small(pool: Rows, target: Rows, gamma: float, coins: np.random.Generator) -
         )
         for _ in range(_SMALL_TRIALS)
     ]
-    ratios = [one["greedy"] / one["best"] for one in trials if one["best"] > 0.0]
+    ratios = [trial["greedy"] / trial["best"] for trial in trials if trial["best"] > 0.0]
     return {
         "gamma": gamma,
         "trials": len(trials),
-        "best_negative": sum(one["best"] < 0.0 for one in trials),
-        "greedy_best": sum(one["greedy"] >= one["best"] - 1e-9 for one in trials),
+        "best_negative": sum(trial["best"] < 0.0 for trial in trials),
+        "greedy_best": sum(trial["greedy"] >= trial["best"] - 1e-9 for trial in trials),
         "worst_ratio": min(ratios, default=None),
         "mean_ratio": float(np.mean(ratios)) if ratios else None,
     }

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.canvas import draw, mean_curve, plain_log_axis
-from studies.contract import Line
+from studies.canvas import draw_panels, mean_curve, plain_log_axis
+from studies.contract import RecordLine
 from studies.theory_measures import feature_bound, mean_release_bound
 
 __all__ = ["draw_condition", "draw_features", "draw_greedy", "draw_mean_release"]
@@ -18,7 +18,7 @@ BASE = {"iterations": 1656, "epsilon": 0.01, "rows": 360}
 """Of the mean release: the paper's settings, and about as many rows as its target had."""
 
 
-def draw_condition(lines: Sequence[Line], path: Path, *, note: str) -> Path:
+def draw_condition(lines: Sequence[RecordLine], path: Path, *, note: str) -> Path:
     """The largest kernel value beside what Theorem 1 allows, and J at a kernel for which its condition holds."""
     condition = [line for line in lines if line["part"] == "condition"]
     greedy = [line for line in lines if line["part"] == "greedy"]
@@ -30,8 +30,8 @@ def draw_condition(lines: Sequence[Line], path: Path, *, note: str) -> Path:
             name = "gamma = 0.1, the paper's number" if scale is None else f"gamma·median = {scale:g}"
             _curve(left, condition, "rows", "largest_kernel", {"scale": scale}, color=_COLOURS[scale], label=name)
         allowed = {line["rows"]: line["allowed_kernel"] for line in condition}
-        left.plot(counts, [allowed[one] for one in counts], color=_BOUND, linestyle="--", label="Theorem 1 allows")
-        plain_log_axis(left.xaxis, [float(one) for one in counts])
+        left.plot(counts, [allowed[count] for count in counts], color=_BOUND, linestyle="--", label="Theorem 1 allows")
+        plain_log_axis(left.xaxis, [float(count) for count in counts])
         left.set(yscale="log", xlabel="rows in the system (N)", ylim=(1e-11, 60.0))
         left.set_title("Largest kernel value between two rows")
         left.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(0.0, 0.58))
@@ -48,10 +48,10 @@ def draw_condition(lines: Sequence[Line], path: Path, *, note: str) -> Path:
         right.set_title("Objective J of greedy's summary")
         right.legend(fontsize=8.5, loc="center right")
 
-    return draw(path, fill, columns=2, title="Theorem 1: its condition on real images", note=note)
+    return draw_panels(path, fill, columns=2, title="Theorem 1: its condition on real images", note=note)
 
 
-def draw_features(lines: Sequence[Line], path: Path, *, note: str) -> Path:
+def draw_features(lines: Sequence[RecordLine], path: Path, *, note: str) -> Path:
     """Error of the features against their number."""
     mine = [line for line in lines if line["part"] == "features"]
 
@@ -62,7 +62,7 @@ def draw_features(lines: Sequence[Line], path: Path, *, note: str) -> Path:
                 name = f"{words}, {'Algorithm 1' if kind == 'paper' else 'paired features'}"
                 _curve(axes, mine, "dimension", result, {"kind": kind}, color=colour, linestyle=style, label=name)
         dimensions = sorted({line["dimension"] for line in mine})
-        bound = [feature_bound(rows=mine[0]["rows"], dimension=one) for one in dimensions]
+        bound = [feature_bound(rows=mine[0]["rows"], dimension=dimension) for dimension in dimensions]
         axes.plot(dimensions, bound, color=_BOUND, linestyle="--", label="the paper's bound on the largest")
         axes.axvline(140, color=_NOTHING, linewidth=1.0)
         axes.text(147, 3.0, "the paper's d", fontsize=8.5, color="#555555", va="top")
@@ -71,12 +71,12 @@ def draw_features(lines: Sequence[Line], path: Path, *, note: str) -> Path:
         axes.set(xlabel="dimension (d)", ylabel="|h(x)·h(y) - k(x, y)| over pairs of rows")
         axes.legend(fontsize=8.5, loc="lower left")
 
-    return draw(
+    return draw_panels(
         path, fill, columns=1, width=7.2, title="h₁: how well features stand for the kernel", note=note, height=4.8
     )
 
 
-def draw_mean_release(lines: Sequence[Line], path: Path, *, note: str) -> Path:
+def draw_mean_release(lines: Sequence[RecordLine], path: Path, *, note: str) -> Path:
     """Error of a coordinate of the released mean against T, epsilon and q, one at a time."""
     mine = [line for line in lines if line["part"] == "mean release"]
 
@@ -89,7 +89,7 @@ def draw_mean_release(lines: Sequence[Line], path: Path, *, note: str) -> Path:
             axes.plot(values, bound, color=_BOUND, linestyle="--", label="the paper's bound")
             _curve(axes, mine, name, "largest", fixed, color=_MEASURED, label="measured")
             _curve(axes, mine, name, "nothing", fixed, color=_NOTHING, linestyle=":", label="releasing zeros")
-            plain_log_axis(axes.xaxis, [float(one) for one in values])
+            plain_log_axis(axes.xaxis, [float(value) for value in values])
             axes.tick_params(axis="x", labelrotation=35)
             plain_log_axis(axes.yaxis, [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
             axes.set_title(f"against {words}")
@@ -98,10 +98,12 @@ def draw_mean_release(lines: Sequence[Line], path: Path, *, note: str) -> Path:
         panels[0][0].set_ylabel("largest error of a coordinate")
         panels[0][1].legend(fontsize=8.5, loc="upper right")
 
-    return draw(path, fill, columns=3, title="h₂: the mean by multiplicative weights (d = 140)", note=note, height=4.2)
+    return draw_panels(
+        path, fill, columns=3, title="h₂: the mean by multiplicative weights (d = 140)", note=note, height=4.2
+    )
 
 
-def draw_greedy(lines: Sequence[Line], path: Path, *, note: str) -> Path:
+def draw_greedy(lines: Sequence[RecordLine], path: Path, *, note: str) -> Path:
     """Greedy's objective beside those of random subsets."""
     mine = [line for line in lines if line["part"] == "greedy"]
     sorts = (
@@ -122,19 +124,19 @@ def draw_greedy(lines: Sequence[Line], path: Path, *, note: str) -> Path:
         panels[0][0].set_ylabel("objective J (higher is nearer)")
         panels[0][0].legend(fontsize=8.5, loc="lower right")
 
-    return draw(path, fill, columns=2, title="Greedy against the best of many random subsets", note=note)
+    return draw_panels(path, fill, columns=2, title="Greedy against the best of many random subsets", note=note)
 
 
-def _matches(line: Line, fixed: dict[str, Any]) -> bool:
+def _matches(line: RecordLine, fixed: dict[str, Any]) -> bool:
     return all(line[key] == value for key, value in fixed.items())
 
 
-def _curve(axes: Any, lines: Sequence[Line], x: str, y: str, fixed: dict[str, Any], **style: Any) -> None:
-    found: dict[float, list[float]] = {}
+def _curve(axes: Any, lines: Sequence[RecordLine], x: str, y: str, fixed: dict[str, Any], **style: Any) -> None:
+    values: dict[float, list[float]] = {}
     for line in lines:
         if _matches(line, fixed):
-            found.setdefault(line[x], []).append(line[y])
-    mean_curve(axes, dict(sorted(found.items())), marker="o", markersize=4, **style)
+            values.setdefault(line[x], []).append(line[y])
+    mean_curve(axes, dict(sorted(values.items())), marker="o", markersize=4, **style)
 
 
 def _mean_bound(settings: dict[str, float]) -> float:

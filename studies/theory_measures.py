@@ -141,7 +141,7 @@ def subset_values(
     """
     kernel, attraction = _kernels(pool, target, gamma)
     coins = np.random.default_rng(seed)
-    found: Numbers = {
+    numbers: Numbers = {
         "greedy": _value(kernel, attraction, match(pool, target, size, gamma=gamma, method="exact").indices)
     }
     for name, among in (("any", np.arange(len(pool))), ("right", np.flatnonzero(right))):
@@ -149,9 +149,9 @@ def subset_values(
             raise InvalidArgument("size", size, f"must be at most {len(among)}, the rows of the target's classes")
         drawn = [coins.choice(among, size=size, replace=False) for _ in range(subsets)]
         values = np.array([_value(kernel, attraction, chosen) for chosen in drawn])
-        found |= {f"best_{name}": float(values.max()), f"mean_{name}": float(values.mean())}
+        numbers |= {f"best_{name}": float(values.max()), f"mean_{name}": float(values.mean())}
     within = rbf_kernel(target.astype(np.float64), target.astype(np.float64), gamma=gamma).mean()
-    return found | {"ceiling": float(within)}
+    return numbers | {"ceiling": float(within)}
 
 
 def small_optimum(pool: Rows, target: Rows, *, size: int, gamma: float) -> Numbers:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from studies.contract import Line, Presentation, Table
+from studies.contract import Presentation, RecordLine, Table
 from studies.theory_figures import BASE, draw_condition, draw_features, draw_greedy, draw_mean_release
 
-__all__ = ["presented"]
+__all__ = ["present_theory"]
 
 _NEEDED = {
     "condition": (draw_condition, "condition", "The condition of Theorem 1, and J where it is met."),
@@ -17,7 +17,7 @@ _NEEDED = {
 }
 
 
-def presented(lines: Sequence[Line], out: Path) -> Presentation:
+def present_theory(lines: Sequence[RecordLine], out: Path) -> Presentation:
     """Tables and figures of the parts that were run."""
     done = [line for line in lines if line.done]
     parts = {line["part"] for line in done}
@@ -52,15 +52,15 @@ def presented(lines: Sequence[Line], out: Path) -> Presentation:
     )
 
 
-def _of(lines: Sequence[Line], part: str) -> list[Line]:
+def _of(lines: Sequence[RecordLine], part: str) -> list[RecordLine]:
     return [line for line in lines if line["part"] == part]
 
 
-def _mean(lines: Sequence[Line], result: str, **fixed: object) -> float:
+def _mean(lines: Sequence[RecordLine], result: str, **fixed: object) -> float:
     return fmean(line[result] for line in lines if all(line[key] == value for key, value in fixed.items()))
 
 
-def _condition(lines: Sequence[Line]) -> Table:
+def _condition(lines: Sequence[RecordLine]) -> Table:
     mine = _of(lines, "condition")
     most = max(line["rows"] for line in mine)
     rows = []
@@ -78,7 +78,7 @@ def _condition(lines: Sequence[Line]) -> Table:
     )
 
 
-def _features(lines: Sequence[Line]) -> Table:
+def _features(lines: Sequence[RecordLine]) -> Table:
     mine = _of(lines, "features")
     rows = [
         [
@@ -99,17 +99,17 @@ def _features(lines: Sequence[Line]) -> Table:
 _ERRORS = ("largest", "root_mean_square")
 
 
-def _mean_release(lines: Sequence[Line]) -> Table:
+def _mean_release(lines: Sequence[RecordLine]) -> Table:
     mine = _of(lines, "mean release")
     rows = []
     for name, words in (("iterations", "T"), ("epsilon", "epsilon"), ("rows", "q")):
         fixed = {key: value for key, value in BASE.items() if key != name}
         for value in sorted({line[name] for line in mine if all(line[key] == fixed[key] for key in fixed)}):
-            found = [
+            errors = [
                 _mean(mine, result, **{**fixed, name: value})
                 for result in ("largest", "bound", "along_rows", "nothing_along_rows")
             ]
-            rows.append([f"{words} = {value:,}", *(f"{one:.4f}" for one in found)])
+            rows.append([f"{words} = {value:,}", *(f"{error:.4f}" for error in errors)])
     return Table(
         "h_2: error of the released mean around T = 1656, epsilon = 0.01, q = 360, d = 140",
         ["setting", "largest error of a coordinate", "the paper's bound", "error in a row's score, RMS", "of zeros"],
@@ -118,7 +118,7 @@ def _mean_release(lines: Sequence[Line]) -> Table:
     )
 
 
-def _greedy(lines: Sequence[Line]) -> Table:
+def _greedy(lines: Sequence[RecordLine]) -> Table:
     mine = _of(lines, "greedy")
     rows = []
     for scale, size in dict.fromkeys((line["scale"], line["size"]) for line in mine):
@@ -131,7 +131,7 @@ def _greedy(lines: Sequence[Line]) -> Table:
     return Table("Objective J of greedy and of random subsets", [*columns, "mean, all rows", "at MMD² = 0"], rows)
 
 
-def _small(lines: Sequence[Line]) -> Table:
+def _small(lines: Sequence[RecordLine]) -> Table:
     mine = _of(lines, "small optimum")
     rows = []
     for scale in dict.fromkeys(line["scale"] for line in mine):

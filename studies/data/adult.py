@@ -7,7 +7,7 @@ import numpy as np
 from likeset.arguments import Rows
 from likeset.errors import BadTable
 from likeset.simulation.market import LabelledMarket
-from studies.data.columns import Choice, Column, Number, RawTable, encode, random_rows, read_table
+from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, random_rows, read_table
 
 __all__ = ["LEFT_OUT", "adult_digest", "adult_market"]
 
@@ -39,7 +39,7 @@ _OCCUPATIONS = (
     "Priv-house-serv",
     "Armed-Forces",
 )
-_COLUMNS: tuple[Column, ...] = (
+_COLUMNS: tuple[EncodedColumn, ...] = (
     Number("age", 17.0, 90.0),
     Number("education_num", 1.0, 16.0),
     Choice("marital_status", _MARRIED),
@@ -58,22 +58,22 @@ _PUBLIC = 150
 
 
 @lru_cache(maxsize=1)
-def _read(place: str | None) -> tuple[RawTable, Rows]:
-    table = read_table(place, (*(column.name for column in _COLUMNS), *_OTHERS))
+def _read(location: str | None) -> tuple[RawTable, Rows]:
+    table = read_table(location, (*(column.name for column in _COLUMNS), *_OTHERS))
     odd = np.flatnonzero(~np.isin(table.columns["income"], ("<=50K", ">50K")))
     if len(odd):
         raise BadTable(table.path, "is no known category", place=f"line {odd[0] + 2}", column="income")
-    return table, encode(table, _COLUMNS)
+    return table, encode_columns(table, _COLUMNS)
 
 
-def adult_digest(place: str | None) -> str:
+def adult_digest(location: str | None) -> str:
     """Of the file."""
-    return _read(place)[0].digest
+    return _read(location)[0].digest
 
 
-def adult_market(place: str | None, by: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
+def adult_market(location: str | None, by: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Who works for, or comes from, one place is the target (half, at most 400) and held out; the others are owners."""
-    table, rows = _read(place)
+    table, rows = _read(location)
     labels = (table.columns["income"] == ">50K").astype(np.int64)
     coins = np.random.default_rng([seed, 0])
     names, counts = np.unique(table.columns[by], return_counts=True)

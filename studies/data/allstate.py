@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable
 from likeset.simulation.market import LabelledMarket
-from studies.data.columns import Choice, Column, Number, RawTable, encode, read_table
+from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, read_table
 
 __all__ = ["COLUMNS", "PRODUCTS", "allstate_digest", "allstate_market"]
 
@@ -44,7 +44,7 @@ def _hours(text: str) -> float:
     return int(hours) + int(minutes) / 60.0
 
 
-_FEATURES: tuple[Column, ...] = (
+_FEATURES: tuple[EncodedColumn, ...] = (
     Choice("day", "0123456"),
     Number("time", 0.0, 24.0, parse=_hours),
     Choice("group_size", "1234"),
@@ -66,9 +66,9 @@ _STATES = {"FL": _OWNERS, "CT": 20, "OH": 2}  # the fewest customers with which 
 
 
 @lru_cache(maxsize=1)
-def _read(place: str | None) -> tuple[RawTable, Rows, dict[str, NDArray[np.int64]]]:
+def _read(location: str | None) -> tuple[RawTable, Rows, dict[str, NDArray[np.int64]]]:
     """The last record of each customer: what was bought, in the file as Kaggle gives it."""
-    table = read_table(place, COLUMNS)
+    table = read_table(location, COLUMNS)
     try:
         customers = table.columns["customer_ID"].astype(np.int64)
         points = table.columns["shopping_pt"].astype(np.int64)
@@ -76,14 +76,14 @@ def _read(place: str | None) -> tuple[RawTable, Rows, dict[str, NDArray[np.int64
         raise BadTable(table.path, "customer_ID and shopping_pt must be whole numbers in every row") from error
     order = np.lexsort((points, customers))
     last = np.sort(order[np.append(np.diff(customers[order]) != 0, True)])
-    features = encode(table, _FEATURES)[last]
+    features = encode_columns(table, _FEATURES)[last]
     kept = RawTable(table.path, {name: cells[last] for name, cells in table.columns.items()}, table.digest)
     for state, fewest in _STATES.items():
         if len(kept.where("state", state)) < fewest:
             raise BadTable(table.path, f"has fewer than {fewest} customers of {state}", column="state")
     labels = {}
     for product, options in PRODUCTS.items():
-        whole, _ = Choice(product, options).places(table)
+        whole, _ = Choice(product, options).category_numbers(table)
         if (whole < 0).any():
             line = int(np.flatnonzero(whole < 0)[0]) + 2
             raise BadTable(table.path, "must not be missing", place=f"line {line}", column=product)
@@ -91,14 +91,14 @@ def _read(place: str | None) -> tuple[RawTable, Rows, dict[str, NDArray[np.int64
     return kept, features, labels
 
 
-def allstate_digest(place: str | None) -> str:
+def allstate_digest(location: str | None) -> str:
     """Of the file."""
-    return _read(place)[0].digest
+    return _read(location)[0].digest
 
 
-def allstate_market(place: str | None, _: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
+def allstate_market(location: str | None, _: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Florida over four owners, 70% of Connecticut to the first; of the rest a quarter is the target."""
-    table, rows, labels = _read(place)
+    table, rows, labels = _read(location)
     coins = np.random.default_rng([seed, 0])
     florida, connecticut, ohio = (coins.permutation(table.where("state", state)) for state in _STATES)
     parts = [part[:rows_per_owner] for part in np.array_split(florida, _OWNERS)]
@@ -106,7 +106,7 @@ def allstate_market(place: str | None, _: str, seed: int, rows_per_owner: int | 
     parts[0] = coins.permutation(np.concatenate([parts[0], connecticut[:given]]))
     rest = connecticut[given:]
     quarter = max(2, round(_VALIDATION * len(rest)))
-    owned = {f"owner-{place + 1}": part for place, part in enumerate(parts)}
+    owned = {f"owner-{index + 1}": part for index, part in enumerate(parts)}
     pool, test = np.concatenate(parts), rest[quarter:]
     return LabelledMarket(
         owners={name: rows[part] for name, part in owned.items()},

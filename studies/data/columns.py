@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 
-__all__ = ["Choice", "Column", "Number", "RawTable", "encode", "random_rows", "read_table"]
+__all__ = ["Choice", "EncodedColumn", "Number", "RawTable", "encode_columns", "random_rows", "read_table"]
 
 MISSING = ("", "NA", "?", "nan")
 _HALF = np.float32(np.sqrt(0.5))
@@ -36,7 +36,7 @@ class RawTable:
         return np.flatnonzero(self.columns[column] == value)
 
 
-class Column(Protocol):
+class EncodedColumn(Protocol):
     """A column that becomes numbers between 0 and 1."""
 
     @property
@@ -112,41 +112,41 @@ class Choice:
 
     def encode(self, table: RawTable) -> Rows:
         """1/√2 in the place of the category: then two categories are at distance 1, as the ends of a number are."""
-        return _HALF * self.places(table)[1]
+        return _HALF * self.category_numbers(table)[1]
 
-    def places(self, table: RawTable) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def category_numbers(self, table: RawTable) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The category's number (-1: missing), and the same as ones and zeros."""
-        known = {value: place for place, value in enumerate(self.values)} | dict.fromkeys(MISSING, -1)
+        known = {value: number for number, value in enumerate(self.values)} | dict.fromkeys(MISSING, -1)
         texts = table.columns[self.name].tolist()
         odd = next((row for row, text in enumerate(texts) if text not in known), None)
         if odd is not None:
             raise BadTable(table.path, "is no known category", place=f"line {odd + 2}", column=self.name)
-        places = np.array([known[text] for text in texts], dtype=np.int64)
-        ones = (places[:, None] == np.arange(len(self.values))).astype(np.float32)
-        return places, ones
+        numbers = np.array([known[text] for text in texts], dtype=np.int64)
+        indicators = (numbers[:, None] == np.arange(len(self.values))).astype(np.float32)
+        return numbers, indicators
 
     def random(self, count: int, coins: np.random.Generator) -> Rows:
         """Each category alike."""
-        places = coins.integers(len(self.values), size=count)
-        ones: NDArray[np.float32] = (places[:, None] == np.arange(len(self.values))).astype(np.float32)
-        return _HALF * ones
+        numbers = coins.integers(len(self.values), size=count)
+        indicators: NDArray[np.float32] = (numbers[:, None] == np.arange(len(self.values))).astype(np.float32)
+        return _HALF * indicators
 
 
-def encode(table: RawTable, columns: Sequence[Column]) -> Rows:
+def encode_columns(table: RawTable, columns: Sequence[EncodedColumn]) -> Rows:
     """All columns side by side."""
     return np.concatenate([column.encode(table) for column in columns], axis=1)
 
 
-def random_rows(columns: Sequence[Column], count: int, coins: np.random.Generator) -> Rows:
+def random_rows(columns: Sequence[EncodedColumn], count: int, coins: np.random.Generator) -> Rows:
     """Rows drawn from the declared columns alone: public, since no data are behind them."""
     return np.concatenate([column.random(count, coins) for column in columns], axis=1)
 
 
-def read_table(place: str | None, columns: Sequence[str]) -> RawTable:
+def read_table(location: str | None, columns: Sequence[str]) -> RawTable:
     """A CSV file (plain or ``.gz``) with exactly these columns, in any order."""
-    path = Path(str(place))
+    path = Path(str(location))
     if not path.is_file():
-        raise InvalidArgument("--data", str(place), "is no file")
+        raise InvalidArgument("--data", str(location), "is no file")
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
@@ -170,5 +170,5 @@ def read_table(place: str | None, columns: Sequence[str]) -> RawTable:
     if not rows:
         raise BadTable(str(path), "has a header and no rows")
     cells = np.char.strip(np.array(rows, dtype=np.str_))
-    found = {name: cells[:, header.index(name)] for name in columns}
-    return RawTable(str(path), found, hashlib.sha256(text.encode()).hexdigest()[:16])
+    columns_by_name = {name: cells[:, header.index(name)] for name in columns}
+    return RawTable(str(path), columns_by_name, hashlib.sha256(text.encode()).hexdigest()[:16])

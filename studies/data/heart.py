@@ -7,13 +7,13 @@ import numpy as np
 from likeset.arguments import Rows
 from likeset.errors import BadTable
 from likeset.simulation.market import LabelledMarket
-from studies.data.columns import Choice, Column, Number, RawTable, encode, random_rows, read_table
+from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, random_rows, read_table
 
 __all__ = ["HOSPITALS", "heart_digest", "heart_market"]
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 _FIGURES = ("0.0", "1.0", "2.0", "3.0", "4.0", "6.0", "7.0")
-_COLUMNS: tuple[Column, ...] = (
+_COLUMNS: tuple[EncodedColumn, ...] = (
     Number("age", 20.0, 80.0),
     Choice("sex", _FIGURES[:2]),
     Choice("cp", _FIGURES[1:5]),
@@ -31,23 +31,23 @@ _PUBLIC = 150
 
 
 @lru_cache(maxsize=1)
-def _read(place: str | None) -> tuple[RawTable, Rows]:
-    table = read_table(place, (*(column.name for column in _COLUMNS), *_OTHERS))
+def _read(location: str | None) -> tuple[RawTable, Rows]:
+    table = read_table(location, (*(column.name for column in _COLUMNS), *_OTHERS))
     for name, known in (("hospital", HOSPITALS), ("disease", ("0", "1"))):
         odd = np.flatnonzero(~np.isin(table.columns[name], known))
         if len(odd):
             raise BadTable(table.path, "is no known category", place=f"line {odd[0] + 2}", column=name)
-    return table, encode(table, _COLUMNS)
+    return table, encode_columns(table, _COLUMNS)
 
 
-def heart_digest(place: str | None) -> str:
+def heart_digest(location: str | None) -> str:
     """Of the file."""
-    return _read(place)[0].digest
+    return _read(location)[0].digest
 
 
-def heart_market(place: str | None, hospital: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
+def heart_market(location: str | None, hospital: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Three hospitals are owners; half of the fourth's patients are the target, the other half is held out."""
-    table, rows = _read(place)
+    table, rows = _read(location)
     labels = table.columns["disease"].astype(np.int64)
     coins = np.random.default_rng([seed, 0])
     left_out = coins.permutation(table.where("hospital", hospital))

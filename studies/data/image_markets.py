@@ -50,12 +50,12 @@ def _split_target(
     images: Images, validation: float, coins: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """As many test images of the right digits as the mix allows: a part of them the target, the others held out."""
-    found = [coins.permutation(np.flatnonzero(images.test_digits == digit)) for digit in RIGHT_DIGITS]
-    most = min(len(rows) / share for rows, share in zip(found, _TARGET_SHARE, strict=True))
+    rows_by_digit = [coins.permutation(np.flatnonzero(images.test_digits == digit)) for digit in RIGHT_DIGITS]
+    most = min(len(rows) / share for rows, share in zip(rows_by_digit, _TARGET_SHARE, strict=True))
     counts = [int(most * share) for share in _TARGET_SHARE]
     first = [round(validation * count) for count in counts]
-    target = np.concatenate([rows[:end] for rows, end in zip(found, first, strict=True)])
-    held_out = np.concatenate([rows[a:b] for rows, a, b in zip(found, first, counts, strict=True)])
+    target = np.concatenate([rows[:end] for rows, end in zip(rows_by_digit, first, strict=True)])
+    held_out = np.concatenate([rows[a:b] for rows, a, b in zip(rows_by_digit, first, counts, strict=True)])
     return coins.permutation(target), held_out
 
 
@@ -72,10 +72,10 @@ def _rare(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
     right = coins.permutation(np.flatnonzero(np.isin(labels, RIGHT_DIGITS)))
     others = coins.permutation(np.flatnonzero(~np.isin(labels, RIGHT_DIGITS)))
     owned = {}
-    for place in range(5):
-        few = right[place * _RARE_RIGHT : (place + 1) * _RARE_RIGHT]
-        many = others[place * _RARE_OTHERS : (place + 1) * _RARE_OTHERS]
-        owned[f"owner-{place}"] = coins.permutation(np.concatenate([few, many]))
+    for number in range(5):
+        few = right[number * _RARE_RIGHT : (number + 1) * _RARE_RIGHT]
+        many = others[number * _RARE_OTHERS : (number + 1) * _RARE_OTHERS]
+        owned[f"owner-{number}"] = coins.permutation(np.concatenate([few, many]))
     return owned
 
 
@@ -85,9 +85,9 @@ def _skewed(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
     for digit in range(10):
         rows = coins.permutation(np.flatnonzero(labels == digit))
         ends = np.cumsum(coins.dirichlet(np.full(_OWNERS, 0.1)))[:-1] * len(rows)
-        for place, part in enumerate(np.split(rows, ends.astype(int))):
-            dealt[place].append(part)
-    joined = {f"owner-{place}": coins.permutation(np.concatenate(parts)) for place, parts in enumerate(dealt)}
+        for number, part in enumerate(np.split(rows, ends.astype(int))):
+            dealt[number].append(part)
+    joined = {f"owner-{number}": coins.permutation(np.concatenate(parts)) for number, parts in enumerate(dealt)}
     return {name: rows for name, rows in joined.items() if len(rows)}
 
 

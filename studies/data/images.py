@@ -17,7 +17,7 @@ from sklearn.datasets import fetch_openml, load_digits
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 
-__all__ = ["Images", "bundled", "mnist"]
+__all__ = ["Images", "bundled_images", "mnist_images"]
 
 _SIDE = 28
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
@@ -51,7 +51,7 @@ class Images:
 
 
 @lru_cache(maxsize=1)
-def bundled() -> Images:
+def bundled_images() -> Images:
     """The 1,797 images of 8 x 8 pixels of scikit-learn; every other image of a digit is a test image."""
     pixels, digits = load_digits(return_X_y=True)
     rows, digits = (pixels / 16.0).astype(np.float32), digits.astype(np.int64)
@@ -65,7 +65,7 @@ def bundled() -> Images:
 
 
 @lru_cache(maxsize=1)
-def mnist(source: str) -> Images:
+def mnist_images(source: str) -> Images:
     """MNIST from an npz file, a folder with the four idx files (plain or ``.gz``), or ``openml``."""
     if source == "openml":
         arrays = _from_openml()

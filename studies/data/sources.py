@@ -10,13 +10,13 @@ from studies.data.adult import adult_digest, adult_market
 from studies.data.allstate import allstate_digest, allstate_market
 from studies.data.heart import heart_digest, heart_market
 from studies.data.image_markets import image_market
-from studies.data.images import bundled, mnist
+from studies.data.images import bundled_images, mnist_images
 
-__all__ = ["SOURCES", "Source", "cached_market"]
+__all__ = ["SOURCES", "MarketSource", "cached_market"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class MarketSource:
     """A data set.
 
     Attributes:
@@ -29,36 +29,38 @@ class Source:
     market: Callable[[str | None, str, int, int | None], LabelledMarket]
     needs: str = ""
 
-    def check(self, study: str, place: str | None) -> None:
+    def check(self, study: str, location: str | None) -> None:
         """A place is given where one is needed, and only there."""
-        if self.needs and place is None:
+        if self.needs and location is None:
             raise InvalidArgument("--data", "not given", f"must name {self.needs} for the study {study}")
-        if not self.needs and place is not None:
-            raise InvalidArgument("--data", place, f"is not needed: the data of the study {study} come with it")
+        if not self.needs and location is not None:
+            raise InvalidArgument("--data", location, f"is not needed: the data of the study {study} come with it")
 
 
 def _bundled_market(_place: str | None, variant: str, seed: int, rows: int | None) -> LabelledMarket:
-    return image_market(bundled(), variant, seed=seed, validation=0.6, rows_per_owner=rows)
+    return image_market(bundled_images(), variant, seed=seed, validation=0.6, rows_per_owner=rows)
 
 
-def _mnist_market(place: str | None, variant: str, seed: int, rows: int | None) -> LabelledMarket:
-    return image_market(mnist(str(place)), variant, seed=seed, rows_per_owner=rows)
+def _mnist_market(location: str | None, variant: str, seed: int, rows: int | None) -> LabelledMarket:
+    return image_market(mnist_images(str(location)), variant, seed=seed, rows_per_owner=rows)
 
 
-SOURCES: dict[str, Source] = {
-    "digits": Source(lambda _place: bundled().digest, _bundled_market),
-    "mnist": Source(
-        lambda place: mnist(str(place)).digest,
+SOURCES: dict[str, MarketSource] = {
+    "digits": MarketSource(lambda _place: bundled_images().digest, _bundled_market),
+    "mnist": MarketSource(
+        lambda location: mnist_images(str(location)).digest,
         _mnist_market,
         needs="mnist.npz, a folder with the four idx files, or openml",
     ),
-    "heart": Source(heart_digest, heart_market, needs="heart_disease_4hospitals.csv"),
-    "adult": Source(adult_digest, adult_market, needs="adult.csv or adult.csv.gz"),
-    "allstate": Source(allstate_digest, allstate_market, needs="Kaggle's train.csv"),
+    "heart": MarketSource(heart_digest, heart_market, needs="heart_disease_4hospitals.csv"),
+    "adult": MarketSource(adult_digest, adult_market, needs="adult.csv or adult.csv.gz"),
+    "allstate": MarketSource(allstate_digest, allstate_market, needs="Kaggle's train.csv"),
 }
 
 
 @lru_cache(maxsize=1)
-def cached_market(data: str, place: str | None, variant: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
+def cached_market(
+    data: str, location: str | None, variant: str, seed: int, rows_per_owner: int | None
+) -> LabelledMarket:
     """The market, kept until another is wanted: neighbouring cells share theirs."""
-    return SOURCES[data].market(place, variant, seed, rows_per_owner)
+    return SOURCES[data].market(location, variant, seed, rows_per_owner)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studies.contract import Cell, Line, Options, Presentation, Table
+from studies.contract import Cell, Options, Presentation, RecordLine, Table
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Squares:
             return {"square": float("nan")}
         return {"square": number * number}
 
-    def present(self, lines: Sequence[Line], out: Path) -> Presentation:
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
         rows = [(str(line["number"]), str(line["square"])) for line in lines if line.done]
         (out / "squares.svg").write_text("<svg/>", encoding="utf-8")
         return Presentation(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from likeset.errors import InvalidArgument
-from studies.contract import SIMULATED, Line, Options
+from studies.contract import SIMULATED, Options, RecordLine
 from studies.digits import STUDY
 from studies.methods import METHODS, find_methods
 from studies.quality import STUDY as QUALITY
@@ -18,18 +18,18 @@ OPTIONS = Options(seeds=3, sizes=(40,), methods=NAMES)
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[RecordLine]:
     found = run_study(STUDY, OPTIONS, out=tmp_path_factory.mktemp("digits"), workers=0)
     assert [line.failure for line in found if not line.done] == []
     return [line for line in found if line["scale"] == 1.0]
 
 
-def mean(lines: list[Line], method: str, result: str = "squared_mmd") -> float:
+def mean(lines: list[RecordLine], method: str, result: str = "squared_mmd") -> float:
     return fmean(line.results[result] for line in lines if line["method"] == method)
 
 
 @pytest.mark.slow
-def test_exact_greedy_is_lowest_in_every_seed(lines: list[Line]) -> None:
+def test_exact_greedy_is_lowest_in_every_seed(lines: list[RecordLine]) -> None:
     """Sealed swaps rows at the end and can come near; a tenth is allowed for that."""
     for seed in range(3):
         mine = {line["method"]: line.results["squared_mmd"] for line in lines if line["seed"] == seed}
@@ -39,21 +39,21 @@ def test_exact_greedy_is_lowest_in_every_seed(lines: list[Line]) -> None:
 
 
 @pytest.mark.slow
-def test_sealed_lies_far_below_uniform_sampling(lines: list[Line]) -> None:
+def test_sealed_lies_far_below_uniform_sampling(lines: list[RecordLine]) -> None:
     assert mean(lines, "sealed") < 0.4 * mean(lines, "uniform")
     assert mean(lines, "sealed", "squared_mmd_test") < 0.5 * mean(lines, "uniform", "squared_mmd_test")
     assert mean(lines, "sealed", "svm") > mean(lines, "uniform", "svm")
 
 
 @pytest.mark.slow
-def test_the_published_protocol_is_not_much_better_than_uniform_sampling(lines: list[Line]) -> None:
+def test_the_published_protocol_is_not_much_better_than_uniform_sampling(lines: list[RecordLine]) -> None:
     """At its own epsilon it does not fall below 0.4 of uniform sampling, and stays far from greedy."""
     assert mean(lines, "private") > 0.4 * mean(lines, "uniform")
     assert mean(lines, "private") > 3.0 * mean(lines, "greedy")
 
 
 @pytest.mark.slow
-def test_lines_tell_what_was_seen_and_what_it_costs(lines: list[Line]) -> None:
+def test_lines_tell_what_was_seen_and_what_it_costs(lines: list[RecordLine]) -> None:
     one = {line["method"]: line.results for line in lines if line["seed"] == 0}
     m, pool = one["exact"]["target_rows"], one["exact"]["pool_rows"]
     assert one["exact"]["access_ratio"] == pytest.approx((pool + m) / (40 + m), rel=1e-6)
@@ -71,14 +71,14 @@ def test_lines_tell_what_was_seen_and_what_it_costs(lines: list[Line]) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_repeats_itself_to_the_last_figure(lines: list[Line]) -> None:
+def test_a_cell_repeats_itself_to_the_last_figure(lines: list[RecordLine]) -> None:
     wanted = next(line for line in lines if line["method"] == "sealed" and line["seed"] == 1)
     cell = next(cell for cell in STUDY.cells(OPTIONS) if cell.key == wanted.key)
     assert STUDY.run(cell) == wanted.results
 
 
 @pytest.mark.slow
-def test_the_page_labels_simulated_noise_in_every_figure_and_table(lines: list[Line], tmp_path: Path) -> None:
+def test_the_page_labels_simulated_noise_in_every_figure_and_table(lines: list[RecordLine], tmp_path: Path) -> None:
     presentation = STUDY.present(lines, tmp_path)
     assert presentation.figures
     for path in presentation.figures:
@@ -126,7 +126,9 @@ def test_quality_shares_cells_that_do_not_depend_on_offers(monkeypatch: pytest.M
     from studies.data import sources
 
     monkeypatch.setitem(
-        sources.SOURCES, "mnist", sources.Source(lambda _: "digest", sources.SOURCES["mnist"].market, needs="a file")
+        sources.SOURCES,
+        "mnist",
+        sources.MarketSource(lambda _: "digest", sources.SOURCES["mnist"].market, needs="a file"),
     )
     cells = QUALITY.cells(Options(data="x", seeds=1, epsilons=(1.0,)))
     count = {name: sum(cell["method"] == name for cell in cells) for name in ("exact", "sealed")}

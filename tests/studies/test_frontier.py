@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from likeset.errors import InvalidArgument
-from studies.contract import Cell, Line, Options
+from studies.contract import Cell, Options, RecordLine
 from studies.frontier import STUDY
 from studies.frontier_fit import (
     NO_NOISE,
@@ -21,17 +21,17 @@ from studies.frontier_fit import (
     halves,
     measured_gains,
     outlook_of,
-    unexplained,
+    residual,
 )
-from studies.frontier_market import Setting, grid_for, load_images, made_market
-from studies.frontier_points import points
+from studies.frontier_market import Setting, grid_for, load_images, market_of
+from studies.frontier_points import points_of
 from studies.runner import run_study
 
 RECORD = Path(__file__).parents[2] / "docs" / "studies" / "frontier" / "cells.jsonl"
 BASE = {"target": 60, "owners": 5, "size": 30, "offer_factor": 10.0, "right": 40, "seed": 0}
 
 
-def line(method: str, epsilon: float | None, squared_mmd: float, **settings: float) -> Line:
+def line(method: str, epsilon: float | None, squared_mmd: float, **settings: float) -> RecordLine:
     """A line of the record with what the fit and the points read."""
     stated = {"epsilon": epsilon or 0.0, "basis": "proven"}
     results = {
@@ -43,7 +43,7 @@ def line(method: str, epsilon: float | None, squared_mmd: float, **settings: flo
         "owner_guarantee": {"epsilon": 0.0, "basis": "proven"},
     }
     settings = {**BASE, "method": method, "epsilon": epsilon, **settings}  # type: ignore[dict-item]
-    return Line("key", "frontier", settings, results, "", 1.0, "0", "2026-01-01T00:00:00+00:00")
+    return RecordLine("key", "frontier", settings, results, "", 1.0, "0", "2026-01-01T00:00:00+00:00")
 
 
 def gain(noise: float, fit: Fit, *, best: float, setting: float, offers: float) -> Gain:
@@ -64,7 +64,7 @@ def test_one_factor_at_a_time() -> None:
 
 def test_a_market_has_the_sizes_of_its_setting_and_no_row_twice() -> None:
     """The bundled images are all different, so rows can be told apart by their bytes."""
-    market = made_market(None, Setting(target=60, owners=5, size=30, offer_factor=10.0, right=40), 3)
+    market = market_of(None, Setting(target=60, owners=5, size=30, offer_factor=10.0, right=40), 3)
     assert len(market.target) == 60
     assert np.isin(market.pool_labels, (3, 4)).sum() == 40
     assert (market.test_labels == 3).mean() == pytest.approx(0.7)
@@ -72,7 +72,7 @@ def test_a_market_has_the_sizes_of_its_setting_and_no_row_twice() -> None:
     parts = [market.target, market.test, market.pool, market.public]
     rows = [row.tobytes() for part in parts for row in part]
     assert len(set(rows)) == len(rows)
-    again = made_market(None, Setting(target=60, owners=20, size=30, offer_factor=10.0, right=40), 3)
+    again = market_of(None, Setting(target=60, owners=20, size=30, offer_factor=10.0, right=40), 3)
     np.testing.assert_array_equal(again.target, market.target)  # owners are dealt anew, the target stays
 
 
@@ -98,7 +98,7 @@ def test_points_are_ratios_to_exact_greedy_of_the_same_market() -> None:
         *(line("sealed", 1.0, value, seed=seed) for seed, value in ((0, 0.2), (1, 0.8))),
         line("sealed", 1.0, 0.5, seed=2),  # no exact greedy beside it
     ]
-    found = next(one for one in points(lines) if one.method == "sealed")
+    found = next(one for one in points_of(lines) if one.method == "sealed")
     assert found.ratio == pytest.approx(3.0)  # of 2 and 4
     assert found.seeds == 2
     assert found.spread == pytest.approx(math.sqrt(2.0))
@@ -115,7 +115,7 @@ def test_the_fit_finds_the_signal_and_how_it_grows_with_offers(signal: float, po
     fitted = fit_signal(gains)
     assert fitted.signal == pytest.approx(signal, rel=0.01)
     assert fitted.power == pytest.approx(power)
-    assert unexplained(gains, fitted) < 0.01 < unexplained(gains, Fit(3 * signal, power))
+    assert residual(gains, fitted) < 0.01 < residual(gains, Fit(3 * signal, power))
     assert fitted.share(signal) == pytest.approx(0.5, abs=0.01)
     first, second = halves(gains)
     assert not {one.setting for one in first} & {one.setting for one in second}
@@ -149,7 +149,7 @@ def test_the_advice_uses_the_formula_that_is_fitted() -> None:
 
 def recorded_gains() -> list[Gain]:
     texts = RECORD.read_text(encoding="utf-8").splitlines()
-    return measured_gains(Line.from_json(text) for text in texts)
+    return measured_gains(RecordLine.from_json(text) for text in texts)
 
 
 def test_the_advice_agrees_with_the_recorded_frontier() -> None:
@@ -174,17 +174,17 @@ def test_the_formula_predicts_settings_that_it_was_not_fitted_to() -> None:
     first, second = halves(recorded_gains())
     for fitted_to, others in ((first, second), (second, first)):
         fitted = fit_signal(fitted_to)
-        assert unexplained(others, fitted) < 0.15
-        assert unexplained(others, Fit(1e9, 0.0)) > 0.25
+        assert residual(others, fitted) < 0.15
+        assert residual(others, Fit(1e9, 0.0)) > 0.25
         assert fitted.signal == pytest.approx(fit_in_use().signal, rel=0.25)
-    assert unexplained([*first, *second], fit_in_use()) < 0.1
+    assert residual([*first, *second], fit_in_use()) < 0.1
 
 
 def test_a_small_frontier_on_the_bundled_images(tmp_path: Path) -> None:
     """Over six seeds: sealed 1.00 to 1.05 of exact greedy, uniform sampling 3.1 to 5.4, published 3.3 to 5.3."""
     lines = run_study(_Base(), Options(seeds=1, epsilons=(8.0,)), out=tmp_path, workers=0)
     assert all(one.done for one in lines), [one.failure for one in lines]
-    found = {one.method: one for one in points(lines) if one.epsilon != NO_NOISE}
+    found = {one.method: one for one in points_of(lines) if one.epsilon != NO_NOISE}
     assert found["exact"].ratio == 1.0
     assert found["sealed"].ratio < 1.5
     assert found["sealed"].ratio < 0.6 * found["uniform"].ratio

@@ -13,9 +13,9 @@ import pytest
 from small_study import Squares
 
 from likeset.errors import BadDocument, InvalidArgument
-from studies.contract import SIMULATED, Cell, Line, Options
+from studies.contract import SIMULATED, Cell, Options, RecordLine
 from studies.pages import write_page
-from studies.runner import State, run_study
+from studies.runner import StudyState, run_study
 
 
 def runs(folder: Path) -> list[int]:
@@ -23,7 +23,7 @@ def runs(folder: Path) -> list[int]:
     return sorted(int(path.name.split("-")[1]) for path in folder.glob("ran-*"))
 
 
-def go(tmp_path: Path, *, seeds: int = 4, workers: int = 0, out: str = "out") -> list[Line]:
+def go(tmp_path: Path, *, seeds: int = 4, workers: int = 0, out: str = "out") -> list[RecordLine]:
     return run_study(Squares(), Options(data=str(tmp_path), seeds=seeds), out=tmp_path / out, workers=workers)
 
 
@@ -99,7 +99,7 @@ def test_processes_have_one_thread_each_and_one_that_dies_takes_only_its_cell(tm
 
 
 def test_progress_tells_what_was_kept_and_what_is_done(tmp_path: Path) -> None:
-    states: list[State] = []
+    states: list[StudyState] = []
     go(tmp_path, seeds=1)
     run_study(Squares(), Options(data=str(tmp_path), seeds=3), out=tmp_path / "out", workers=0, progress=states.append)
     assert [(state.total, state.kept, state.finished) for state in states] == [(3, 1, 0), (3, 1, 1), (3, 1, 2)]
@@ -112,7 +112,7 @@ def test_ctrl_c_between_two_cells_leaves_no_process_behind(tmp_path: Path) -> No
     """While a line is written the processes wait; they must end all the same, or the program would wait for them."""
     before = set(multiprocessing.active_children())
 
-    def interrupt(state: State) -> None:
+    def interrupt(state: StudyState) -> None:
         if state.finished:
             raise KeyboardInterrupt
 

@@ -14,7 +14,7 @@ from studies.allstate import STUDY as ALLSTATE
 from studies.contract import Options
 from studies.data.adult import LEFT_OUT, adult_market
 from studies.data.allstate import COLUMNS, PRODUCTS, allstate_market
-from studies.data.columns import Choice, Number, encode, random_rows, read_table
+from studies.data.columns import Choice, Number, encode_columns, random_rows, read_table
 from studies.data.heart import HOSPITALS, heart_digest, heart_market
 from studies.runner import run_study
 
@@ -152,7 +152,7 @@ def test_columns_become_numbers_by_what_was_declared(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"n,c\n15,x\n30,y\nNA,\n0,x\n"))
     columns = (Number("n", 10.0, 20.0, zero_is_missing=True), Choice("c", ("x", "y")))
     half = np.sqrt(0.5)
-    rows = encode(read_table(str(path), ("n", "c")), columns)
+    rows = encode_columns(read_table(str(path), ("n", "c")), columns)
     np.testing.assert_allclose(rows, [[0.5, 0, half, 0], [1, 0, 0, half], [0.5, 1, 0, 0], [0.5, 1, half, 0]], rtol=1e-6)
     drawn = random_rows(columns, 200, public_coins(0))
     assert drawn.shape == (200, 4)
