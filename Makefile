@@ -17,7 +17,7 @@ SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study test slow soak golden faults check lint types format bench lock clean
+.PHONY: help demo study test slow soak golden walk faults check lint types format bench lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -58,6 +58,9 @@ soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times th
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json
 	LIKESET_REWRITE_GOLDEN=1 $(BIN)/python -m pytest tests/golden
+
+walk: $(DEVELOPED) ## count how a match and an owner's answer walk through the package, and draw it: docs/walk.md
+	$(BIN)/python tests/walk/run_walk.py
 
 faults: $(DEVELOPED) ## put one-line faults into a copy of the source, one at a time: tests must catch each (long; FAULTS="id id" for some)
 	$(BIN)/python tests/faults/run_faults.py $(FAULTS)
