@@ -137,7 +137,7 @@ def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: P
     assert "known already: this owner is waiting" in run("inbox", "--add", sent, node=node).stdout
 
 
-def test_runs_of_another_version_are_listed_as_such(node: Path, sent: Path) -> None:
+def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> None:
     text = sent.read_text().replace('"size":6', '"size":12000').replace('"run":"run-1"', '"run":"old"')
     text = text.replace('"protocol":"sealed"', '"protocol":"interactive"')
     with OwnerNode(node) as opened:
@@ -146,10 +146,10 @@ def test_runs_of_another_version_are_listed_as_such(node: Path, sent: Path) -> N
         listed = document("inbox", "--add", sent, *every, node=node)["runs"]
         assert {one["run"]: one["status"] for one in listed} == {
             "run-1": "waiting",
-            "old": "of another version of likeset",
+            "old": "cannot be read here",
         }
-    assert "of another version" in run("inbox", node=node).stdout
-    assert "of another version" in mistake("review", "old", node=node)
+    assert "cannot be read here" in run("inbox", node=node).stdout
+    assert "cannot be read here" in mistake("review", "old", node=node)
     assert document("audit", "verify", node=node)["ok"]
 
 

@@ -12,7 +12,7 @@ from kill_world import CONSUMER, OWNERS, folder_of, homes
 
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.transcripts import compare, of_node
+from likeset.homes.transcripts import compare
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Delivery, Message, Offer, Summary, Target, decode
@@ -124,14 +124,14 @@ def at_owners(place: Path, run: Terms, messages: list[tuple[Message, bytes]], *,
     for name in OWNERS:
         really = {data for message, data in messages if message.sender == name}
         with OwnerNode(folder_of(place, name)) as node:
-            known = {one.data for one in outbox.left(node, run.run) if one.sent}
+            known = {one.data for one in outbox.messages_that_left(node, run.run) if one.sent}
             problems, notes = outbox.verify(node)
             complaints += [f"{name}: {problem}" for problem in problems]
             if not really <= known:
                 complaints.append(f"{name}: {len(really - known)} messages left that its outbox does not know")
             if done and (notes or known != really):
                 complaints.append(f"{name}: its outbox knows {len(known)} messages, {len(really)} passed; {notes}")
-            mine = of_node(node, run.run)
+            mine = node.transcript(run.run)
             receipt = kept_receipts.check(node, run.run)
         complaints += [f"{name}: {what}" for what in (*receipt.problems, *map(str, receipt.aside))]
         complaints += [f"{name}: refused {reason}" for reason in refusals(folder_of(place, name))]

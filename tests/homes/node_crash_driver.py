@@ -83,7 +83,7 @@ def looked_at(folder: Path, kind: str) -> dict[str, Any]:
     for place, replies in lines:
         answers.setdefault(place, set()).add(json.dumps(replies))
     with OwnerNode(folder, clock=Clock()) as node:
-        bodies = [decode(one.data).body for one in outbox.left(node)]
+        bodies = [decode(one.data).body for one in outbox.messages_that_left(node)]
         problems, notes = outbox.verify(node)
         accounts = {str(one.view): (one.epsilon, one.rows) for one in node.ledger.accounts()}
     handles: list[int] = []

@@ -17,7 +17,7 @@ from likeset.homes.curator.home import make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.receipts import Receipt
-from likeset.homes.transcripts import Line, Transcript, of_node
+from likeset.homes.transcripts import Line, Transcript
 from likeset.protocol.messages import encode
 from likeset.protocol.terms import Terms
 
@@ -44,7 +44,7 @@ class House:
 
     @property
     def copy(self) -> Transcript:
-        return of_node(self.node, self.run.run)
+        return self.node.transcript(self.run.run)
 
     def pin(self, key: Path | None = None, **words: Any) -> None:
         kept_receipts.pin(self.node, key or self.curator.public_key, by="Ada", **words)
@@ -75,7 +75,7 @@ class House:
     def aside(self) -> list[Path]:
         return sorted((self.folder / "receipts" / "aside").rglob("*.json"))
 
-    def checked(self) -> kept_receipts.Checked:
+    def checked(self) -> kept_receipts.ReceiptVerdict:
         return kept_receipts.check(self.node, self.run.run)
 
 

@@ -23,6 +23,6 @@ def test_an_owner_called_like_a_record_answers_again_and_shows_what_left(
             approve(node, run)
             said.append([hear(node, encode(message)) for message in script(run, name)])
             assert outbox.verify(node) == ([], [])
-            left = [one.data for one in outbox.left(node, run.run)]
+            left = [one.data for one in outbox.messages_that_left(node, run.run)]
             assert said[-1] == said[0]
             assert left == [reply for answer in said[-1] for reply in answer]  # type: ignore[attr-defined]

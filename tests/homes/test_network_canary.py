@@ -77,7 +77,7 @@ def secrets_of(folder: Path, name: str) -> tuple[set[str], dict[str, set[bytes]]
     """What left an owner, from its own outbox: kinds of messages, and what of them stands nowhere else."""
     found: dict[str, set[bytes]] = {}
     with OwnerNode(folder / f"node-{name}") as node:
-        sent = outbox.left(node)
+        sent = outbox.messages_that_left(node)
     for one in sent:
         body = decode(one.data).body
         if isinstance(body, Bid):
@@ -142,7 +142,10 @@ def test_receipts_came_to_each_owner_by_themselves_and_agree(world: Path) -> Non
     """Also of a run that may have missed its quorum; each owner has its own and nobody else's."""
     for name in OWNERS:
         with OwnerNode(world / f"node-{name}") as node:
-            left = {run: sum(one.rows for one in outbox.left(node, run)) for run in ("bids", "hashes", "misfits")}
+            left = {
+                run: sum(message.line.rows for message in outbox.messages_that_left(node, run))
+                for run in ("bids", "hashes", "misfits")
+            }
             for run, rows in left.items():
                 found = kept_receipts.check(node, run)
                 assert (found.pinned, found.problems, found.notes, found.aside) == (True, (), (), ())

@@ -2,18 +2,16 @@
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from node_world import CANARY, Clock, approve, call, hear, held, logged, make_node, rows_text, terms
 
-from likeset.errors import LedgerTampered
+from likeset.errors import BadMessage, LedgerTampered
 from likeset.homes.owner import outbox
 from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
-from likeset.homes.transcripts import own_side
 from likeset.ledger import journal_path
 from likeset.ledger.chain import Head
 from likeset.protocol.messages import encode
@@ -46,21 +44,15 @@ def test_an_untouched_node_holds(folder: Path) -> None:
     assert checked(folder) == []
 
 
-def test_messages_of_an_older_format_are_told_by_the_log_and_spoil_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with OwnerNode(folder, clock=Clock()) as node:
-        before, (sent,) = own_side(node, "run-1"), outbox.left(node)
+def test_messages_of_another_version_are_refused_in_clear_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likeset.protocol.messages._VERSION", 200)
     with OwnerNode(folder, clock=Clock()) as node:
-        assert own_side(node, "run-1") == before, "so a receipt can still be compared"
-        assert outbox.left(node) == [replace(sent, older=True)]
-        rows = outbox.rows_that_left(node, "run-1")
-        assert (rows.count, rows.table, rows.older) == (0, None, 12)
-        problems, notes = outbox.verify(node)
-        assert problems == []
-        assert any(f"of an older format, {len(sent.data):,} bytes" in one for one in notes)
-        assert review(node, "run-1").status == "rows left"
+        with pytest.raises(BadMessage, match="not a message of version 200"):
+            outbox.messages_that_left(node)
+        with pytest.raises(BadMessage, match="not a message of version 200"):
+            node.transcript("run-1")
+        problems, _ = outbox.verify(node)
+        assert any("not a message of version 200" in str(problem) for problem in problems)
         assert hear(node, encode(call(terms()))) == "abstains", "a run does not go on in another format"
 
 

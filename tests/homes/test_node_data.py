@@ -218,7 +218,7 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(node: OwnerNode, prot
     assert trial.exact
     assert (trial.row_count, trial.withheld) == (60, 4)
     assert node.ledger.accounts()[1].rows == 0
-    assert not outbox.left(node)
+    assert not outbox.messages_that_left(node)
     if protocol == "sealed":
         assert hear(node, encode(message)) == list(trial.messages)
         left = outbox.rows_that_left(node, "run-1")

@@ -14,6 +14,7 @@ from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import status_of
 from likeset.homes.term_files import parse_terms
+from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign
 from likeset.protocol.messages import Asked, Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Hashing, Kernel, Terms
@@ -228,7 +229,7 @@ def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
     assert node.standing("true") == "waiting"
 
 
-# Terms that an earlier version let in, and that this one refuses.
+# Terms that are in the log, and that this likeset refuses to read.
 
 
 def let_in_before(node: OwnerNode, run: str) -> str:
@@ -242,7 +243,7 @@ def let_in_before(node: OwnerNode, run: str) -> str:
 
 
 @pytest.mark.parametrize("withdrawn", [False, True])
-def test_an_approved_run_of_another_version_keeps_no_other_from_being_answered(
+def test_an_approved_run_that_cannot_be_read_keeps_no_other_from_being_answered(
     node: OwnerNode, withdrawn: bool
 ) -> None:
     node.note("approved", "old", digest=let_in_before(node, "old"), by="Ada", data="patients")
@@ -250,17 +251,27 @@ def test_an_approved_run_of_another_version_keeps_no_other_from_being_answered(
         node.withdraw("old", by="Ada")
     approve(node, terms())
     assert isinstance(hear(node, encode(call(terms()))), list)
-    assert status_of(node, "old") == ("withdrawn" if withdrawn else "of another version of likeset")
+    assert status_of(node, "old") == ("withdrawn" if withdrawn else "cannot be read here")
     assert node.standing("old") == "abstains"
 
 
-def test_a_waiting_run_of_another_version_keeps_no_other_out_and_can_be_denied(node: OwnerNode) -> None:
+def test_a_waiting_run_that_cannot_be_read_keeps_no_other_out_and_can_be_denied(node: OwnerNode) -> None:
     let_in_before(node, "old")
     assert node.invite(terms().to_json()) == "waiting"
-    assert ([one.run for one in node.waiting()], [one.run for one in node.unreadable()]) == (["run-1"], ["old"])
-    node.deny("old", by="Ada", reason="from last year")
-    assert node.unreadable() == []
+    assert [record.run for record in node.waiting()] == ["old", "run-1"]
+    node.deny("old", by="Ada", reason="nobody can read it")
+    assert [record.run for record in node.waiting()] == ["run-1"]
     assert status_of(node, "old") == "denied"
+
+
+def test_terms_that_nobody_could_read_again_are_not_let_in_by_a_steward_either(node: OwnerNode) -> None:
+    """Their file is short enough; the text that is kept writes each of these letters with six characters."""
+    text = json.dumps(json.loads(terms(purpose="é" * 20_000).to_json()), ensure_ascii=False)
+    assert len(text) < MOST_TEXT
+    with pytest.raises(BadMessage, match="too long"):
+        node.add(read_foreign(text))
+    assert node.waiting() == []
+    assert "too long" in logged(node, "refused")[-1]["reason"]
 
 
 # What is read of terms.

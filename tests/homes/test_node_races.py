@@ -15,7 +15,7 @@ from likeset.homes.owner import budgets, outbox
 from likeset.homes.owner.datasets import DataSet, OpenedData
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review, status_of
-from likeset.homes.transcripts import compare, own_side
+from likeset.homes.transcripts import compare
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.sealed import SealedOwner
@@ -95,10 +95,10 @@ def test_what_a_withdrawal_held_back_is_not_shown_as_what_left(
     approve(node, run)
     meanwhile(monkeypatch, lambda: steward.withdraw("run-1", by="Ada"))
     assert hear(node, encode(call(run))) == "abstains"
-    assert [(one.rows, one.sent) for one in outbox.left(node, "run-1")] == [(12, False)]
+    assert [(one.line.rows, one.sent) for one in outbox.messages_that_left(node, "run-1")] == [(12, False)]
     found = outbox.rows_that_left(node, "run-1")
     assert (found.count, found.table, found.held_back) == (0, None, 12)
-    own, _ = own_side(node, "run-1")
+    own = node.transcript("run-1")
     assert [line.way for line in own.lines] == ["to owner"]
     assert compare(own, own) == ([], []), "what an honest curator signs, who heard nothing"
     words = dict(review(node, "run-1").lines)
@@ -222,7 +222,7 @@ def test_every_answer_that_left_stands_in_the_log_before_the_withdrawal(
     steward.withdraw("run-1", by="Ada")
     asking.join()
     got = [one for answer in heard if isinstance(answer, list) for one in answer]
-    assert got == [one.data for one in outbox.left(node, "run-1") if one.sent]
+    assert got == [one.data for one in outbox.messages_that_left(node, "run-1") if one.sent]
     kinds = [entry.kind for entry in node.log.entries()]
     assert "sent" not in kinds[kinds.index("withdrawn") :]
 

@@ -20,7 +20,7 @@ from likeset.homes import receipts
 from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.transcripts import Line, Transcript, compare, of_node
+from likeset.homes.transcripts import Line, Transcript, compare
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SecretNoise
 from likeset.privacy.relation import Relation
@@ -107,7 +107,7 @@ def test_both_copies_of_a_run_agree_and_count_its_rows(ended: Ended) -> None:
         assert (code, found["ok"], found["rows"], found["problems"]) == (0, True, RUN.rows_per_owner, [])
         assert found["notes"] == []
     with OwnerNode(ended.node()) as node:
-        copy = of_node(node, RUN.run)
+        copy = node.transcript(RUN.run)
     assert [(line.way, line.kind, line.rows) for line in copy.lines] == [
         ("from owner", "offer", RUN.rows_per_owner),
         ("to owner", "target-release", 0),

@@ -90,7 +90,7 @@ def test_who_has_not_decided_keeps_no_receipt(house: House) -> None:
     house.node.deny("run-2", by="Ada", reason="no contract")
     # The curator says that it received nothing: whoever denied may keep that.
     assert table.acknowledge(other.digest, receipt.to_bytes()) == NOTED
-    assert kept_receipts.held(house.node, "run-2") == receipt
+    assert kept_receipts.kept_receipt(house.node, "run-2") == receipt
 
 
 def test_the_receipt_of_the_longest_run_fits() -> None:

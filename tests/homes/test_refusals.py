@@ -67,7 +67,7 @@ class Owner:
     def state(self) -> tuple[object, ...]:
         """What was charged, what left, and what the log says that was sent."""
         with OwnerNode(self.folder) as node:
-            return node.ledger.head(), [one.data for one in outbox.left(node)], logged(node, "sent")
+            return node.ledger.head(), [one.data for one in outbox.messages_that_left(node)], logged(node, "sent")
 
     def refusals(self) -> list[str]:
         """Reasons in the audit log."""
@@ -156,7 +156,7 @@ def test_a_replayed_job_gets_the_bytes_that_left_and_costs_nothing(owner: Owner)
         answers = [fresh.hear(encode(message)) for message in script(run)]
         sent = [one for answer in answers for one in answer if isinstance(one, bytes)]
         with OwnerNode(owner.folder) as node:
-            assert sent == [one.data for one in outbox.left(node, run.run)]
+            assert sent == [one.data for one in outbox.messages_that_left(node, run.run)]
     assert owner.state() == state
 
 
@@ -173,7 +173,7 @@ def test_an_owner_that_would_send_more_rows_than_the_terms_say_sends_none(
         approve(node, run)
         assert hear(node, encode(call(run))) == "abstains"
         assert "more rows would leave than the 12 that the terms allow" in logged(node, "refused")[-1]["reason"]
-        assert (outbox.left(node), logged(node, "sent")) == ([], [])
+        assert (outbox.messages_that_left(node), logged(node, "sent")) == ([], [])
 
 
 # The curator.

@@ -129,18 +129,18 @@ def key_in(path: Path) -> str:
     return text
 
 
-def sign(found: Transcript, key: Path, *, now: datetime | None = None) -> Receipt:
+def sign(transcript: Transcript, key: Path, *, now: datetime | None = None) -> Receipt:
     """The receipt for an owner.
 
     Args:
-        found: the curator's copy of the transcript.
+        transcript: the curator's copy.
         key: file of the signing key.
         now: when; now if not given.
     """
     signing = _signing_key(key)
     public = signing.public_key().public_bytes_raw().hex()
     at = (now or datetime.now(UTC)).isoformat(timespec="seconds")
-    return Receipt(found, at, public, signing.sign(_signed(found, at, public)).hex())
+    return Receipt(transcript, at, public, signing.sign(_signed(transcript, at, public)).hex())
 
 
 def write_receipt(path: Path, receipt: Receipt) -> None:
@@ -175,19 +175,19 @@ def receipt_in(name: str, data: bytes) -> Receipt:
         BadDocument: it is none.
     """
     try:
-        found = json.loads(data.decode("utf-8"))
+        document = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadDocument(name, "cannot be read as a receipt") from error
-    if not isinstance(found, dict) or found.get("likeset") != _KIND or found.get("version") != 1:
+    if not isinstance(document, dict) or document.get("likeset") != _KIND or document.get("version") != 1:
         raise BadDocument(name, "is no receipt of this version")
-    copy = transcript_in(name, found)
-    if not _is_time(found.get("at")):
+    transcript = transcript_in(name, document)
+    if not _is_time(document.get("at")):
         raise BadDocument(name, "must be a time with its zone", field="at")
     for field, count in (("key", _KEY_BYTES), ("signature", _SIGNATURE_BYTES)):
-        if not _is_hexadecimal(found.get(field), count):
+        if not _is_hexadecimal(document.get(field), count):
             raise BadDocument(name, f"must be {2 * count} hexadecimal digits", field=field)
-    receipt = Receipt(copy, found["at"], found["key"], found["signature"])
-    if found.get("rows") != copy.rows or set(found) != set(receipt.document()):
+    receipt = Receipt(transcript, document["at"], document["key"], document["signature"])
+    if document.get("rows") != transcript.rows or set(document) != set(receipt.document()):
         raise BadDocument(name, "its parts do not fit together")
     return receipt
 
@@ -197,13 +197,13 @@ def has_cryptography() -> bool:
     return importlib.util.find_spec("cryptography") is not None
 
 
-def _content(found: Transcript, at: str, key: str) -> dict[str, Any]:
-    return {"likeset": _KIND, "version": 1, **found.document(), "rows": found.rows, "at": at, "key": key}
+def _content(transcript: Transcript, at: str, key: str) -> dict[str, Any]:
+    return {"likeset": _KIND, "version": 1, **transcript.document(), "rows": transcript.rows, "at": at, "key": key}
 
 
-def _signed(found: Transcript, at: str, key: str) -> bytes:
+def _signed(transcript: Transcript, at: str, key: str) -> bytes:
     """The bytes that are signed: equal receipts give equal ones, and nothing else of likeset's looks like them."""
-    text = json.dumps(_content(found, at, key), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_content(transcript, at, key), sort_keys=True, separators=(",", ":"))
     return _CONTEXT + text.encode()
 
 

@@ -1,6 +1,5 @@
 """Rows and messages that left or would leave, on the owner's own screen and disk."""
 
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +14,7 @@ from likeset.private_files import keep_private, keep_private_bytes
 
 if TYPE_CHECKING:
     from likeset.homes.owner.budgets import Spent
-    from likeset.homes.owner.outbox import Left, LeftRows
+    from likeset.homes.owner.outbox import LeftMessage, LeftRows
     from likeset.homes.owner.run_records import RunRecord
 
 __all__ = [
@@ -87,55 +86,54 @@ def show_runs(runs: "Iterable[Mapping[str, Any]]") -> None:
     show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
 
 
-def left_document(one: "Left", acknowledged: Mapping[str, str]) -> dict[str, Any]:
+def left_document(message: "LeftMessage", acknowledged: Mapping[str, str]) -> dict[str, Any]:
     """A message that left, for machines; by their digests, those that the curator acknowledged."""
-    digest = hashlib.sha256(one.data).hexdigest()
     return {
-        "run": one.run,
-        "entry": one.entry,
-        "at": one.at,
-        "round": one.round,
-        "kind": one.kind,
-        "rows": one.rows,
-        "bytes": len(one.data),
-        "sha256": digest,
-        "sent": one.sent,
-        "older_format": one.older,
-        "acknowledged": acknowledged.get(digest, "no"),
+        "run": message.run,
+        "entry": message.entry,
+        "at": message.at,
+        "round": message.line.round,
+        "kind": message.line.kind,
+        "rows": message.line.rows,
+        "bytes": message.line.bytes,
+        "sha256": message.line.digest,
+        "sent": message.sent,
+        "acknowledged": acknowledged.get(message.line.digest, "no"),
     }
 
 
-def save_messages(found: "list[Left]", folder: Path) -> None:
+def save_messages(messages: "list[LeftMessage]", folder: Path) -> None:
     """The literal bytes, one file each."""
     make_directory(folder)
-    for one in found:
-        run = re.sub(r"[^A-Za-z0-9.-]", "_", one.run)
-        path = folder / f"{run}-{one.entry:06d}-{one.kind}{'' if one.sent else '-held-back'}.bin"
+    for message in messages:
+        run = re.sub(r"[^A-Za-z0-9.-]", "_", message.run)
+        held_back = "" if message.sent else "-held-back"
         try:
-            keep_private_bytes(path, one.data)
+            keep_private_bytes(folder / f"{run}-{message.entry:06d}-{message.line.kind}{held_back}.bin", message.data)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
 
 
-def run_document(one: "RunRecord", status: str) -> dict[str, Any]:
-    """A run of the inbox, for machines; null is what terms of another version say."""
-    digest = one.latest_digest
-    terms = one.readable(digest)
+def run_document(record: "RunRecord", status: str) -> dict[str, Any]:
+    """A run of the inbox, for machines; null is what terms say that cannot be read here."""
+    digest = record.latest_digest
+    terms = record.readable(digest)
     return {
-        "run": one.run,
+        "run": record.run,
         "digest": digest,
-        "consumer": one.consumers[digest],
+        "consumer": record.consumers[digest],
         "purpose": None if terms is None else terms.purpose,
-        "came": one.invited_at[digest],
+        "came": record.invited_at[digest],
         "expires": None if terms is None else terms.expires,
         "rows": None if terms is None else terms.rows_per_owner,
         "status": status,
     }
 
 
-def spent_document(one: "Spent") -> dict[str, Any]:
+def spent_document(charge: "Spent") -> dict[str, Any]:
     """A charge, for machines."""
-    return {"run": one.run, "at": one.at, "toward": one.toward, "rows": one.rows, "answered": one.answered}
+    answered = charge.answered
+    return {"run": charge.run, "at": charge.at, "toward": charge.toward, "rows": charge.rows, "answered": answered}
 
 
 def read_seed(path: Path) -> int:

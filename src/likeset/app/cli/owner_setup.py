@@ -76,15 +76,15 @@ def add(
     from likeset.tables.schema.identifiers import suspicion_documents
 
     with opened_node(node) as opened:
-        found = opened.registry.add(name, source, schema=schema, mapping=mapping)
-        shown, digest = without_secrets(found.source), found.schema.digest
-        opened.note("data", name, source=shown, schema=digest, mapped=found.mapping is not None)
+        data = opened.registry.add(name, source, schema=schema, mapping=mapping)
+        shown, digest = without_secrets(data.source), data.schema.digest
+        opened.note("data", name, source=shown, schema=digest, mapped=data.mapping is not None)
     if as_json:
-        told = {"data": name, "source": shown, "schema": digest, "columns": list(found.schema.record_columns)}
-        show_json({**told, "suspected_identifiers": suspicion_documents(found.suspicions)})
+        document = {"data": name, "source": shown, "schema": digest, "columns": list(data.schema.record_columns)}
+        show_json({**document, "suspected_identifiers": suspicion_documents(data.suspicions)})
     else:
         stdout.print(f"[bold green]added[/]  {literal(name)}: {literal(shown)}", soft_wrap=True)
-        show_suspicions(found.suspicions)
+        show_suspicions(data.suspicions)
 
 
 def trust(
@@ -104,11 +104,11 @@ def trust(
     from likeset.homes.owner.kept_receipts import pin
 
     with opened_node(node) as opened:
-        found = pin(opened, key, by=by or login(), replace=replace)
+        pinned = pin(opened, key, by=by or login(), replace=replace)
     if as_json:
-        show_json({"key": found})
+        show_json({"key": pinned})
     else:
-        stdout.print(f"[bold green]pinned[/]  {literal(found)}", soft_wrap=True)
+        stdout.print(f"[bold green]pinned[/]  {literal(pinned)}", soft_wrap=True)
 
 
 def check(
@@ -126,17 +126,17 @@ def check(
 
     certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
     with opened_node(node) as opened:
-        found = checkup(opened, certificates=certificates)
-    ok = all(one.ok for one in found)
+        findings = checkup(opened, certificates=certificates)
+    ok = all(finding.ok for finding in findings)
     if as_json:
-        suspected = suspicion_documents(one.suspicion for one in found if one.suspicion is not None)
-        findings = [{"what": one.what, "ok": one.ok, "words": one.words} for one in found]
-        show_json({"ok": ok, "findings": findings, "suspected_identifiers": suspected})
+        suspected = suspicion_documents(finding.suspicion for finding in findings if finding.suspicion is not None)
+        documents = [{"what": finding.what, "ok": finding.ok, "words": finding.words} for finding in findings]
+        show_json({"ok": ok, "findings": documents, "suspected_identifiers": suspected})
     else:
         table = Table(show_header=False, box=None)
-        for one in found:
-            mark = "[yellow]warning[/]" if one.suspicion is not None else "[green]ok[/]"
-            table.add_row(mark if one.ok else "[bold red]no[/]", literal(one.what), literal(one.words))
+        for finding in findings:
+            mark = "[yellow]warning[/]" if finding.suspicion is not None else "[green]ok[/]"
+            table.add_row(mark if finding.ok else "[bold red]no[/]", literal(finding.what), literal(finding.words))
         stdout.print(table)
         stdout.print("[bold green]ready[/]" if ok else "[bold red]not ready[/]")
     if not ok:

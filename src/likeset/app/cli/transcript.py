@@ -11,7 +11,7 @@ from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from likeset.homes.receipts import Receipt
-    from likeset.homes.transcripts import Place, Transcript
+    from likeset.homes.transcripts import Transcript
 
 __all__ = ["transcript"]
 
@@ -65,16 +65,15 @@ def verify(
     given = key or (beside if beside.is_file() else None)
     trusted = None if given is None else key_in(given)
     fault = receipt.fault(trusted)
-    copy, purged = _copy(own, run or receipt.transcript.run)
-    problems, notes = compare(copy, receipt.transcript, purged=purged)
+    problems, notes = compare(_copy(own, run or receipt.transcript.run), receipt.transcript)
     if fault is not None:
         problems.insert(0, f"receipt: {fault}")
     if trusted is None:
         notes.insert(0, "nobody said which key is the curator's: compare this one with what it told you, or give --key")
-    rows = receipt.transcript.rows
     if as_json:
-        found = {"ok": not problems, "run": receipt.transcript.run, "owner": receipt.transcript.owner, "rows": rows}
-        show_json({**found, "key": receipt.key, "problems": problems, "notes": notes})
+        signed_copy = receipt.transcript
+        document = {"ok": not problems, "run": signed_copy.run, "owner": signed_copy.owner, "rows": signed_copy.rows}
+        show_json({**document, "key": receipt.key, "problems": problems, "notes": notes})
     else:
         _show_verdict(receipt, problems, notes)
     if problems:
@@ -91,45 +90,42 @@ def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> No
     if not node.is_dir():
         raise InvalidArgument("A", node, "is no directory of a node; name the receipt as B")
     with opened_node(node) as opened:
-        found = [check(opened, run)] if run else check_all(opened)
-    told = []
-    for one in found:
-        problems = [
-            *one.problems,
-            *one.contradictions,
-            *(f"the curator also signed something else: {path}" for path in one.aside),
-        ]
-        if run and one.receipt is None and not problems:
+        verdicts = [check(opened, run)] if run else check_all(opened)
+    judged = []
+    for verdict in verdicts:
+        others = (f"the curator also signed something else: {path}" for path in verdict.aside)
+        problems = [*verdict.problems, *verdict.contradictions, *others]
+        if run and verdict.receipt is None and not problems:
             problems.append("no receipt of this run is kept")
-        told.append((one, problems))
-    ok = not any(problems for _, problems in told)
+        judged.append((verdict, problems))
+    ok = not any(problems for _, problems in judged)
     if as_json:
         shown = [
             {
-                "run": one.run,
-                "rows": one.receipt.transcript.rows if one.receipt else None,
-                "at": one.receipt.at if one.receipt else None,
-                "key": one.receipt.key if one.receipt else None,
-                "pinned": one.pinned,
+                "run": verdict.run,
+                "rows": verdict.receipt.transcript.rows if verdict.receipt else None,
+                "at": verdict.receipt.at if verdict.receipt else None,
+                "key": verdict.receipt.key if verdict.receipt else None,
+                "pinned": verdict.pinned,
                 "problems": problems,
-                "notes": list(one.notes),
+                "notes": list(verdict.notes),
             }
-            for one, problems in told
+            for verdict, problems in judged
         ]
         show_json({"ok": ok, "receipts": shown})
     else:
-        for one, problems in told:
-            stdout.print(f"[bold]Run {literal(one.run)}[/]")
-            _show_verdict(one.receipt, problems, one.notes)
-        if not told:
+        for verdict, problems in judged:
+            stdout.print(f"[bold]Run {literal(verdict.run)}[/]")
+            _show_verdict(verdict.receipt, problems, verdict.notes)
+        if not judged:
             stdout.print("there are no receipts here, and nothing left")
     if not ok:
         raise typer.Exit(1)
 
 
 def _show_verdict(receipt: "Receipt | None", problems: Sequence[str], notes: Sequence[str]) -> None:
-    for one in problems:
-        complain(one)
+    for problem in problems:
+        complain(problem)
     if problems:
         stdout.print("[bold red]do not agree[/]")
         return
@@ -156,12 +152,12 @@ def keep(
     from likeset.homes.owner.kept_receipts import receipt_path, take_file
 
     with opened_node(node) as opened:
-        found = take_file(opened, receipt).transcript
-        path = receipt_path(opened, found.run)
+        signed = take_file(opened, receipt).transcript
+        path = receipt_path(opened, signed.run)
     if as_json:
-        show_json({"run": found.run, "rows": found.rows, "receipt": str(path)})
+        show_json({"run": signed.run, "rows": signed.rows, "receipt": str(path)})
     else:
-        stdout.print(f"[bold green]kept[/]  {literal(str(path))}: {found.rows:,} rows received", soft_wrap=True)
+        stdout.print(f"[bold green]kept[/]  {literal(str(path))}: {signed.rows:,} rows received", soft_wrap=True)
 
 
 @transcript.command()
@@ -177,16 +173,17 @@ def show(
     """
     from likeset.homes.receipts import read_receipt
 
-    found = read_receipt(copy).transcript if _is_receipt(copy) else _copy(copy, run)[0]
+    shown = read_receipt(copy).transcript if _is_receipt(copy) else _copy(copy, run)
     if as_json:
-        show_json(found.document())
+        show_json(shown.document())
         return
     lines = [
-        [str(one.round), one.way, one.kind, str(one.rows), f"{one.bytes:,}", one.digest[:16]] for one in found.lines
+        [str(line.round), line.way, line.kind, str(line.rows), f"{line.bytes:,}", line.digest[:16]]
+        for line in shown.lines
     ]
     heads = ["round", "way", "message", "rows", "bytes", "SHA-256"]
     show_table(
-        f"Run {found.run}, {found.owner}", heads, lines, caption=f"{found.rows:,} rows; terms {found.terms[:16]}"
+        f"Run {shown.run}, {shown.owner}", heads, lines, caption=f"{shown.rows:,} rows; terms {shown.terms[:16]}"
     )
 
 
@@ -223,18 +220,18 @@ def _is_receipt(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and found.get("likeset") == "receipt"
+    return isinstance(document, dict) and document.get("likeset") == "receipt"
 
 
-def _copy(path: Path, run: str) -> "tuple[Transcript, frozenset[Place]]":
-    """An owner's copy, of its node or in a file; and what the node has removed of it."""
+def _copy(path: Path, run: str) -> "Transcript":
+    """An owner's copy, of its node or in a file."""
     from likeset.app.cli.owner_setup import opened_node
-    from likeset.homes.transcripts import own_side, read_transcript
+    from likeset.homes.transcripts import read_transcript
 
     if not path.is_dir():
-        return read_transcript(path), frozenset()
+        return read_transcript(path)
     with opened_node(path) as node:
-        return own_side(node, run)
+        return node.transcript(run)

@@ -16,8 +16,7 @@ from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.homes import receipts
 from likeset.homes.curator.public_rows import PublicRows
-from likeset.homes.curator.transcripts import CuratorTranscripts
-from likeset.homes.transcripts import Transcript
+from likeset.homes.transcripts import CuratorTranscripts, Transcript
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder

@@ -1,20 +1,23 @@
-"""What was heard in a run and what was answered, in the ledger's journal: the literal bytes, in their order.
+"""What was heard in a run and what was answered: the literal bytes, in their order, and the owner's transcript of them.
 
 Each message that an owner hears is kept with its replies before the first of them leaves. So a repeated message gets
-the same bytes, and a node that was restarted finds its way back by hearing the same messages again.
+the same bytes, and a node that was restarted finds its way back by hearing the same messages again. How they are kept,
+which is in the ledger's journal, is known to ``record`` and ``exchanges`` alone.
 """
 
 import json
 import struct
 from dataclasses import dataclass, field
 
-from likeset.errors import BadMessage, LedgerUnreadable
+from likeset.errors import LedgerUnreadable
+from likeset.homes.owner.run_records import RunRecord
+from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Slot, Transcript, line_of
 from likeset.ledger import Ledger, Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
 
-__all__ = ["Exchange", "exchanges", "is_older", "record", "rows_in"]
+__all__ = ["Exchange", "exchanges", "record", "rows_in", "transcript_of"]
 
 _MAGIC = b"LSX1"
 _COUNT = struct.Struct("<4sI")
@@ -64,28 +67,42 @@ def record(ledger: Ledger, owner: str, message: Message, replies: tuple[Message,
 def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
     """All that was heard and answered (in one run), in order; what was purged is missing."""
     kinds = {entry.number: json.loads(entry.key) for entry in ledger.entries() if entry.kind == "reserve"}
-    found = []
+    heard_and_answered = []
     for stored in ledger.messages(run=run):
         kind = kinds[stored.number][2] if stored.number in kinds else ""
         if kind.rpartition("/")[2].startswith(_HEARD):
             heard, *replies = _unpacked(stored.message)
-            found.append(Exchange(stored.number, stored.run, stored.at, heard, tuple(replies)))
-    return found
-
-
-def is_older(data: bytes) -> bool:
-    """Whether a message that was kept is of a format that is read no longer."""
-    try:
-        decode(data)
-    except BadMessage:
-        return True
-    return False
+            heard_and_answered.append(Exchange(stored.number, stored.run, stored.at, heard, tuple(replies)))
+    return heard_and_answered
 
 
 def rows_in(replies: tuple[bytes, ...]) -> int:
     """How many rows these messages disclose."""
     bodies = [decode(reply).body for reply in replies]
     return sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery))
+
+
+def transcript_of(ledger: Ledger, record: RunRecord, *, owner: str) -> Transcript:
+    """The owner's copy of a run's transcript.
+
+    Replies that were stored and then held back, by a crash or a withdrawal, are not in it: they did not leave.
+
+    Args:
+        ledger: where its exchanges are.
+        record: what the audit log says of the run.
+        owner: its name.
+    """
+    lines, terms, entries = list[Line](), record.latest_digest, set[int]()
+    for exchange in exchanges(ledger, record.run):
+        terms = decode(exchange.heard).terms
+        entries.add(exchange.entry)
+        left = exchange.replies if exchange.entry in record.sent else ()
+        lines += [line_of(data, owner=owner) for data in (exchange.heard, *left)]
+    purged = set[Slot]()
+    for entry, sent in record.sent.items():
+        if entry not in entries:
+            purged |= {(TO_OWNER, sent.round, sent.heard), *((FROM_OWNER, sent.round, kind) for kind in sent.replies)}
+    return Transcript(record.run, terms, owner, tuple(sorted(lines)), frozenset(purged))
 
 
 def _packed(parts: list[bytes]) -> bytes:
@@ -96,7 +113,7 @@ def _packed(parts: list[bytes]) -> bytes:
 def _unpacked(data: bytes) -> list[bytes]:
     try:
         magic, count = _COUNT.unpack_from(data)
-        lengths = [_LENGTH.unpack_from(data, _COUNT.size + place * _LENGTH.size)[0] for place in range(count)]
+        lengths = [_LENGTH.unpack_from(data, _COUNT.size + number * _LENGTH.size)[0] for number in range(count)]
     except struct.error as error:
         raise LedgerUnreadable("journal: a stored exchange is damaged") from error
     start, parts = _COUNT.size + count * _LENGTH.size, []

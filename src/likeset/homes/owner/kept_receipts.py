@@ -18,25 +18,26 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.receipts import Receipt, file_name, has_cryptography, key_in, read_receipt, receipt_in, write_receipt
-from likeset.homes.transcripts import FromOwner, Line, Place, ToOwner, Transcript, compare, of_node, own_side
+from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript, compare, differences
 from likeset.private_files import make_private_folder
 from likeset.protocol.terms import Terms
 
 __all__ = [
-    "Checked",
+    "ReceiptVerdict",
     "acknowledged_messages",
     "check",
     "check_all",
-    "held",
     "in_words",
+    "kept_receipt",
     "pin",
     "pinned_key",
     "receipt_path",
@@ -48,35 +49,12 @@ _KEY_FILE = "curator.pub"
 _MOST_ASIDE = 8  # of one run; a flood must not fill the disk
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What was found about the receipt of one run.
-
-    Attributes:
-        run: its name.
-        receipt: the one that acknowledges most; None if there is none, or it cannot be read.
-        pinned: whether it is signed with the key that is, or then was, pinned.
-        problems: what does not hold; somebody or something changed what this node kept.
-        contradictions: what the curator signed and what is not so by this node's record, which holds.
-        notes: what is worth knowing.
-        aside: files with what the curator signed, too, and what contradicts the rest.
-    """
-
-    run: str
-    receipt: Receipt | None
-    pinned: bool
-    problems: tuple[str, ...]
-    contradictions: tuple[str, ...]
-    notes: tuple[str, ...]
-    aside: tuple[Path, ...]
-
-
 def receipt_path(node: OwnerNode, run: str) -> Path:
     """Where the receipt of a run is kept."""
     return _folder(node) / f"{file_name(run)}.json"
 
 
-def held(node: OwnerNode, run: str) -> Receipt | None:
+def kept_receipt(node: OwnerNode, run: str) -> Receipt | None:
     """The receipt of a run that acknowledges most; None if there is none.
 
     Raises:
@@ -99,27 +77,29 @@ def pinned_key(node: OwnerNode) -> str | None:
     return key_in(path) if path.exists() else None
 
 
-def pin(node: OwnerNode, key: Path, *, by: str, replace: bool = False) -> str:
+def pin(node: OwnerNode, path: Path, *, by: str, replace: bool = False) -> str:
     """Take a public key for the curator's; returns it.
 
     Args:
         node: the node.
-        key: a file with it.
+        path: a file with it.
         by: who says so.
         replace: also if another one is pinned; receipts that were checked with that one stay good.
 
     Raises:
         InvalidArgument: another one is pinned.
     """
-    found, before = key_in(key), pinned_key(node)
-    if before is not None and before != found and not replace:
+    key, before = key_in(path), pinned_key(node)
+    if before is not None and before != key and not replace:
         raise InvalidArgument(
-            "KEY", key, f"another key is pinned ({before[:16]}...); if the curator told you of a new one, add --replace"
+            "KEY",
+            path,
+            f"another key is pinned ({before[:16]}...); if the curator told you of a new one, add --replace",
         )
-    if found != before:
-        node.note("trusted", "", key=found, by=by, instead=before or "")
-        documents.write_text(node.home.folder / _KEY_FILE, found + "\n")
-    return found
+    if key != before:
+        node.note("trusted", "", key=key, by=by, instead=before or "")
+        documents.write_text(node.home.folder / _KEY_FILE, key + "\n")
+    return key
 
 
 # Taking a receipt in.
@@ -138,10 +118,8 @@ def take(node: OwnerNode, terms: Terms, data: bytes) -> None:
         receipt = receipt_in("receipt", data)
     except BadDocument:
         _refuse("it is none, or of another version")
-    found = receipt.transcript
-    if found.owner != node.name:
-        _refuse("it is for another owner")
-    if (found.run, found.terms) != (terms.run, terms.digest):
+    _check_owner(node, receipt)
+    if (receipt.transcript.run, receipt.transcript.terms) != (terms.run, terms.digest):
         _refuse("it is about another run, or other terms")
     _take(node, receipt)
 
@@ -150,10 +128,14 @@ def take_file(node: OwnerNode, path: Path) -> Receipt:
     """As ``take``, for a receipt that came by another way."""
     receipt = read_receipt(path)
     node.record_of(receipt.transcript.run)
-    if receipt.transcript.owner != node.name:
-        _refuse("it is for another owner")
+    _check_owner(node, receipt)
     _take(node, receipt)
     return receipt
+
+
+def _check_owner(node: OwnerNode, receipt: Receipt) -> None:
+    if receipt.transcript.owner != node.name:
+        _refuse("it is for another owner")
 
 
 def _take(node: OwnerNode, receipt: Receipt) -> None:
@@ -164,28 +146,25 @@ def _take(node: OwnerNode, receipt: Receipt) -> None:
         _refuse("its signature does not hold")
     run = receipt.transcript.run
     with _alone(node):
-        node.log.refresh()
-        record, before = node.record_of(run), held(node, run)
-        own, purged = own_side(node, run)
-        if compare(own, receipt.transcript, purged=purged)[0]:
+        record, before, own = node.record_of(run), kept_receipt(node, run), node.transcript(run)
+        if compare(own, receipt.transcript)[0]:
             _set_aside(node, receipt)
             _refuse("it contradicts what this node sent and heard; see receipts/aside")
-        known = _Known(frozenset(own.lines), purged)
         if before is not None:
             bound = trusted is None or before.key == trusted or record.receipts.get(before.digest, False)
             if trusted is None and before.key != receipt.key:
                 _set_aside(node, receipt)
                 _refuse("it is signed with another key than the one before, and nobody pinned either")
-            if bound and not _covers(receipt, before, known):
+            if bound and not _covers(receipt, before, own):
                 _set_aside(node, receipt)
                 _refuse("it acknowledges less than one that is kept, or something else; see receipts/aside")
-            if before.key == receipt.key and _covers(before, receipt, known):
+            if before.key == receipt.key and _covers(before, receipt, own):
                 receipt = before  # nothing new, and the earlier time is the better evidence
             elif before.key != receipt.key or _contradictions(own, before.transcript):
                 _set_aside(node, before, always=True)  # at most once for each line that this node knows
         if receipt is not before:
             _write(receipt_path(node, run), receipt)
-        if receipt.digest != next(reversed(record.receipts), ""):
+        if receipt.digest != _last_kept(record):
             node.note(
                 "acknowledged",
                 run,
@@ -197,37 +176,29 @@ def _take(node: OwnerNode, receipt: Receipt) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What this node sent and heard itself.
-
-    Attributes:
-        lines: of messages that are here.
-        purged: places of others, whose bytes were removed.
-    """
-
-    lines: frozenset[Line]
-    purged: frozenset[Place]
-
-    def of(self, receipt: Receipt) -> set[Line]:
-        """What a receipt says about it; about what never came here, anything could be written."""
-        return {line for line in receipt.transcript.lines if line in self.lines or line.place in self.purged}
+def _last_kept(record: RunRecord) -> str:
+    """The digest of the receipt that the audit log knows as the last one; empty if it knows none."""
+    return next(reversed(record.receipts), "")
 
 
-def _covers(one: Receipt, other: Receipt, known: _Known) -> bool:
-    """Whether one acknowledges all that another does, of what is known here."""
-    return known.of(other) <= known.of(one)
+def _covers(receipt: Receipt, other: Receipt, own: Transcript) -> bool:
+    """Whether a receipt acknowledges all that another does of what this node knows."""
+    return _known_lines(other, own) <= _known_lines(receipt, own)
 
 
-def _contradictions(own: Transcript, told: Transcript) -> list[str]:
+def _known_lines(receipt: Receipt, own: Transcript) -> set[Line]:
+    """What a receipt says about what this node knows; about what never came here, anything could be written."""
+    return {line for line in receipt.transcript.lines if line in own.lines or line.slot in own.purged}
+
+
+def _contradictions(own: Transcript, signed: Transcript) -> list[str]:
     """What the curator claims to have said and what this node heard otherwise, or under other terms."""
-    if own.terms != told.terms:
-        return [f"terms: they are {own.terms} here, and the curator signed {told.terms}"]
-    heard = {line.place: line for line in own.lines if line.way == ToOwner}
+    if own.terms != signed.terms:
+        return [f"terms: they are {own.terms} here, and the curator signed {signed.terms}"]
     return [
-        f"{line}: the curator signed another message than the one that came"
-        for line in told.lines
-        if line.place in heard and heard[line.place] != line
+        f"{difference.line}: the curator signed another message than the one that came"
+        for difference in differences(own, signed)
+        if difference.kind == "another message" and difference.line.way == TO_OWNER
     ]
 
 
@@ -239,17 +210,21 @@ def _folder(node: OwnerNode) -> Path:
     return node.home.folder / "receipts"
 
 
-def _aside(node: OwnerNode, run: str) -> list[Path]:
-    return sorted((_folder(node) / "aside" / file_name(run)).glob("*.json"))
+def _aside_folder(node: OwnerNode, run: str) -> Path:
+    return _folder(node) / "aside" / file_name(run)
+
+
+def _aside(node: OwnerNode, run: str) -> tuple[Path, ...]:
+    return tuple(sorted(_aside_folder(node, run).glob("*.json")))
 
 
 def _set_aside(node: OwnerNode, receipt: Receipt, *, always: bool = False) -> None:
     """Signed words of the curator are kept also where they are not believed; each once, and not without end."""
     run = receipt.transcript.run
     known = [read_receipt(path) for path in _aside(node, run)]
-    said = {(one.key, one.transcript) for one in known}
-    if (receipt.key, receipt.transcript) not in said and (always or len(known) < _MOST_ASIDE):
-        _write(_folder(node) / "aside" / file_name(run) / f"{receipt.digest[:16]}.json", receipt)
+    is_new = all((receipt.key, receipt.transcript) != (other.key, other.transcript) for other in known)
+    if is_new and (always or len(known) < _MOST_ASIDE):
+        _write(_aside_folder(node, run) / f"{receipt.digest[:16]}.json", receipt)
 
 
 def _write(path: Path, receipt: Receipt) -> None:
@@ -257,11 +232,11 @@ def _write(path: Path, receipt: Receipt) -> None:
     write_receipt(path, receipt)
 
 
-def _make_folder(place: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
-        make_private_folder(place)
+        make_private_folder(folder)
     except OSError as error:
-        raise BadDocument(str(place), f"cannot be made: {error.strerror}") from error
+        raise BadDocument(str(folder), f"cannot be made: {error.strerror}") from error
 
 
 @contextmanager
@@ -285,86 +260,116 @@ def _alone(node: OwnerNode) -> Iterator[None]:
 # Looking at what is kept.
 
 
-def check(node: OwnerNode, run: str) -> Checked:
-    """Whether the receipt of a run holds, and agrees with this node."""
-    record, problems, notes = node.record_of(run), list[str](), list[str]()
-    aside = tuple(_aside(node, run))
-    try:
-        receipt = held(node, run)
-    except BadDocument as error:
-        return Checked(run, None, False, (str(error),), (), (), aside)
-    if receipt is None:
-        if record.receipts:
-            problems.append("the receipt that was kept is gone")
-        elif record.sent:
-            notes.append("messages left, and no receipt came yet")
-        return Checked(run, None, False, tuple(problems), (), tuple(notes), aside)
-    contradictions = list[str]()
-    pinned = _check_key(node, receipt, record.receipts.get(receipt.digest), problems, contradictions, notes)
-    if receipt.digest not in record.receipts:
-        notes.append("the audit log does not know this receipt: a crash came first, or somebody put it there")
-    elif receipt.digest != next(reversed(record.receipts)):
-        problems.append("it is an older receipt than the one that was kept last")
-    own, purged = own_side(node, run)
-    told = receipt.transcript
-    contradictions += _contradictions(own, told)
-    if own.terms == told.terms:
-        # What this node sent was compared when the receipt came; what it heard since then cannot be in it.
-        since = {line.place for line in own.lines if line.way == ToOwner} - {line.place for line in told.lines}
-        heard = {line.place for line in own.lines if line.way == ToOwner}
-        found, more = compare(_without(own, heard), _without(told, heard), purged=purged)
-        problems += found
-        notes += [
-            *more,
-            *(f"{kind} {way}, round {number}: came after the receipt" for way, number, kind in sorted(since)),
-        ]
-    return Checked(run, receipt, pinned, tuple(problems), tuple(contradictions), tuple(notes), aside)
+_Finding = tuple[Literal["problem", "contradiction", "note"], str]
 
 
-def _without(found: Transcript, places: set[Place]) -> Transcript:
-    return replace(found, lines=tuple(line for line in found.lines if line.place not in places))
+@dataclass(frozen=True, slots=True)
+class ReceiptVerdict:
+    """What there is to say about the receipt of one run.
 
-
-def _check_key(
-    node: OwnerNode,
-    receipt: Receipt,
-    then: bool | None,
-    problems: list[str],
-    contradictions: list[str],
-    notes: list[str],
-) -> bool:
-    """Whether the signature is of a key that is, or was, pinned; what is wrong with it is added to what was found.
-
-    ``then`` says whether its key was pinned when it came, as the audit log knows; None if that does not know it.
+    Attributes:
+        run: its name.
+        receipt: the one that acknowledges most; None if there is none, or it cannot be read.
+        findings: in words, by their weight.
+        aside: files with what the curator signed, too, and what contradicts the rest.
+        pinned: whether it is signed with the key that is, or then was, pinned.
     """
-    trusted = pinned_key(node)
+
+    run: str
+    receipt: Receipt | None
+    findings: tuple[_Finding, ...]
+    aside: tuple[Path, ...]
+    pinned: bool = False
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What does not hold; somebody or something changed what this node kept."""
+        return tuple(words for weight, words in self.findings if weight == "problem")
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """What the curator signed and what is not so by this node's record, which holds."""
+        return tuple(words for weight, words in self.findings if weight == "contradiction")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing."""
+        return tuple(words for weight, words in self.findings if weight == "note")
+
+
+def check(node: OwnerNode, run: str) -> ReceiptVerdict:
+    """Whether the receipt of a run holds, and agrees with this node."""
+    record, aside = node.record_of(run), _aside(node, run)
+    try:
+        receipt = kept_receipt(node, run)
+    except BadDocument as error:
+        return ReceiptVerdict(run, None, (("problem", str(error)),), aside)
+    if receipt is None:
+        return ReceiptVerdict(run, None, tuple(_about_its_absence(record)), aside)
+    trusted, then = pinned_key(node), record.receipts.get(receipt.digest)
+    findings = (
+        *_about_key(receipt, trusted, then),
+        *_about_log(receipt, record),
+        *_about_lines(node.transcript(run), receipt.transcript),
+    )
+    holds = has_cryptography() and receipt.fault() is None
+    return ReceiptVerdict(run, receipt, findings, aside, pinned=holds and (trusted == receipt.key or bool(then)))
+
+
+def _about_its_absence(record: RunRecord) -> Iterator[_Finding]:
+    if record.receipts:
+        yield "problem", "the receipt that was kept is gone"
+    elif record.sent:
+        yield "note", "messages left, and no receipt came yet"
+
+
+def _about_key(receipt: Receipt, trusted: str | None, then: bool | None) -> Iterator[_Finding]:
+    """Whether the signature holds, and is of the key that is pinned, or was ``then``: None if the log knows nothing."""
+    signed = f"signed with the key {receipt.key[:16]}..."
     if not has_cryptography():
-        notes.append("its signature cannot be checked here; pip install 'likeset[nvflare]'")
-        return False
-    if (fault := receipt.fault()) is not None:
-        problems.append(fault)
-        return False
-    if trusted == receipt.key:
-        return True
-    if then:
-        notes.append(f"signed with the key {receipt.key[:16]}..., which was pinned then")
+        yield "note", "its signature cannot be checked here; pip install 'likeset[nvflare]'"
+    elif (fault := receipt.fault()) is not None:
+        yield "problem", fault
+    elif trusted == receipt.key:
+        return
+    elif then:
+        yield "note", f"{signed}, which was pinned then"
     elif trusted is None:
-        notes.append(f"signed with the key {receipt.key[:16]}..., which nobody pinned; see `likeset owner trust`")
+        yield "note", f"{signed}, which nobody pinned; see `likeset owner trust`"
     else:
         # It came while no key was pinned, and was taken for what it is; one that never came was put here.
-        found = problems if then is None else contradictions
-        found.append(f"signed with the key {receipt.key[:16]}..., and the curator's is {trusted[:16]}...")
-    return bool(then)
+        weight: Literal["problem", "contradiction"] = "problem" if then is None else "contradiction"
+        yield weight, f"{signed}, and the curator's is {trusted[:16]}..."
 
 
-def check_all(node: OwnerNode) -> list[Checked]:
+def _about_log(receipt: Receipt, record: RunRecord) -> Iterator[_Finding]:
+    if receipt.digest not in record.receipts:
+        yield "note", "the audit log does not know this receipt: a crash came first, or somebody put it there"
+    elif receipt.digest != _last_kept(record):
+        yield "problem", "it is an older receipt than the one that was kept last"
+
+
+def _about_lines(own: Transcript, signed: Transcript) -> Iterator[_Finding]:
+    """What this node sent was compared when the receipt came; what it heard since then cannot be in it."""
+    for words in _contradictions(own, signed):
+        yield "contradiction", words
+    for difference in differences(own, signed) if own.terms == signed.terms else ():
+        if difference.kind == "never said":
+            yield "note", f"{difference.line}: came after the receipt"
+        elif not difference.contradicts:
+            yield "note", str(difference)
+        elif difference.line.way == FROM_OWNER:
+            yield "problem", str(difference)
+
+
+def check_all(node: OwnerNode) -> list[ReceiptVerdict]:
     """The same for every run that has a receipt, or from which rows left."""
     node.log.refresh()
-    found = []
-    for run, record in node.runs.by_name.items():
-        if record.sent or record.receipts or receipt_path(node, run).exists() or _aside(node, run):
-            found.append(check(node, run))
-    return found
+    return [
+        check(node, run)
+        for run, record in node.runs.by_name.items()
+        if record.sent or record.receipts or receipt_path(node, run).exists() or _aside(node, run)
+    ]
 
 
 def acknowledged_messages(node: OwnerNode, run: str) -> dict[str, str]:
@@ -372,26 +377,25 @@ def acknowledged_messages(node: OwnerNode, run: str) -> dict[str, str]:
 
     ``yes`` if a pinned key signed, ``unknown key`` if another did; nothing where the receipt does not hold.
     """
-    found = check(node, run)
-    if found.receipt is None or found.problems:
+    verdict = check(node, run)
+    if verdict.receipt is None or verdict.problems:
         return {}
-    return {line.digest: "yes" if found.pinned else "unknown key" for line in found.receipt.transcript.lines}
+    return {line.digest: "yes" if verdict.pinned else "unknown key" for line in verdict.receipt.transcript.lines}
 
 
 def in_words(node: OwnerNode, run: str) -> str:
     """Whether the curator acknowledged what left in a run, in a sentence; empty if nothing left."""
-    sent = [line for line in of_node(node, run).lines if line.way == FromOwner]
-    found = check(node, run)
-    if not sent and found.receipt is None:
+    sent = [line for line in node.transcript(run).lines if line.way == FROM_OWNER]
+    verdict = check(node, run)
+    if not sent and verdict.receipt is None:
         return ""
-    if found.problems:
-        return f"Its receipt does not hold: {found.problems[0]}."
-    if found.receipt is None:
+    if verdict.problems:
+        return f"Its receipt does not hold: {verdict.problems[0]}."
+    if verdict.receipt is None:
         return "No: no receipt came yet. One comes when the run ends or is resumed."
-    said = set(found.receipt.transcript.lines)
-    missing = [line for line in sent if line not in said]
-    how = "" if found.pinned else ", signed with a key that nobody here pinned"
-    how += "; it also contradicts what came here" if found.contradictions else ""
+    missing = set(sent) - set(verdict.receipt.transcript.lines)
+    how = "" if verdict.pinned else ", signed with a key that nobody here pinned"
+    how += "; it also contradicts what came here" if verdict.contradictions else ""
     if missing:
         return f"Not all: {len(missing)} of {len(sent)} messages that left are not in its receipt{how}."
-    return f"Yes: {found.receipt.transcript.rows:,} rows, on {found.receipt.at[:10]}{how}."
+    return f"Yes: {verdict.receipt.transcript.rows:,} rows, on {verdict.receipt.at[:10]}{how}."

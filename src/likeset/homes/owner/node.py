@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
-from likeset.homes.owner import budgets, invitations
+from likeset.homes.owner import budgets, exchanges, invitations
 from likeset.homes.owner.answering import Desk
 from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.datasets import DataSet, Registry
@@ -24,6 +24,7 @@ from likeset.homes.owner.policy import History, Policy, Verdict, verdict
 from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.homes.owner.run_records import RunRecord, Runs
 from likeset.homes.term_files import parse_terms
+from likeset.homes.transcripts import Transcript
 from likeset.ledger import Ledger
 from likeset.protocol.hashing import check_seed
 from likeset.protocol.messages import Message
@@ -238,15 +239,19 @@ class OwnerNode:
             raise InvalidArgument("RUN", run, "is not known here; see `likeset owner inbox --all`")
         return self.runs.by_name[run]
 
-    def waiting(self) -> list[RunRecord]:
-        """Runs that wait for a decision, and whose terms have not ended; without those of another version."""
-        self.log.refresh()
-        return [one for one in self.runs.waiting() if self._lasting(one, one.latest_digest) is not None]
+    def transcript(self, run: str) -> Transcript:
+        """What passed in a run, as this node kept it."""
+        return exchanges.transcript_of(self.ledger, self.record_of(run), owner=self.name)
 
-    def unreadable(self) -> list[RunRecord]:
-        """Runs that wait for a decision, and whose terms this version of likeset refuses; they can be denied."""
+    def waiting(self) -> list[RunRecord]:
+        """Runs that wait for a decision: not those whose terms have ended, but those that cannot be read here."""
         self.log.refresh()
-        return [one for one in self.runs.waiting() if one.readable(one.latest_digest) is None]
+        now, waiting = self._clock(), []
+        for record in self.runs.waiting():
+            terms = record.readable(record.latest_digest)
+            if terms is None or terms.end is None or now < terms.end:
+                waiting.append(record)
+        return waiting
 
     def note(self, kind: str, run: str, **words: Any) -> None:
         """Write something into the audit log."""
@@ -319,6 +324,7 @@ class OwnerNode:
         policy = self.policy
         if self.name not in terms.owners:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: they do not invite {self.name}")
+        parse_terms(terms.to_json())  # what is kept is this text, and it may be longer than the one that came
         if not by_steward:
             invitations.check_words(policy, terms, self._clock())
         with self.log.deciding() as append:
@@ -402,11 +408,6 @@ class OwnerNode:
         if run not in self.runs.by_name:
             raise IllegalMessage(f"run {run} is unknown here")
         return self.runs.by_name[run]
-
-    def _lasting(self, record: RunRecord, digest: str) -> Terms | None:
-        """Terms that this version of likeset can read, and that have not ended."""
-        terms = record.readable(digest)
-        return terms if terms is not None and (terms.end is None or self._clock() < terms.end) else None
 
     def _quietly(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
         """The result of some work, or the one word; the reason is for the audit log alone."""

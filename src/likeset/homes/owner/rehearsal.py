@@ -127,10 +127,8 @@ def _release(
         return "no release is needed", np.empty(0), terms
     if given is not None:
         return "the release in the file", given, terms
-    for past in exchanges.exchanges(node.ledger, terms.run):
-        if exchanges.is_older(past.heard):
-            continue
-        message = decode(past.heard)
+    for exchange in exchanges.exchanges(node.ledger, terms.run):
+        message = decode(exchange.heard)
         if isinstance(message.body, TargetRelease) and message.terms == terms.digest:
             return "the release that was heard", message.body.release, terms
     if terms.protocol == "sealed":

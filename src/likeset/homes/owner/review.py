@@ -9,7 +9,7 @@ from likeset.homes.owner import budgets, kept_receipts, outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.policy import Accounts, Policy, Verdict
-from likeset.homes.owner.run_records import OTHER_VERSION
+from likeset.homes.owner.run_records import UNREADABLE
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import Guarantee
 from likeset.protocol.plans import PlannedView
@@ -89,7 +89,7 @@ def review(node: OwnerNode, run: str) -> Review:
         )
     if said := kept_receipts.in_words(node, run):
         lines.append(("Did the curator acknowledge what left?", said))
-    if held_back := sum(one.rows for one in outbox.left(node, run) if not one.sent):
+    if held_back := sum(one.line.rows for one in outbox.messages_that_left(node, run) if not one.sent):
         words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
         lines.append(("What was held back?", words))
     return Review(terms, status_of(node, run), tuple(lines), accounts, found, _suspicions(terms, fitting))
@@ -111,7 +111,7 @@ def status_of(node: OwnerNode, run: str) -> str:
         return "withdrawn"
     decision = record.decided(record.latest_digest)
     if record.readable(record.latest_digest) is None and (decision is None or decision.what == "approved"):
-        return OTHER_VERSION
+        return UNREADABLE
     if decision is None:
         if not node.judge(record.latest).accepted:
             return "owner.yaml refuses it"
@@ -120,7 +120,7 @@ def status_of(node: OwnerNode, run: str) -> str:
         return "denied"
     if not record.began:
         return "approved"
-    return "rows left" if any(one.rows for one in record.sent.values()) else "began"
+    return "rows left" if any(replies.rows for replies in record.sent.values()) else "began"
 
 
 def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:

@@ -10,9 +10,9 @@ from likeset.homes.term_files import parse_terms
 from likeset.ledger.chain import Entry
 from likeset.protocol.terms import Terms
 
-__all__ = ["OTHER_VERSION", "Decision", "RunRecord", "Runs", "Sent"]
+__all__ = ["UNREADABLE", "Decision", "RunRecord", "Runs", "SentReplies"]
 
-OTHER_VERSION = "of another version of likeset"
+UNREADABLE = "cannot be read here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentReplies:
     """What the audit log says of replies that left.
 
     Attributes:
@@ -82,7 +82,7 @@ class RunRecord:
     reviewed: str = ""
     began: bool = False
     smallest_group: int | None = None
-    sent: dict[int, Sent] = field(default_factory=dict)
+    sent: dict[int, SentReplies] = field(default_factory=dict)
     receipts: dict[str, bool] = field(default_factory=dict)
 
     @property
@@ -99,17 +99,17 @@ class RunRecord:
         """The terms of this digest.
 
         Raises:
-            IllegalMessage: they never came, or came to another version of likeset, and this one refuses them.
+            IllegalMessage: they never came, or this likeset refuses to read them.
         """
         if digest not in self.versions:
             raise IllegalMessage(f"run {self.run}: these terms never came here")
         try:
             return parse_terms(self.versions[digest])
         except LikesetError as error:
-            raise IllegalMessage(f"run {self.run}: its terms are {OTHER_VERSION}") from error
+            raise IllegalMessage(f"run {self.run}: its terms cannot be read here; deny it, or withdraw") from error
 
     def readable(self, digest: str) -> Terms | None:
-        """The same; None if this version of likeset refuses them, so that one run does not keep others from theirs."""
+        """The same; None if this likeset refuses to read them: one run must not keep others from theirs."""
         try:
             return self.version(digest)
         except IllegalMessage:
@@ -161,7 +161,7 @@ class Runs:
         elif kind == "began":
             record.began, record.smallest_group = True, document.get("smallest_group")
         elif kind == "sent":
-            record.sent[document["entry"]] = Sent(
+            record.sent[document["entry"]] = SentReplies(
                 document["round"], document["heard"], tuple(document["replies"]), document["rows"]
             )
         elif kind == "acknowledged":

@@ -1,0 +1,146 @@
+"""``likeset owner outbox``, ``budget`` and ``audit verify``: what left, what it cost, and whether the records hold."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likeset.app.cli.owner_setup import HERE, NodePath, opened_node
+from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
+
+__all__ = ["budget", "outbox", "verify"]
+
+
+def outbox(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Of this run only.", show_default=False)] = None,
+    *,
+    rows: Annotated[bool, typer.Option("--rows", help="Show the rows, too.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Write the literal bytes into this directory.")] = None,
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """What left: the literal bytes by run, the rows in them, and whether the curator acknowledged them.
+
+    Example: [bold]likeset owner outbox sepsis-2026-07 --rows --node st-mary[/]
+    """
+    from likeset.app.cli.owner_rows import left_document, row_documents, save_messages, show_rows
+    from likeset.homes.owner.kept_receipts import acknowledged_messages
+    from likeset.homes.owner.outbox import messages_that_left, rows_that_left
+
+    with opened_node(node) as opened:
+        if run is not None:
+            opened.record_of(run)
+        messages = messages_that_left(opened, run)
+        runs = list(dict.fromkeys(message.run for message in messages))
+        tables = {name: rows_that_left(opened, name) for name in runs} if rows else {}
+        known = {digest: word for name in runs for digest, word in acknowledged_messages(opened, name).items()}
+    if save is not None:
+        save_messages(messages, save)
+    documents = [left_document(message, known) for message in messages]
+    if as_json:
+        shown = {name: row_documents(table, table.count) for name, table in tables.items()}
+        show_json({"messages": documents, **({"rows": shown} if rows else {})})
+        return
+    lines = [
+        [
+            document["run"],
+            document["at"][:16].replace("T", " "),
+            str(document["round"]),
+            document["kind"],
+            str(document["rows"]),
+            f"{document['bytes']:,}",
+            "yes" if document["sent"] else "held back",
+            document["acknowledged"],
+        ]
+        for document in documents
+    ]
+    show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"], lines)
+    for name, table in tables.items():
+        held_back = f"; {table.held_back:,} more were held back, and did not leave" if table.held_back else ""
+        stdout.print(f"\n[bold]{literal(name)}[/]: {table.count:,} rows{held_back}")
+        show_rows(table, table.count)
+
+
+def budget(
+    *,
+    terms: Annotated[Path | None, typer.Option("--for", help="What a run under these terms would cost.")] = None,
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Both budgets over all runs, with their history; with [bold]--for[/], what a run would leave of them.
+
+    Example: [bold]likeset owner budget --for terms.json --node st-mary[/]
+    """
+    from likeset.app.cli.owner_rows import spent_document
+    from likeset.homes.owner.budgets import accounts_for, spent_by_run
+    from likeset.homes.owner.review import budget_document, budget_lines
+    from likeset.homes.term_files import read_terms
+
+    with opened_node(node) as opened:
+        policy, accounts = opened.policy, opened.ledger.accounts()
+        spent = spent_by_run(opened.ledger)
+        after = accounts_for(opened.ledger, read_terms(terms), opened.name) if terms else None
+    if as_json:
+        both = {
+            "rows": {"spent": sum(account.rows for account in accounts), "limit": policy.total.rows},
+            "epsilon": {
+                "spent": sum(account.epsilon or 0.0 for account in accounts),
+                "limit": policy.total.epsilon,
+                "delta": policy.total.delta,
+            },
+        }
+        history = [spent_document(charge) for charge in spent]
+        show_json({**both, "history": history, "for": None if after is None else budget_document(after)})
+        return
+    lines = []
+    for account in accounts:
+        if account.epsilon is None:
+            rows, limit = account.rows, account.limit.rows
+            lines.append(["rows to curators", f"{rows:,}", f"{limit:,}", f"{max(0, limit - rows):,}"])
+        else:
+            epsilon, most = account.epsilon, account.limit.epsilon or 0.0
+            lines.append(["epsilon to owners", f"{epsilon:.4g}", f"{most:.4g}", f"{max(0.0, most - epsilon):.4g}"])
+    show_table("Budgets over all runs", ["what", "spent", "limit", "left"], lines)
+    history_lines = [
+        [charge.run, charge.at[:19], charge.toward, str(charge.rows), "yes" if charge.answered else "no"]
+        for charge in spent
+    ]
+    show_table("History", ["run", "when (UTC)", "toward", "rows", "answered"], history_lines)
+    for question, answer in budget_lines(policy, after) if after else []:
+        stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
+
+
+def verify(
+    *,
+    head: Annotated[str | None, typer.Option(help="A head kept elsewhere, NUMBER:HASH.")] = None,
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that audit log, ledger and receipts are whole, and agree with what left.
+
+    Exit code 1 if they are not: something in this directory changed. Where the curator signed what contradicts the
+    node, that is noted, and the exit code is 0; [bold]likeset transcript verify[/] ends with 1 there.
+
+    The chain has no key: keep the head that this prints where nobody who can write the directory can write.
+
+    Example: [bold]likeset owner audit verify --node st-mary[/]
+    """
+    from likeset.homes.owner import outbox
+    from likeset.ledger import Head
+
+    with opened_node(node) as opened:
+        problems, notes = outbox.verify(opened, head=None if head is None else Head.parse(head))
+        last, _ = opened.log.verify()
+    if as_json:
+        documents = [{"entry": problem.number, "what": problem.what} for problem in problems]
+        show_json({"ok": not problems, "head": str(last), "problems": documents, "notes": notes})
+    elif problems:
+        for problem in problems:
+            complain(str(problem))
+        stdout.print("[bold red]does not hold[/]")
+    else:
+        stdout.print(f"[bold green]holds[/]  {last.number} entries", soft_wrap=True)
+        stdout.print(f"head {last}", soft_wrap=True)
+        show_notes(notes)
+    if problems:
+        raise typer.Exit(1)
