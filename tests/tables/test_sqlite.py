@@ -66,7 +66,7 @@ def expected_patients() -> pa.Table:
     "what",
     ["table=patients", "query=SELECT * FROM patients", "query=SELECT * FROM patients -- all of them\n;"],
 )
-@pytest.mark.parametrize("fetched", [7, 16384])
+@pytest.mark.parametrize("fetched", [1, 7, 16384])
 def test_sqlite(
     database: Path, spool_directory: Path, what: str, fetched: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset.errors import BadTable
-from likeset.tables.sources.row_blocks import Part, Source, Stamp, check_names, unreadable
+from likeset.tables.sources.row_blocks import UNCOUNTED, Part, Source, Stamp, check_names, unreadable
 
 __all__ = ["open_arrow"]
 
@@ -53,8 +53,7 @@ class _ArrowPart(Part):
     @contextmanager
     def _opened(self, columns: list[str]) -> Iterator[pa.ipc.RecordBatchFileReader]:
         self.stamp.check(self.file, table=self.table)
-        fields = sorted(self.schema.get_field_index(name) for name in columns)
-        with _reading(self.file, table=self.table, fields=fields) as reader:
+        with _reading(self.file, table=self.table, fields=_fields(self.schema, columns)) as reader:
             yield reader
 
     def _batch(self, reader: pa.ipc.RecordBatchFileReader, number: int, columns: list[str]) -> pa.Table:
@@ -65,7 +64,40 @@ class _ArrowPart(Part):
         return pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
 
 
-def open_arrow(file: Path, *, name: str, close: Callable[[], None] | None = None, digest: str = "") -> Source:
+@dataclass(frozen=True, eq=False)
+class _UnreadPart(_ArrowPart):
+    """All rows of a file of which nobody knows yet how many each batch has.
+
+    Attributes:
+        noted: takes the number of rows of each batch, and the digest if the whole file was read, at the end.
+    """
+
+    noted: Callable[[list[int], str], None]
+
+    def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 (as above)
+        self.stamp.check(self.file, table=self.table)
+        content = pa.py_buffer(_bytes(self.file, table=self.table)) if self.stamp.size <= _DIGESTED_BYTES else None
+        counts = []
+        with _reading(self.file, table=self.table, fields=_fields(self.schema, columns), content=content) as reader:
+            for number in range(reader.num_record_batches):
+                batch = _decoded(reader, number)
+                if batch is None:
+                    self.stamp.check(self.file, table=self.table, place=f"record batch {number}")
+                    raise _damaged(self.table, number)
+                counts.append(batch.num_rows)
+                yield pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
+        self.stamp.check(self.file, table=self.table)
+        self.noted(counts, "" if content is None else hashlib.sha256(content).hexdigest())
+
+
+def open_arrow(
+    file: Path,
+    *,
+    name: str,
+    close: Callable[[], None] | None = None,
+    digest: str = "",
+    batch_rows: Sequence[int] | None = None,
+) -> Source:
     """An Arrow file.
 
     Args:
@@ -73,6 +105,7 @@ def open_arrow(file: Path, *, name: str, close: Callable[[], None] | None = None
         name: how messages call it.
         close: gives back what was made for it.
         digest: its fingerprint, if that is known already.
+        batch_rows: how many rows each record batch has, if that is known already.
     """
     try:
         stamp = Stamp.of(file)
@@ -80,40 +113,72 @@ def open_arrow(file: Path, *, name: str, close: Callable[[], None] | None = None
         raise unreadable(name, error) from None
     with _reading(file, table=name, fields=[]) as reader:
         schema = reader.schema.remove_metadata()
-        count = reader.num_record_batches
     check_names(schema.names, table=name)
-    rows = []
-    with _reading(file, table=name, fields=[0]) as reader:
-        for number in range(count):
-            batch = _decoded(reader, number)
-            if batch is None:
-                raise _damaged(name, number)
-            rows.append(batch.num_rows)
-    part = _ArrowPart(name, file, schema, 0, sum(rows), file=file, stamp=stamp, batch_rows=tuple(rows))
+    counts = [] if batch_rows is None else [tuple(batch_rows)]
+    digests = [digest] if digest else []
+
+    def note(rows: list[int], content: str) -> None:
+        counts.append(tuple(rows))
+        digests.extend([content] if content else [])
+
+    def parts() -> tuple[Part, ...]:
+        if not counts:
+            counts.append(_counted(file, table=name))
+        return (_ArrowPart(name, file, schema, 0, sum(counts[0]), file=file, stamp=stamp, batch_rows=counts[0]),)
 
     def fingerprint() -> str:
         stamp.check(file, table=name)
-        return digest or _fingerprint(file, None if stamp.size <= _DIGESTED_BYTES else stamp, table=name)
+        if not digests:
+            digests.append(_fingerprint(file, None if stamp.size <= _DIGESTED_BYTES else stamp, table=name))
+        return digests[0]
 
-    return Source(name, schema, parts=lambda: (part,), fingerprint=fingerprint, close=close)
+    def first() -> Iterator[Part] | None:
+        given = (name, file, schema, 0, UNCOUNTED)
+        return None if counts else iter([_UnreadPart(*given, file=file, stamp=stamp, batch_rows=(), noted=note)])
+
+    return Source(name, schema, parts=parts, fingerprint=fingerprint, first=first, close=close)
+
+
+def _fields(schema: pa.Schema, columns: list[str]) -> list[int]:
+    return sorted(schema.get_field_index(name) for name in columns)
+
+
+def _counted(file: Path, *, table: str) -> tuple[int, ...]:
+    """How many rows each record batch has: no file says it in one place."""
+    rows = []
+    with _reading(file, table=table, fields=[0]) as reader:
+        for number in range(reader.num_record_batches):
+            batch = _decoded(reader, number)
+            if batch is None:
+                raise _damaged(table, number)
+            rows.append(batch.num_rows)
+    return tuple(rows)
 
 
 @contextmanager
-def _reading(file: Path, *, table: str, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    try:
-        with file.open("rb") as opened:
-            start = opened.read(6)
-    except OSError as error:
-        raise unreadable(table, error) from None
+def _reading(
+    file: Path, *, table: str, fields: list[int], content: pa.Buffer | None = None
+) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    """Its batches, from the file or from its content."""
+    start = _bytes(file, first=6, table=table) if content is None else content[:6].to_pybytes()
     if start != b"ARROW1":
         raise BadTable(table, _KINDS.get(start[:4], "is no Arrow file"))
     # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
-    with pa.OSFile(str(file), "rb") as opened:
+    with pa.OSFile(str(file), "rb") if content is None else pa.BufferReader(content) as opened:
         try:
             reader = pa.ipc.open_file(opened, options=pa.ipc.IpcReadOptions(included_fields=fields))
         except (pa.ArrowException, OSError, ValueError):
             raise BadTable(table, "its footer is damaged, or the file was cut short; write it again") from None
         yield reader
+
+
+def _bytes(file: Path, *, table: str, first: int = -1) -> bytes:
+    """All bytes of a file, or the first of them."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(first)
+    except OSError as error:
+        raise unreadable(table, error) from None
 
 
 def _decoded(reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch | None:

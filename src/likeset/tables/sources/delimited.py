@@ -1,8 +1,8 @@
 """CSV and TSV files: text in UTF-8, a header, one record after the other; all columns come as text.
 
-The first pass over the file checks everything and notes where every stretch of about one megabyte begins: byte, row
-and line. Later passes and single rows are read from there, and a place in a message is a line of the file. The notes
-take 25 bytes per megabyte of file; nothing is written to disk.
+The first pass over the file checks everything, gives the rows that are asked for, and notes where every stretch of
+about one megabyte begins: byte, row and line. Later passes and single rows are read from there, and a place in a
+message is a line of the file. The notes take 25 bytes per megabyte of file; nothing is written to disk.
 """
 
 import csv
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadTable
 from likeset.tables.sources.records_in_text import Broken, Records, field_counts, split
-from likeset.tables.sources.row_blocks import Part, Source, Stamp, check_names, unreadable
+from likeset.tables.sources.row_blocks import UNCOUNTED, Part, Source, Stamp, check_names, unreadable
 
 __all__ = ["open_delimited"]
 
@@ -58,7 +58,28 @@ class _Index:
     rows: NDArray[np.int64]
     lines: NDArray[np.int64]
     plain: NDArray[np.bool_]
-    digest: str
+
+
+class _Notes:
+    """What a first pass over the file noted so far."""
+
+    def __init__(self, layout: _Layout) -> None:
+        self.offsets, self.rows, self.lines = [layout.start], [0], [layout.line]
+        self.plain: list[bool] = []
+        self.digest = ""
+
+    def add(self, records: Records) -> None:
+        """Another stretch of whole records."""
+        self.offsets.append(self.offsets[-1] + records.end)
+        self.rows.append(self.rows[-1] + len(records.starts))
+        self.lines.append(self.lines[-1] + records.lines)
+        self.plain.append(records.plain)  # last: by it the other lists are read, perhaps by another thread
+
+    def index(self) -> _Index:
+        """Where the stretches begin that were seen."""
+        stretches = len(self.plain)
+        begins = (np.array(noted[: stretches + 1], dtype=np.int64) for noted in (self.offsets, self.rows, self.lines))
+        return _Index(*begins, np.array(self.plain[:stretches], dtype=np.bool_))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +128,71 @@ class _DelimitedPart(Part):
         return table
 
 
+@dataclass(frozen=True, eq=False)
+class _UnreadPart(Part):
+    """All rows of a file that nobody read to its end yet: it is checked and noted on the way.
+
+    Attributes:
+        file: where it lies.
+        stamp: by which it is known again.
+        layout: how it is written.
+        notes: of this pass alone, so that another one may run beside it.
+        read_parts: where what was noted goes when the end is reached.
+    """
+
+    file: Path
+    stamp: Stamp
+    layout: _Layout
+    notes: _Notes
+    read_parts: list["_UnreadPart"]
+
+    def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 (stretches are as they come)
+        digest = hashlib.sha256(f"{self.schema.names}".encode())
+        with _opened(self.file, table=self.table) as file:
+            yield from self._noted(file, columns, digest)
+        self.stamp.check(self.file, table=self.table)
+        self.notes.digest = digest.hexdigest()
+        self.read_parts.append(self)
+
+    def pick(self, numbers: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
+        return self.noted().pick(numbers, columns)
+
+    def place(self, row: int) -> str:
+        return self.noted().place(row)
+
+    def noted(self) -> _DelimitedPart:
+        """The rows that were read so far."""
+        index = self.notes.index()
+        given = (self.table, self.path, self.schema, 0, int(index.rows[-1]))
+        return _DelimitedPart(*given, file=self.file, stamp=self.stamp, layout=self.layout, index=index)
+
+    def _noted(self, file: BinaryIO, columns: list[str], digest: "hashlib._Hash") -> Iterator[pa.Table]:
+        """Every record is checked, and it is noted where stretches of them begin."""
+        layout, notes, table, names = self.layout, self.notes, self.table, self.schema.names
+        file.seek(layout.start)
+        rest = b""
+        while True:
+            read = file.read(_STRETCH_BYTES)
+            digest.update(read)
+            chunk, last, line = rest + read, not read, notes.lines[-1]
+            if not chunk:
+                break
+            _check_no_nul(read, table=table, line=line + rest.count(_LINE_END))
+            records = _checked_split(chunk, delimiter=layout.delimiter, last=last, table=table, line=line)
+            rest = chunk[records.end :]
+            if records.end:
+                whole = chunk[: records.end]
+                _check_text(whole, table=table, line=line)
+                stretch = _parsed(whole, names, columns, delimiter=layout.delimiter)
+                if stretch is None or stretch.num_rows != len(records.starts):
+                    raise _ragged(whole, records, layout, names, table=table, line=line)
+                notes.add(records)
+                yield stretch
+            _check_rest(rest, records, last=last, table=table, line=notes.lines[-1])
+            if last:
+                break
+
+
 def open_delimited(file: Path, *, name: str, tabs: bool = False, close: Callable[[], None] | None = None) -> Source:
     """A CSV or TSV file.
 
@@ -123,20 +209,27 @@ def open_delimited(file: Path, *, name: str, tabs: bool = False, close: Callable
     with _opened(file, table=name) as opened:
         names, layout = _header(opened, table=name, tabs=tabs)
     schema = pa.schema([(column, pa.string()) for column in names])
-    found: list[_Index] = []
+    read_parts: list[_UnreadPart] = []
 
-    def index() -> _Index:
-        if not found:
-            with _opened(file, table=name) as opened:
-                found.append(_indexed(opened, layout, names, table=name))
-            stamp.check(file, table=name)
-        return found[0]
+    def unread() -> _UnreadPart:
+        given = (name, file, schema, 0, UNCOUNTED)
+        notes = _Notes(layout)
+        return _UnreadPart(*given, file=file, stamp=stamp, layout=layout, notes=notes, read_parts=read_parts)
 
-    def parts() -> tuple[Part, ...]:
-        rows = int(index().rows[-1])
-        return (_DelimitedPart(name, file, schema, 0, rows, file=file, stamp=stamp, layout=layout, index=index()),)
+    def known() -> _UnreadPart:
+        if not read_parts:
+            for _ in unread().read(names[:1], 0):
+                pass
+        return read_parts[0]
 
-    return Source(name, schema, parts=parts, fingerprint=lambda: index().digest, close=close)
+    return Source(
+        name,
+        schema,
+        parts=lambda: (known().noted(),),
+        fingerprint=lambda: known().notes.digest,
+        first=lambda: None if read_parts else iter([unread()]),
+        close=close,
+    )
 
 
 def _opened(file: Path, *, table: str) -> BinaryIO:
@@ -202,41 +295,6 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _indexed(file: BinaryIO, layout: _Layout, names: list[str], *, table: str) -> _Index:
-    """The first pass: every record is checked, and it is noted where stretches of them begin."""
-    digest = hashlib.sha256(f"{names}".encode())
-    offsets, rows, lines, plain = [layout.start], [0], [layout.line], []
-    file.seek(layout.start)
-    rest = b""
-    while True:
-        read = file.read(_STRETCH_BYTES)
-        digest.update(read)
-        chunk, last = rest + read, not read
-        if not chunk:
-            break
-        _check_no_nul(read, table=table, line=lines[-1] + rest.count(_LINE_END))
-        records = _checked_split(chunk, delimiter=layout.delimiter, last=last, table=table, line=lines[-1])
-        rest = chunk[records.end :]
-        if records.end:
-            whole = chunk[: records.end]
-            _check_text(whole, table=table, line=lines[-1])
-            _check_fields(whole, records, layout, names, table=table, line=lines[-1])
-            offsets.append(offsets[-1] + records.end)
-            rows.append(rows[-1] + len(records.starts))
-            lines.append(lines[-1] + records.lines)
-            plain.append(records.plain)
-        _check_rest(rest, records, last=last, table=table, line=lines[-1])
-        if last:
-            break
-    return _Index(
-        np.array(offsets, dtype=np.int64),
-        np.array(rows, dtype=np.int64),
-        np.array(lines, dtype=np.int64),
-        np.array(plain, dtype=np.bool_),
-        digest.hexdigest(),
-    )
-
-
 def _checked_split(chunk: bytes, *, delimiter: str, last: bool, table: str, line: int) -> Records:
     try:
         return split(chunk, delimiter=delimiter, last=last)
@@ -262,17 +320,14 @@ def _check_text(chunk: bytes, *, table: str, line: int) -> None:
     raise BadTable(table, "is not in UTF-8; convert it, or save it as 'CSV UTF-8'", place=f"line {line}")
 
 
-def _check_fields(chunk: bytes, records: Records, layout: _Layout, names: list[str], *, table: str, line: int) -> None:
-    """Every record has as many fields as the header; what is counted here is what later passes will find."""
-    found = _parsed(chunk, names, names[:1], delimiter=layout.delimiter)
-    if found is not None and found.num_rows == len(records.starts):
-        return
+def _ragged(chunk: bytes, records: Records, layout: _Layout, names: list[str], *, table: str, line: int) -> BadTable:
+    """Which record has not as many fields as the header."""
     counts = field_counts(chunk, records.starts, delimiter=layout.delimiter)
     ragged = np.flatnonzero(counts != len(names))
     if not len(ragged):
-        raise BadTable(table, "cannot be read as delimited text", place=f"from line {line} on")
+        return BadTable(table, "cannot be read as delimited text", place=f"from line {line} on")
     line += chunk.count(_LINE_END, 0, int(records.starts[ragged[0]]))
-    raise BadTable(
+    return BadTable(
         table,
         f"{counts[ragged[0]]} fields where the header has {len(names)}; a field that contains {_spoken(layout)} "
         "must stand in quotation marks",

@@ -46,6 +46,7 @@ class _ParquetPart(Part):
     first_group: int
     groups: int
     words: frozenset[str] = frozenset()
+    content: pa.Buffer | None = None  # of the whole file, where that was read already
 
     def with_words(self, columns: Iterable[str]) -> Part:
         texts = {field.name for field in self.schema if pa.types.is_string(field.type)}
@@ -83,7 +84,8 @@ class _ParquetPart(Part):
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
         self.file.stamp.check(self.file.path, table=self.table, place=self.file.label)
-        with _reading(self.file.path, table=self.table, label=self.file.label, words=self.words) as file:
+        given = {"table": self.table, "label": self.file.label, "words": self.words, "content": self.content}
+        with _reading(self.file.path, **given) as file:
             yield file
 
     def _batches(self, file: pq.ParquetFile, group: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
@@ -148,11 +150,18 @@ def _place(label: str, words: str) -> str:
 
 
 @contextmanager
-def _reading(path: Path, *, table: str, label: str, words: frozenset[str] = frozenset()) -> Iterator[pq.ParquetFile]:
+def _reading(
+    path: Path,
+    *,
+    table: str,
+    label: str,
+    words: frozenset[str] = frozenset(),
+    content: pa.Buffer | None = None,
+) -> Iterator[pq.ParquetFile]:
     try:
         # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
         file = pq.ParquetFile(
-            path,
+            path if content is None else pa.BufferReader(content),
             memory_map=False,
             pre_buffer=False,
             buffer_size=_BUFFER_BYTES,
@@ -197,7 +206,7 @@ def _footer(path: Path, *, table: str, label: str) -> _File:
 
 def _source(files: list[_File], *, name: str) -> Source:
     schema = _common(files, table=name)
-    parts: list[Part] = []
+    parts: list[_ParquetPart] = []
     first_row = 0
     for file in files:
         for first, groups in _runs(file.group_rows):
@@ -206,7 +215,34 @@ def _source(files: list[_File], *, name: str) -> Source:
                 _ParquetPart(name, file.path, schema, first_row, rows, file=file, first_group=first, groups=groups)
             )
             first_row += rows
-    return Source(name, schema, parts=lambda: tuple(parts), fingerprint=lambda: _fingerprint(files, table=name))
+    by_content = sum(file.stamp.size for file in files) <= _DIGESTED_BYTES
+    digests: list[str] = []
+
+    def first() -> Iterator[Part]:
+        """All parts, from what is digested: so little is read once for both."""
+        digest = hashlib.sha256()
+        for file in files:
+            content = pa.py_buffer(_content(file, table=name))
+            digest.update(hashlib.sha256(content).digest())
+            for part in parts:
+                if part.file is file:
+                    yield replace(part, content=content)
+        digests.append(digest.hexdigest())
+
+    def fingerprint() -> str:
+        for file in files:
+            file.stamp.check(file.path, table=name, place=file.label)
+        if not digests:
+            digests.append(_fingerprint(files, by_content=by_content, table=name))
+        return digests[0]
+
+    return Source(
+        name,
+        schema,
+        parts=lambda: tuple(parts),
+        fingerprint=fingerprint,
+        first=lambda: first() if by_content and not digests else None,
+    )
 
 
 def _runs(group_rows: tuple[int, ...]) -> Iterator[tuple[int, int]]:
@@ -257,20 +293,24 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return plain[0] if plain[0] == plain[1] else None
 
 
-def _fingerprint(files: list[_File], *, table: str) -> str:
+def _fingerprint(files: list[_File], *, by_content: bool, table: str) -> str:
     """Of the content of all files if that is little; otherwise of sizes, times of change and footers."""
     digest = hashlib.sha256()
-    by_content = sum(file.stamp.size for file in files) <= _DIGESTED_BYTES
     for file in files:
-        file.stamp.check(file.path, table=table, place=file.label)
-        try:
-            with file.path.open("rb") as opened:
-                if not by_content:
-                    digest.update(f"{file.stamp}".encode())
-                    opened.seek(-8, os.SEEK_END)
-                    footer = int.from_bytes(opened.read(4), "little") + 8
-                    opened.seek(-footer, os.SEEK_END)
-                digest.update(hashlib.sha256(opened.read()).digest())
-        except OSError as error:
-            raise unreadable(table, error, place=file.label) from None
+        if not by_content:
+            digest.update(f"{file.stamp}".encode())
+        digest.update(hashlib.sha256(_content(file, footer=not by_content, table=table)).digest())
     return digest.hexdigest()
+
+
+def _content(file: _File, *, table: str, footer: bool = False) -> bytes:
+    """All bytes of a file, or of its footer."""
+    try:
+        with file.path.open("rb") as opened:
+            if footer:
+                opened.seek(-8, os.SEEK_END)
+                length = int.from_bytes(opened.read(4), "little") + 8
+                opened.seek(-length, os.SEEK_END)
+            return opened.read()
+    except OSError as error:
+        raise unreadable(table, error, place=file.label) from None

@@ -25,6 +25,7 @@ from likeset.tables.sources.table_digests import ValueDigest
 __all__ = ["Spool", "open_packed", "spooled"]
 
 _COPIED_BYTES = 1 << 20
+_BATCH_ROWS = 8192  # of a copy: who fetches a single row reads so many
 
 
 class Spool:
@@ -70,17 +71,19 @@ def spooled(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, 
     try:
         check_names(schema.names, table=name)
         file = spool.new_file("rows.arrow")
-        digest = ValueDigest(schema)
+        digest, counts = ValueDigest(schema), list[int]()
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         tables = (pa.Table.from_batches([batch]) for batch in batches)
         try:
             with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
                 for table in in_blocks(tables, BLOCK_ROWS):
                     digest.update(table)
-                    writer.write_table(table.combine_chunks())
+                    for piece in in_blocks([table.combine_chunks()], _BATCH_ROWS):
+                        writer.write_table(piece)
+                        counts.append(piece.num_rows)
         except OSError as error:
             raise _no_room(name, error) from None
-        return open_arrow(file, name=name, close=spool.remove, digest=digest.hexdigest())
+        return open_arrow(file, name=name, close=spool.remove, digest=digest.hexdigest(), batch_rows=counts)
     except BaseException:
         spool.remove()
         raise

@@ -24,6 +24,7 @@ from likeset.errors import BadTable, InvalidArgument
 
 __all__ = [
     "BLOCK_ROWS",
+    "UNCOUNTED",
     "Block",
     "Part",
     "Source",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 65536
+UNCOUNTED = -1
 _READ_AHEAD = 2
 _NAMES_SHOWN = 5
 
@@ -103,7 +105,7 @@ class Part(ABC):
         path: the file that holds the rows; None for rows in memory.
         schema: names and types of all columns.
         first_row: the number of its first row in the whole source.
-        row_count: how many rows it has.
+        row_count: how many rows it has; ``UNCOUNTED`` until it is read for the first time, where no file says it.
     """
 
     table: str
@@ -124,7 +126,7 @@ class Part(ABC):
         for table in in_blocks(self.read(columns, rows), rows):
             yield Block(first, table, self.place)
             first += table.num_rows
-        if first != self.first_row + self.row_count:
+        if self.row_count not in (first - self.first_row, UNCOUNTED):
             raise BadTable(self.table, f"{first - self.first_row} rows came where {self.row_count} were announced")
 
     def with_words(self, columns: Iterable[str]) -> "Part":  # noqa: ARG002 - for those that can
@@ -152,6 +154,9 @@ class Source:
         schema: names and types of its columns.
         parts: finds the parts when they are first needed.
         fingerprint: computes the digest of the data.
+        first: parts for whoever reads all rows in order before anything else was read, each to its end before the next:
+            what takes a pass over the file to know (the number of rows, the digest) is noted on the way. None once it
+            is known.
         close: gives back what the source holds.
     """
 
@@ -162,12 +167,14 @@ class Source:
         *,
         parts: Callable[[], tuple[Part, ...]],
         fingerprint: Callable[[], str],
+        first: Callable[[], Iterator[Part] | None] = lambda: None,
         close: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self._find_parts = parts
         self._find_fingerprint = fingerprint
+        self._find_first = first
         self._close = close
         self._closed = False
 
@@ -200,12 +207,19 @@ class Source:
         """How many rows there are; 0 is possible."""
         return sum(part.row_count for part in self.parts)
 
-    def blocks(self, columns: Sequence[str], *, rows: int = BLOCK_ROWS) -> Iterator[Block]:
-        """All rows in order, at most ``rows`` at a time; no block reaches over the end of a part."""
+    def blocks(self, columns: Sequence[str], *, rows: int = BLOCK_ROWS, words: Sequence[str] = ()) -> Iterator[Block]:
+        """All rows in order, at most ``rows`` at a time; no block reaches over the end of a part.
+
+        Args:
+            columns: what is read.
+            rows: of a block.
+            words: columns of text that come as dictionaries where that is cheaper.
+        """
         self._check_open()
         names = checked_columns(columns, self.schema, table=self.name)
         rows = arguments.count("rows", rows)
-        return ahead(block for part in self.parts for block in part.cut(names, rows))
+        parts = self._find_first() or iter(self.parts)
+        return ahead(block for part in parts for block in part.with_words(words).cut(names, rows))
 
     def fetch(self, row_numbers: ArrayLike, columns: Sequence[str]) -> pa.Table:
         """The rows of these numbers in this order, as often as they are named; reads only what is needed for them."""

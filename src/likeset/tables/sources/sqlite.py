@@ -1,12 +1,15 @@
 """``sqlite:FILE?table=NAME`` and ``sqlite:FILE?query=SELECT ...``: an SQLite file, read once into a private copy.
 
 The file is opened for reading only, and the statement can do nothing but read. SQLite types values, not columns: a
-column has whole numbers, numbers, text or bytes if all its values have; text and numbers together come as text.
+column has whole numbers, numbers, text or bytes if all its values have; text and numbers together come as text. What
+a column has is taken from its first rows. Where a later row does not go with that, the rest is read for the kinds of
+its values alone, and the copy is made again: only then the file is read twice.
 """
 
 import difflib
+import itertools
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -50,30 +53,69 @@ def open_sqlite(address: str, *, name: str) -> Source:
             pass  # the system's own words if it cannot be opened
     except OSError as error:
         raise unreadable(name, error) from None
-    spool = Spool(table=name)
     connection = None
     try:
         connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, isolation_level=None)
-        connection.text_factory = bytes  # text that is no UTF-8 would otherwise show up in a message
-        connection.execute("BEGIN")  # both passes below see the same rows
+        connection.text_factory = _Text  # text that is no UTF-8 would otherwise show up in a message
+        connection.execute("BEGIN")  # a second copy sees the same rows
         query = _table_query(connection, what, name=name) if kind == "table" else what
         connection.set_authorizer(_only_read)
         columns = _columns(connection, query, name=name)
-        kinds = _kinds(connection, query, columns, name=name)
-        schema = pa.schema(list(zip(columns, kinds, strict=True)))
-        return spooled(_batches(connection, query, schema, name=name), schema, name=name, spool=spool)
+        return _copied(connection, query, columns, name=name)
     except sqlite3.Error as error:
-        spool.remove()
         ran = getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR"
         broken = "cannot be read as an SQLite database; it is damaged, locked, or none"
         reason = "the query failed while it ran; check its functions and casts" if ran else broken
         raise BadTable(name, reason) from None
-    except BaseException:
-        spool.remove()
-        raise
     finally:
         if connection is not None:
             connection.close()
+
+
+class _Text(bytes):
+    """Text as it lies in the database, to be told from bytes."""
+
+
+_KINDS: dict[type, str] = {int: "integer", float: "real", _Text: "text", bytes: "blob", type(None): "null"}
+
+
+class _OtherKinds(Exception):
+    """A column has values of another kind than its first ones.
+
+    Attributes:
+        seen: the kinds of all values, by column.
+    """
+
+    def __init__(self, seen: list[set[str]]) -> None:
+        super().__init__()
+        self.seen = seen
+
+
+def _copied(connection: sqlite3.Connection, query: str, columns: list[str], *, name: str) -> Source:
+    """The private copy of what a query gives."""
+    pieces = _pieces(connection, query)
+    first = next(pieces, [])
+    seen = [_kinds_in(values) for values in zip(*first, strict=True)] or [set[str]() for _ in columns]
+    pieces = itertools.chain([first] if first else [], pieces)
+    while True:
+        kinds = [_kind(kinds, column=column, name=name) for kinds, column in zip(seen, columns, strict=True)]
+        schema = pa.schema(list(zip(columns, kinds, strict=True)))
+        try:
+            batches = _batches(pieces, seen, schema, name=name)
+            return spooled(batches, schema, name=name, spool=Spool(table=name))
+        except _OtherKinds as other:
+            seen, pieces = other.seen, _pieces(connection, query)
+
+
+def _pieces(connection: sqlite3.Connection, query: str) -> Iterator[list[Any]]:
+    """Some rows of a query at a time."""
+    cursor = connection.execute(query)
+    while rows := cursor.fetchmany(_FETCHED_ROWS):
+        yield rows
+
+
+def _kinds_in(values: Iterable[Any]) -> set[str]:
+    return {_KINDS[kind] for kind in set(map(type, values))} - {"null"}
 
 
 def _only_read(action: int, *_: Any) -> int:
@@ -110,16 +152,6 @@ def _columns(connection: sqlite3.Connection, query: str, *, name: str) -> list[s
     return names
 
 
-def _kinds(connection: sqlite3.Connection, query: str, columns: list[str], *, name: str) -> list[pa.DataType]:
-    """The type as which each column can be read, from the types that all its values have."""
-    quoted = ", ".join(f"typeof({_quoted(column)})" for column in columns)
-    found: list[set[str]] = [set() for _ in columns]
-    for row in connection.execute(f"SELECT DISTINCT {quoted} FROM (\n{query}\n)"):  # noqa: S608 (it can only read)
-        for kinds, kind in zip(found, row, strict=True):
-            kinds.add(kind.decode())
-    return [_kind(kinds - {"null"}, column=column, name=name) for kinds, column in zip(found, columns, strict=True)]
-
-
 def _kind(kinds: set[str], *, column: str, name: str) -> pa.DataType:
     if "blob" in kinds and len(kinds) > 1:
         raise BadTable(name, "holds bytes in some rows and text or numbers in others; use one kind", column=column)
@@ -130,12 +162,21 @@ def _kind(kinds: set[str], *, column: str, name: str) -> pa.DataType:
     return pa.float64() if "real" in kinds else pa.int64()
 
 
-def _batches(connection: sqlite3.Connection, query: str, schema: pa.Schema, *, name: str) -> Iterator[pa.RecordBatch]:
-    cursor = connection.execute(query)
+def _batches(
+    pieces: Iterator[list[Any]], seen: list[set[str]], schema: pa.Schema, *, name: str
+) -> Iterator[pa.RecordBatch]:
+    """The rows in columns of these types; the kinds of all values, as an exception, if one does not go with them."""
     first = 0
-    while rows := cursor.fetchmany(_FETCHED_ROWS):
+    for rows in pieces:
+        columns = list(zip(*rows, strict=True))
+        if any(not _kinds_in(values) <= known for values, known in zip(columns, seen, strict=True)):
+            every = [set(known) for known in seen]
+            for later in itertools.chain([rows], pieces):
+                for known, values in zip(every, zip(*later, strict=True), strict=True):
+                    known |= _kinds_in(values)
+            raise _OtherKinds(every)
         arrays = []
-        for values, field in zip(zip(*rows, strict=True), schema, strict=True):
+        for values, field in zip(columns, schema, strict=True):
             convert = _CONVERSIONS[field.type]
             try:
                 arrays.append(pa.array([None if value is None else convert(value) for value in values], field.type))
