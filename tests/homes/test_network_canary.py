@@ -86,7 +86,7 @@ def secrets_of(folder: Path, name: str) -> tuple[set[str], dict[str, set[bytes]]
             found.setdefault("misfit", set()).update(_forms(body.misfit))
         elif isinstance(body, Offer | Delivery):
             found.setdefault("row", set()).update(row.astype("<f4").tobytes() for row in body.rows)
-    return {one.kind for one in sent}, found
+    return {message.line.kind for message in sent}, found
 
 
 def _forms(value: float) -> Iterator[bytes]:

@@ -39,7 +39,7 @@ __all__ = ["TERMS", "Walk", "column_bytes", "terms", "walks_of_answers", "walks_
 PLAN: type = Outline
 """What a run will do and cost, made before any owner's row is read."""
 TERMS: type = Terms
-DRAWING: CodeType = tilt.perturbed_from.__code__
+DRAWING: CodeType = tilt.large_perturbations.__code__
 """Tosses the coins that decide which rows an owner offers: where a walk down ends."""
 ENCODE, DECODE = messages.encode.__code__, messages.decode.__code__
 
