@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "node"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "homes"))
 
 from node_world import Clock, make_node
 from odd_terms import SHAPES, OddTerms, odd_numbers, odd_texts, ordinary, written

@@ -54,7 +54,7 @@ class Bench:
             return done
         job = jobs.ToolJob(tool, method, pool, size)
         hopeless = self.foresee(job)
-        result = jobs.absent(job, *hopeless) if hopeless else jobs.perform(job, limits=self.limits, folder=_WORK)
+        result = jobs.absent_result(job, *hopeless) if hopeless else jobs.perform(job, limits=self.limits, folder=_WORK)
         self.results.append(result)
         print(report.line(result), flush=True)
         self.write()

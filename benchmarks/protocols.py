@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=_HERE / "results", help="folder of the results")
     options = parser.parse_args()
     rows, large, size = (2_000, 50_000, 50) if options.quick else (20_000, 1_000_000, 500)
-    parts = [_heading(), *_rounds(rows), *_sealed(large), *_whole_run(rows, size)]
+    parts = [_heading(), *_measure_rounds(rows), *_measure_sealed(large), *_whole_run(rows, size)]
     text = "\n".join(parts) + "\n"
     print(text)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _heading() -> str:
     )
 
 
-def _rounds(rows: int) -> Iterator[str]:
+def _measure_rounds(rows: int) -> Iterator[str]:
     """One owner's round: a release of few coordinates, one of all, and a plain product of all features."""
     terms = _interactive_terms(rounds := 60)
     with _ledger(terms) as ledger:
@@ -125,7 +125,7 @@ def _rounds(rows: int) -> Iterator[str]:
     )
 
 
-def _sealed(rows: int) -> Iterator[str]:
+def _measure_sealed(rows: int) -> Iterator[str]:
     """One owner's whole part in ``sealed`` against hashing its rows once; turns alternate."""
     terms = _terms()
     scan, features = MemoryScan(_table(rows)), terms.kernel.features()

@@ -44,7 +44,7 @@ def main() -> None:
     record = options.out / f"{name}.jsonl"
     if not options.page:
         _measure_all(options, sizes, record)
-    results = _known(record)
+    results = _known_lines(record)
     (options.out / f"{name}.md").write_text("\n".join(_page(results)) + "\n", encoding="utf-8")
     _figure(results, options.out / f"{name}.svg")
 
@@ -83,7 +83,7 @@ def _label(name: str, rows: int) -> str:
 def _measure_all(options: argparse.Namespace, sizes: list[int], record: Path) -> None:
     if options.work is None:
         raise SystemExit("say where the generated tables may lie: --work DIRECTORY")
-    known = _known(record)
+    known = _known_lines(record)
     import scale_data
 
     for name, rows, arguments in _lines(sizes, quick=options.quick):
@@ -120,7 +120,7 @@ def _rows(scale_data: Any, work: Path, rows: int) -> Path:
     return Path(scale_data.write_tables(work, rows))
 
 
-def _known(record: Path) -> dict[str, ScaleLine]:
+def _known_lines(record: Path) -> dict[str, ScaleLine]:
     """The last result of every line."""
     if not record.exists():
         return {}
@@ -166,7 +166,7 @@ def _page(results: dict[str, ScaleLine]) -> Iterator[str]:
             line = results.get(_label(name, rows))
             if line is not None:
                 yield _row(text, line, results)
-    yield from _decisive(results)
+    yield from _decisive_table(results)
     yield from _growth(results)
     yield from _curator(results)
 
@@ -185,7 +185,7 @@ def _row(text: str, line: ScaleLine, results: dict[str, ScaleLine]) -> str:
     )
 
 
-def _decisive(results: dict[str, ScaleLine]) -> Iterator[str]:
+def _decisive_table(results: dict[str, ScaleLine]) -> Iterator[str]:
     lines = {name: results.get(_label(name, _DECISIVE)) for name in ("read", "hash", "sample", "pass", "owner")}
     read, hashed, sample, second = (lines[name] for name in ("read", "hash", "sample", "pass"))
     if not (read and hashed and sample and second):
@@ -203,7 +203,7 @@ def _decisive(results: dict[str, ScaleLine]) -> Iterator[str]:
     both = sample["cpu"] + second["cpu"], sample["seconds"] + second["seconds"]
     yield f"| (both passes together) | {both[0] / slower:.2f} by CPU, {both[1] / clock:.2f} by the clock |"
     yield f"| at least 5 times faster than by hand | {_against_hand(results)} |"
-    points = [(line["rows"], line["cpu"]) for line in _of(results, "pass")]
+    points = [(line["rows"], line["cpu"]) for line in _lines_of(results, "pass")]
     few, many = (results.get(_label(f"pass, {offered} offered, two cores", _DECISIVE)) for offered in (50, 5000))
     if few and many:
         yield f"| independent of the rows offered, up to 5,000 | {many['cpu'] / few['cpu']:.2f} times the CPU of 50 |"
@@ -224,7 +224,7 @@ def _against_hand(results: dict[str, ScaleLine]) -> str:
     return "; ".join(words) or "not measured"
 
 
-def _of(results: dict[str, ScaleLine], name: str) -> list[ScaleLine]:
+def _lines_of(results: dict[str, ScaleLine], name: str) -> list[ScaleLine]:
     return sorted(
         (line for line in results.values() if line["name"] == name and "cpu" in line), key=lambda line: line["rows"]
     )
@@ -289,7 +289,7 @@ def _figure(results: dict[str, ScaleLine], path: Path) -> None:
     names = {"read": "read", "hash": "hash", "sample": "first pass", "pass": "second pass", "owner": "all of an owner"}
     names |= {"memory": "in memory", "pass, ray": "two Ray workers", "by hand": "by hand"}
     for name, text in names.items():
-        lines = _of(results, name)
+        lines = _lines_of(results, name)
         if lines:
             rows = [line["rows"] for line in lines]
             left.plot(rows, [line["cpu"] for line in lines], marker="o", label=text)

@@ -35,7 +35,7 @@ def present_frontier(lines: Sequence[RecordLine], out: Path) -> Presentation:
     bases = [{**asdict(base_of(data)), "right": right} for right in rights]
     note = (
         f"Data: {data}, {pool:,} rows in all; gamma·median = 3, delta = 1e-5, replace-one; "
-        f"{_over(done)}. Numbers: cells.jsonl."
+        f"{_seeds_in_words(done)}. Numbers: cells.jsonl."
     )
     figures = {
         draw_frontier(points, bases, out / "frontier.svg", pool=pool, note=note): (
@@ -64,7 +64,7 @@ def present_frontier(lines: Sequence[RecordLine], out: Path) -> Presentation:
     )
 
 
-def _over(lines: Sequence[RecordLine]) -> str:
+def _seeds_in_words(lines: Sequence[RecordLine]) -> str:
     """How many seeds the means are over: not all cells need have been run with all."""
     seeds = len({line["seed"] for line in lines})
     return "one seed" if seeds == 1 else f"means over up to {seeds} seeds, bars: one standard deviation"

@@ -31,11 +31,11 @@ def present_theory(lines: Sequence[RecordLine], out: Path) -> Presentation:
     tables = [
         tabulate(done)
         for part, tabulate in (
-            ("condition", _condition),
-            ("features", _features),
-            ("mean release", _mean_release),
-            ("greedy", _greedy),
-            ("small optimum", _small),
+            ("condition", _condition_table),
+            ("features", _features_table),
+            ("mean release", _mean_release_table),
+            ("greedy", _greedy_table),
+            ("small optimum", _small_pool_table),
         )
         if part in parts
     ]
@@ -52,7 +52,7 @@ def present_theory(lines: Sequence[RecordLine], out: Path) -> Presentation:
     )
 
 
-def _of(lines: Sequence[RecordLine], part: str) -> list[RecordLine]:
+def _lines_of(lines: Sequence[RecordLine], part: str) -> list[RecordLine]:
     return [line for line in lines if line["part"] == part]
 
 
@@ -60,8 +60,8 @@ def _mean(lines: Sequence[RecordLine], result: str, **fixed: object) -> float:
     return fmean(line[result] for line in lines if all(line[key] == value for key, value in fixed.items()))
 
 
-def _condition(lines: Sequence[RecordLine]) -> Table:
-    mine = _of(lines, "condition")
+def _condition_table(lines: Sequence[RecordLine]) -> Table:
+    mine = _lines_of(lines, "condition")
     most = max(line["rows"] for line in mine)
     rows = []
     for scale in dict.fromkeys(line["scale"] for line in mine):
@@ -78,8 +78,8 @@ def _condition(lines: Sequence[RecordLine]) -> Table:
     )
 
 
-def _features(lines: Sequence[RecordLine]) -> Table:
-    mine = _of(lines, "features")
+def _features_table(lines: Sequence[RecordLine]) -> Table:
+    mine = _lines_of(lines, "features")
     rows = [
         [
             f"d = {d:,}",
@@ -99,8 +99,8 @@ def _features(lines: Sequence[RecordLine]) -> Table:
 _ERRORS = ("largest", "root_mean_square")
 
 
-def _mean_release(lines: Sequence[RecordLine]) -> Table:
-    mine = _of(lines, "mean release")
+def _mean_release_table(lines: Sequence[RecordLine]) -> Table:
+    mine = _lines_of(lines, "mean release")
     rows = []
     for name, words in (("iterations", "T"), ("epsilon", "epsilon"), ("rows", "q")):
         fixed = {key: value for key, value in BASE.items() if key != name}
@@ -118,8 +118,8 @@ def _mean_release(lines: Sequence[RecordLine]) -> Table:
     )
 
 
-def _greedy(lines: Sequence[RecordLine]) -> Table:
-    mine = _of(lines, "greedy")
+def _greedy_table(lines: Sequence[RecordLine]) -> Table:
+    mine = _lines_of(lines, "greedy")
     rows = []
     for scale, size in dict.fromkeys((line["scale"], line["size"]) for line in mine):
         name = "condition met" if scale is None else f"gamma·median = {scale:g}"
@@ -131,8 +131,8 @@ def _greedy(lines: Sequence[RecordLine]) -> Table:
     return Table("Objective J of greedy and of random subsets", [*columns, "mean, all rows", "at MMD² = 0"], rows)
 
 
-def _small(lines: Sequence[RecordLine]) -> Table:
-    mine = _of(lines, "small optimum")
+def _small_pool_table(lines: Sequence[RecordLine]) -> Table:
+    mine = _lines_of(lines, "small optimum")
     rows = []
     for scale in dict.fromkeys(line["scale"] for line in mine):
         these = [line for line in mine if line["scale"] == scale]

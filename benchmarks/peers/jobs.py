@@ -82,7 +82,7 @@ class ToolResult:
         return f"{self.tool} {self.method}"
 
 
-def absent(job: ToolJob, status: str, reason: str) -> ToolResult:
+def absent_result(job: ToolJob, status: str, reason: str) -> ToolResult:
     """A job that gave nothing."""
     return ToolResult(job.data.name, job.data.rows, job.size, job.tool.name, job.method, status, reason)
 
@@ -92,7 +92,7 @@ def perform(job: ToolJob, *, limits: Limits, folder: Path) -> ToolResult:
     try:
         python = interpreter(job.tool, folder)
     except NotInstalledError as error:
-        return absent(job, "not installed", str(error))
+        return absent_result(job, "not installed", str(error))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         job_file = Path(scratch, "job.json")
         answer_file = job_file.with_suffix(".out.json")
@@ -107,7 +107,7 @@ def perform(job: ToolJob, *, limits: Limits, folder: Path) -> ToolResult:
                 preexec_fn=lambda: _confine(limits),
             )
         except subprocess.TimeoutExpired:
-            return absent(job, "too slow", f"stopped after {_PATIENCE * limits.seconds:.0f} s")
+            return absent_result(job, "too slow", f"stopped after {_PATIENCE * limits.seconds:.0f} s")
         if not answer_file.exists():
             return _failure(job, done, limits)
         return _judge(job, json.loads(answer_file.read_text()))
@@ -134,12 +134,12 @@ def _confine(limits: Limits) -> None:
 
 def _failure(job: ToolJob, done: subprocess.CompletedProcess[str], limits: Limits) -> ToolResult:
     if done.returncode == -signal.SIGXCPU:
-        return absent(job, "too slow", f"stopped after {limits.seconds:.0f} s of CPU time")
+        return absent_result(job, "too slow", f"stopped after {limits.seconds:.0f} s of CPU time")
     signs = ("MemoryError", "bad_alloc", "Unable to allocate", "RESOURCE_EXHAUSTED", "Out of memory")
     # A library that does not expect an allocation to fail dies by a signal instead of saying so.
     if any(sign in done.stderr for sign in signs) or done.returncode < 0:
-        return absent(job, "out of memory", f"needs more than {limits.memory_bytes / 2**30:.0f} GB")
-    return absent(job, "failed", last_word(done.stderr))
+        return absent_result(job, "out of memory", f"needs more than {limits.memory_bytes / 2**30:.0f} GB")
+    return absent_result(job, "failed", last_word(done.stderr))
 
 
 def _judge(job: ToolJob, answer: dict[str, Any]) -> ToolResult:

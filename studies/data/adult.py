@@ -58,7 +58,7 @@ _PUBLIC = 150
 
 
 @lru_cache(maxsize=1)
-def _read(location: str | None) -> tuple[RawTable, Rows]:
+def _read_adult(location: str | None) -> tuple[RawTable, Rows]:
     table = read_table(location, (*(column.name for column in _COLUMNS), *_OTHERS))
     odd = np.flatnonzero(~np.isin(table.columns["income"], ("<=50K", ">50K")))
     if len(odd):
@@ -68,12 +68,12 @@ def _read(location: str | None) -> tuple[RawTable, Rows]:
 
 def adult_digest(location: str | None) -> str:
     """Of the file."""
-    return _read(location)[0].digest
+    return _read_adult(location)[0].digest
 
 
 def adult_market(location: str | None, by: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Who works for, or comes from, one place is the target (half, at most 400) and held out; the others are owners."""
-    table, rows = _read(location)
+    table, rows = _read_adult(location)
     labels = (table.columns["income"] == ">50K").astype(np.int64)
     coins = np.random.default_rng([seed, 0])
     names, counts = np.unique(table.columns[by], return_counts=True)

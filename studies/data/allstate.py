@@ -66,7 +66,7 @@ _STATES = {"FL": _OWNERS, "CT": 20, "OH": 2}  # the fewest customers with which 
 
 
 @lru_cache(maxsize=1)
-def _read(location: str | None) -> tuple[RawTable, Rows, dict[str, NDArray[np.int64]]]:
+def _read_allstate(location: str | None) -> tuple[RawTable, Rows, dict[str, NDArray[np.int64]]]:
     """The last record of each customer: what was bought, in the file as Kaggle gives it."""
     table = read_table(location, COLUMNS)
     try:
@@ -93,12 +93,12 @@ def _read(location: str | None) -> tuple[RawTable, Rows, dict[str, NDArray[np.in
 
 def allstate_digest(location: str | None) -> str:
     """Of the file."""
-    return _read(location)[0].digest
+    return _read_allstate(location)[0].digest
 
 
 def allstate_market(location: str | None, _: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Florida over four owners, 70% of Connecticut to the first; of the rest a quarter is the target."""
-    table, rows, labels = _read(location)
+    table, rows, labels = _read_allstate(location)
     coins = np.random.default_rng([seed, 0])
     florida, connecticut, ohio = (coins.permutation(table.where("state", state)) for state in _STATES)
     parts = [part[:rows_per_owner] for part in np.array_split(florida, _OWNERS)]

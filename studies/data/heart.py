@@ -31,7 +31,7 @@ _PUBLIC = 150
 
 
 @lru_cache(maxsize=1)
-def _read(location: str | None) -> tuple[RawTable, Rows]:
+def _read_heart(location: str | None) -> tuple[RawTable, Rows]:
     table = read_table(location, (*(column.name for column in _COLUMNS), *_OTHERS))
     for name, known in (("hospital", HOSPITALS), ("disease", ("0", "1"))):
         odd = np.flatnonzero(~np.isin(table.columns[name], known))
@@ -42,12 +42,12 @@ def _read(location: str | None) -> tuple[RawTable, Rows]:
 
 def heart_digest(location: str | None) -> str:
     """Of the file."""
-    return _read(location)[0].digest
+    return _read_heart(location)[0].digest
 
 
 def heart_market(location: str | None, hospital: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Three hospitals are owners; half of the fourth's patients are the target, the other half is held out."""
-    table, rows = _read(location)
+    table, rows = _read_heart(location)
     labels = table.columns["disease"].astype(np.int64)
     coins = np.random.default_rng([seed, 0])
     left_out = coins.permutation(table.where("hospital", hospital))

@@ -59,7 +59,7 @@ def _split_target(
     return coins.permutation(target), held_out
 
 
-def _groups(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
+def _digit_group_owners(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
     """The paper's five owners, each with images of two digits."""
     return {
         "digits-" + "-".join(str(digit) for digit in group): coins.permutation(np.flatnonzero(np.isin(labels, group)))
@@ -67,7 +67,7 @@ def _groups(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
     }
 
 
-def _rare(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
+def _rare_owners(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
     """Five alike owners with few right digits among many others."""
     right = coins.permutation(np.flatnonzero(np.isin(labels, RIGHT_DIGITS)))
     others = coins.permutation(np.flatnonzero(~np.isin(labels, RIGHT_DIGITS)))
@@ -79,7 +79,7 @@ def _rare(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
     return owned
 
 
-def _skewed(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
+def _skewed_owners(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
     """Each digit is dealt to 80 owners in proportions of its own; owners who got nothing are not there."""
     dealt: list[list[NDArray[np.int64]]] = [[] for _ in range(_OWNERS)]
     for digit in range(10):
@@ -92,7 +92,7 @@ def _skewed(labels: NDArray[np.int64], coins: np.random.Generator) -> Owned:
 
 
 _KINDS: Mapping[str, Callable[[NDArray[np.int64], np.random.Generator], Owned]] = {
-    "groups": _groups,
-    "rare": _rare,
-    "skewed": _skewed,
+    "groups": _digit_group_owners,
+    "rare": _rare_owners,
+    "skewed": _skewed_owners,
 }

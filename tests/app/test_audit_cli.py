@@ -36,8 +36,8 @@ LYING = trial("lying", claimed=1.0, shift=5.0)
 
 
 def invoke(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], trials: Sequence[Trial]) -> tuple[int, str, str]:
-    monkeypatch.setattr(suite, "sound", lambda: list(trials))
-    monkeypatch.setattr(broken, "broken", lambda: list(trials))
+    monkeypatch.setattr(suite, "sound_trials", lambda: list(trials))
+    monkeypatch.setattr(broken, "broken_trials", lambda: list(trials))
     monkeypatch.setenv("COLUMNS", "200")
     result = CliRunner().invoke(app, ["audit", *arguments], catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr

@@ -16,7 +16,7 @@ import pytest
 
 from chance import PINNED
 from likeset.audit import broken_leaks, broken_noise
-from likeset.audit.broken import BROKEN, broken
+from likeset.audit.broken import BROKEN, broken_trials
 from likeset.audit.broken_auctions import paper_auction_laws, paper_auction_rate
 from likeset.audit.exact import hockey_stick, pure_epsilon
 from likeset.audit.prefetch import PrefetchedNoise
@@ -34,7 +34,7 @@ def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
 
 
 def test_the_set_is_complete_and_names_its_channels() -> None:
-    trials = broken(PINNED)
+    trials = broken_trials(PINNED)
     assert len(trials) == len(BROKEN) == 20
     assert {trial.channel for trial in trials} == set(Channel)
     assert len({trial.mechanism for trial in trials}) == len(trials)

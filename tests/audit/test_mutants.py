@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chance import PINNED
-from likeset.audit.suite import sound
+from likeset.audit.suite import sound_trials
 from likeset.audit.trials import Trial, run_trial
 from likeset.privacy.relation import PairSplit, Relation, RowSum, SelectionSum
 
@@ -67,7 +67,7 @@ def test_a_wrong_sensitivity_is_refuted(
 ) -> None:
     before = right_suite()
     monkeypatch.setattr(kind, "sensitivity", property(mutant))
-    after = sound(PINNED)
+    after = sound_trials(PINNED)
     suspects = [new for old, new in zip(before, after, strict=True) if old.claims != new.claims]
     for mechanism in sorted(refuted_by):
         mine = [trial for trial in suspects if trial.mechanism.split(",")[0] == mechanism]
@@ -78,4 +78,4 @@ def test_a_wrong_sensitivity_is_refuted(
 
 @cache
 def right_suite() -> list[Trial]:
-    return sound(PINNED)
+    return sound_trials(PINNED)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chance import pinned_coins
 from likeset.audit.bounds import lower_bound, lower_bounds
 from likeset.audit.partitions import Score
-from likeset.audit.scores import distances, lattice_bits, together
+from likeset.audit.scores import distances, joint_score, lattice_bits
 
 SAMPLES = 6_000
 MOST = math.log(SAMPLES / 2 / 22)  # what 3000 observations can show: an event never seen may have probability 22/3000
@@ -114,7 +114,9 @@ def test_a_value_that_is_hardly_noised_is_seen_by_its_distance() -> None:
     assert given.event.startswith("given score")
 
 
-@pytest.mark.parametrize("score", [None, together(distances(0.0, 1.0), lattice_bits(2.0**-30))], ids=["own", "given"])
+@pytest.mark.parametrize(
+    "score", [None, joint_score(distances(0.0, 1.0), lattice_bits(2.0**-30))], ids=["own", "given"]
+)
 def test_so_many_scores_find_nothing_in_equal_laws(score: Score | None) -> None:
     """The judging half sees one event, however many the choosing half looked at."""
     coins = pinned_coins(20)

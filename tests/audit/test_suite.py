@@ -12,7 +12,7 @@ import pytest
 from chance import SEED
 from likeset.audit.bounds import ERROR
 from likeset.audit.power import power
-from likeset.audit.suite import sound
+from likeset.audit.suite import sound_trials
 from likeset.audit.trials import SMALL_DELTA, Channel, Trial, run_trial
 from likeset.privacy.relation import Relation
 
@@ -22,13 +22,13 @@ _SLICES = 4
 @cache
 def suite() -> list[Trial]:
     """Built once; its noise goes on from trial to trial."""
-    return sound(SEED)
+    return sound_trials(SEED)
 
 
 @pytest.mark.parametrize("part", range(_SLICES))
 def test_no_lower_bound_exceeds_a_claim(part: int) -> None:
     """With a tenth of the observations; ``test_suite_in_full`` has all of them."""
-    for trial in sound(SEED)[part::_SLICES]:  # built anew: whatever ran before, the same noise
+    for trial in sound_trials(SEED)[part::_SLICES]:  # built anew: whatever ran before, the same noise
         for verdict in run_trial(trial, samples=trial.samples // 10):
             assert verdict.bound.error == ERROR
             assert not verdict.violated, verdict

@@ -3,7 +3,7 @@
 import pytest
 
 from chance import SEED
-from likeset.audit.suite import sound
+from likeset.audit.suite import sound_trials
 from likeset.audit.trials import run_trial
 from likeset.privacy.relation import Relation, RowSum, SelectionSum
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_no_lower_bound_exceeds_a_claim_with_all_observations() -> None:
-    for trial in sound(SEED):
+    for trial in sound_trials(SEED):
         for verdict in run_trial(trial):
             assert not verdict.violated, verdict
 
@@ -22,7 +22,7 @@ def test_a_wrong_sensitivity_is_refuted_by_mwem_as_well(monkeypatch: pytest.Monk
 
     for kind in (RowSum, SelectionSum):
         monkeypatch.setattr(kind, "sensitivity", property(tiny))
-    trials = [trial for trial in sound(SEED) if trial.mechanism.startswith("mwem mean")]
+    trials = [trial for trial in sound_trials(SEED) if trial.mechanism.startswith("mwem mean")]
     assert len(trials) == 9
     for trial in trials:
         assert any(verdict.violated for verdict in run_trial(trial)), trial.mechanism

@@ -10,7 +10,7 @@ from likeset.audit import broken_auctions, broken_leaks, broken_means, broken_no
 from likeset.audit.sums import fresh_seed
 from likeset.audit.trials import Trial
 
-__all__ = ["BROKEN", "broken"]
+__all__ = ["BROKEN", "broken_trials"]
 
 BROKEN: tuple[Callable[[int], Trial], ...] = (
     broken_means.halved_noise,
@@ -37,7 +37,7 @@ BROKEN: tuple[Callable[[int], Trial], ...] = (
 """One builder for each member of the set; it takes the seed of the simulated noise."""
 
 
-def broken(seed: int | None = None) -> list[Trial]:
+def broken_trials(seed: int | None = None) -> list[Trial]:
     """The whole set.
 
     Args:

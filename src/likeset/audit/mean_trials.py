@@ -13,7 +13,7 @@ from likeset.audit import neighbours
 from likeset.audit.batched_runs import batched_draws
 from likeset.audit.neighbours import Neighbours, Rows
 from likeset.audit.partitions import Score
-from likeset.audit.scores import distances, lattice_bits, together
+from likeset.audit.scores import distances, joint_score, lattice_bits
 from likeset.audit.trials import Trial, claims, draws, trial_of
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.events import Composition
@@ -100,7 +100,7 @@ def _gaussian(
 def mean_score(pair: Neighbours[Rows], size: int) -> Score:
     """How near to either raw mean an answer is, and the lowest bits of its lattice point."""
     raw = [pair[side].sum(axis=0) / size for side in (0, 1)]
-    return together(distances(raw[0], raw[1]), lattice_bits(gaussian_mean.SPACING / size))
+    return joint_score(distances(raw[0], raw[1]), lattice_bits(gaussian_mean.SPACING / size))
 
 
 def gaussian_twice(noise: Noise) -> Trial:

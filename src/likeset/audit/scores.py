@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.audit.partitions import Observations, Partition, Score, atoms, atoms_apart, quantile_edges
 
-__all__ = ["Candidate", "candidates", "distances", "lattice_bits", "together"]
+__all__ = ["Candidate", "candidates", "distances", "joint_score", "lattice_bits"]
 
 Counts = NDArray[np.intp]
 
@@ -53,7 +53,7 @@ def lattice_bits(spacing: float) -> Score:
     return lambda rows: _residues(np.rint(rows / spacing))
 
 
-def together(*scores: Score) -> Score:
+def joint_score(*scores: Score) -> Score:
     """All of these scores, side by side."""
     return lambda rows: np.concatenate([_columns(score(rows)) for score in scores], axis=1)
 

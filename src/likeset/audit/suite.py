@@ -18,12 +18,12 @@ from likeset.privacy.events import Observer
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.relation import Relation
 
-__all__ = ["sound"]
+__all__ = ["sound_trials"]
 
 _UNITS = tuple((relation, rows) for relation in Relation for rows in (1, 3))
 
 
-def sound(seed: int | None = None) -> list[Trial]:
+def sound_trials(seed: int | None = None) -> list[Trial]:
     """Every mechanism, the bare noise first, the sound twins of the broken set last.
 
     Args:

@@ -31,7 +31,7 @@ __all__ = [
     "Observe",
     "Process",
     "Trial",
-    "Verdict",
+    "TrialVerdict",
     "claim_at",
     "claims",
     "draws",
@@ -79,7 +79,7 @@ class Trial:
         claims: what is claimed; all are put to the same observations.
         observe: draws observations.
         samples: how many observations under each input, unless told otherwise.
-        unseen: what this trial does not look at, in words; how small a violation it cannot see, ``Verdict.power`` says.
+        unseen: what this trial does not look at, in words; ``TrialVerdict.power`` says how small a violation it misses.
         score: where more is known about the likelihood ratio, a function that sorts observations by it.
     """
 
@@ -96,7 +96,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TrialVerdict:
     """What a trial showed about one of its claims.
 
     Attributes:
@@ -119,7 +119,7 @@ class Verdict:
         return self.bound.epsilon > self.claim.epsilon
 
 
-def run_trial(trial: Trial, *, samples: int | None = None) -> tuple[Verdict, ...]:
+def run_trial(trial: Trial, *, samples: int | None = None) -> tuple[TrialVerdict, ...]:
     """Observe both inputs and bound epsilon from below: one verdict for each claim, from the same observations.
 
     Args:
@@ -132,7 +132,7 @@ def run_trial(trial: Trial, *, samples: int | None = None) -> tuple[Verdict, ...
     bounds = lower_bounds(first, second, deltas=[claim.delta for claim in trial.claims], score=trial.score)
     seconds = time.perf_counter() - started
     return tuple(
-        Verdict(trial, claim, bound, power(claim.epsilon, delta=claim.delta, samples=size), seconds)
+        TrialVerdict(trial, claim, bound, power(claim.epsilon, delta=claim.delta, samples=size), seconds)
         for claim, bound in zip(trial.claims, bounds, strict=True)
     )
 
@@ -172,7 +172,7 @@ def claim_at(delta: float, event: Event, relation: Relation) -> Claim:
 
 def claims(event: Event, *, delta: float, relation: Relation) -> tuple[Claim, ...]:
     """What the accountant says about an event at ``delta`` and at ``SMALL_DELTA``."""
-    return tuple(claim_at(each, event, relation) for each in dict.fromkeys((delta, SMALL_DELTA)))
+    return tuple(claim_at(level, event, relation) for level in dict.fromkeys((delta, SMALL_DELTA)))
 
 
 class Process(Protocol):

@@ -41,11 +41,11 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choice
     delta = checked_delta(delta)
     reasons = _reasons(event, relation)
     if reasons:
-        return _none(delta, relation, "; ".join(reasons))
+        return _no_guarantee(delta, relation, "; ".join(reasons))
     parts = loss.ComposedLosses.of(_losses(event))
     epsilon, note = parts.epsilon(delta, exact_choices=exact_choices)
     if math.isinf(epsilon):
-        return _none(delta, relation, "no finite epsilon at this delta")
+        return _no_guarantee(delta, relation, "no finite epsilon at this delta")
     return Guarantee(epsilon=epsilon, delta=delta, relation=relation, basis=Basis.PROVEN, note=note)
 
 
@@ -175,7 +175,7 @@ def _reasons(event: ev.Event, relation: Relation) -> tuple[str, ...]:
     return (*obstacles(event), f"planned under {planned}: no proof under {relation}")
 
 
-def _none(delta: float, relation: Relation, note: str) -> Guarantee:
+def _no_guarantee(delta: float, relation: Relation, note: str) -> Guarantee:
     return Guarantee(epsilon=math.inf, delta=delta, relation=relation, basis=Basis.NONE, note=note)
 
 

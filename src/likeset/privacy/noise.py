@@ -1,7 +1,7 @@
 """The only secret randomness: integer noise, drawn exactly, from the system's secure generator.
 
 ``SecretNoise`` protects; ``SimulatedNoise`` has the same interface and laws, is seeded and fast, and protects
-nobody: every release made with it says so, because mechanisms build releases with ``released``.
+nobody: every release made with it says so, because mechanisms build releases with ``make_release``.
 """
 
 import math

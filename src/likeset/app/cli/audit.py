@@ -14,7 +14,7 @@ from likeset.arguments import count
 from likeset.display.screen import JsonFlag, show_json, show_table, stderr
 
 if TYPE_CHECKING:
-    from likeset.audit.trials import Trial, Verdict
+    from likeset.audit.trials import Trial, TrialVerdict
 
 __all__ = ["audit"]
 
@@ -48,10 +48,10 @@ def audit(
     if samples is not None:
         count("samples", samples, least=_FEWEST)
     # Imported late: the mechanisms bring OpenDP along, and no other command should wait for it.
-    from likeset.audit.broken import broken
-    from likeset.audit.suite import sound
+    from likeset.audit.broken import broken_trials
+    from likeset.audit.suite import sound_trials
 
-    verdicts = _run_all(broken() if use_broken else sound(), samples)
+    verdicts = _run_all(broken_trials() if use_broken else sound_trials(), samples)
     rows = [_row(verdict, use_broken) for verdict in verdicts]
     failed = sum(row["verdict"] in ("VIOLATED", "MISSED") for row in rows)
     if as_json:
@@ -62,7 +62,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[Verdict]":
+def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[TrialVerdict]":
     """Progress goes to standard error: a moving bar on a terminal, one plain line per mechanism elsewhere."""
     from likeset.audit.trials import run_trial
 
@@ -80,7 +80,7 @@ def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[Verdic
             progress.advance(task)
 
 
-def _row(verdict: "Verdict", use_broken: bool) -> dict[str, Any]:
+def _row(verdict: "TrialVerdict", use_broken: bool) -> dict[str, Any]:
     trial, claim, bound, power = verdict.trial, verdict.claim, verdict.bound, verdict.power
     unrefuted, refuted = ("MISSED", "caught") if use_broken else ("holds", "VIOLATED")
     return {
