@@ -17,7 +17,7 @@ from typing import Any
 
 import likeset
 
-__all__ = ["PACKAGE", "Footsteps", "constructions", "module_of"]
+__all__ = ["PACKAGE", "Footsteps", "constructions", "done_before", "module_of"]
 
 PACKAGE = Path(likeset.__file__).parent
 
@@ -125,6 +125,19 @@ class Footsteps:
         steps += reversed(self._before.get(threading.get_ident(), ()))
         steps.reverse()
         return tuple(step for place, step in enumerate(steps) if place == 0 or steps[place - 1] != step)
+
+
+def done_before(work: Callable[[], object]) -> None:
+    """Do some work once before it is watched: imports are made, and what is kept from run to run is there.
+
+    Raises:
+        RuntimeError: a thread stays behind; what it did later, nobody would hear of.
+    """
+    before = set(threading.enumerate())
+    work()
+    stayed = [thread.name for thread in threading.enumerate() if thread not in before]
+    if stayed:
+        raise RuntimeError(f"threads go on after the work is done, and are not watched: {', '.join(stayed)}")
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def _draw(axes: Axes, heading: str, walk: Walk, floors: Sequence[Floor]) -> None
         _dots(axes, floor, walk, middle)
         top -= _height(floor)
     _stairs(axes, walk.chain, [middles[step] for step in walk.chain])
-    counts = "   ".join(f"{count} {number:,}" for count, number in walk.counts.items())
+    counts = " · ".join(f"{count} {number:,}" for count, number in walk.counts.items())
     axes.text(_RIGHT + _DOTS * _PER_LINE, -0.34, counts, fontsize=8, color=MUTED, ha="right", va="center")
 
 

@@ -18,7 +18,7 @@ from bounds import AIMS, BOUNDS, Bound
 from counted_files import counted
 from counted_writes import counted_writes
 from floors import floors_of
-from footsteps import PACKAGE, Footsteps, constructions
+from footsteps import PACKAGE, Footsteps, constructions, done_before
 from page import largest, page
 from picture import picture
 from sizes import Size, sizes, total
@@ -108,6 +108,16 @@ def test_a_profiler_that_is_taken_away_is_missed() -> None:
         sys.setprofile(None)
     with pytest.raises(RuntimeError, match="not all steps"), Footsteps():
         threading.setprofile(None)
+
+
+def test_a_thread_that_would_not_be_watched_is_missed() -> None:
+    ended = threading.Event()
+    left = threading.Thread(target=ended.wait, name="left behind", daemon=True)
+    with pytest.raises(RuntimeError, match="left behind"):
+        done_before(left.start)
+    ended.set()
+    left.join()
+    done_before(lambda: None)
 
 
 def test_changed_copies_are_constructions() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -23,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
 from counted_files import counted
 from counted_writes import Writes, counted_writes
-from footsteps import Footsteps, constructions
+from footsteps import Footsteps, constructions, done_before
 from golden_command import say
 from node_world import Clock, approve, door, make_node, script, terms
 
@@ -139,7 +140,7 @@ def walks_of_matches(folder: Path) -> list[Walk]:
 
     walks = []
     for protocol in PROTOCOLS:
-        match(protocol, f"{protocol}-before")  # imports, and what is kept from run to run
+        done_before(partial(match, protocol, f"{protocol}-before"))
         steps = Footsteps(ends={DRAWING: "drawing"})
         with counted(columns) as files, constructions(PLAN) as plans, constructions(TERMS) as made, steps:
             match(protocol, protocol)
@@ -182,7 +183,7 @@ def walks_of_answers(folder: Path) -> list[Walk]:
     """
     named = {"sealed": ["answer, offer"], "interactive": ["", "answer, bid", "answer, delivery"]}
     for protocol, names in named.items():
-        _answers(folder / f"{protocol}-before", protocol, names)  # imports, and what is kept from run to run
+        done_before(partial(_answers, folder / f"{protocol}-before", protocol, names))
     return [walk for protocol, names in named.items() for walk in _answers(folder / protocol, protocol, names)]
 
 
