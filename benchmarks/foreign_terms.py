@@ -56,7 +56,7 @@ def seconds_of(work: Callable[[], object]) -> tuple[float, bool]:
 def read_and_judge(node: OwnerNode, text: str) -> None:
     """Read and judged; whatever is refused raises."""
     agreed = parse_terms(text)
-    budgets.accounts_for(node.ledger, agreed, node.name)
+    budgets.accounts_for(node.ledger, agreed, node.policy)
     node.judge(agreed)
 
 

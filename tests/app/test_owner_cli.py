@@ -16,7 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
 
 from likeset.app import cli
+from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.node import OwnerNode
+from likeset.ledger import Ledger
 from likeset.protocol.messages import encode
 
 FAR = {"expires": "2099-01-01"}
@@ -287,6 +289,57 @@ def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path
     reviewed = document("review", "run-4", node=node)["reasons"]
     assert tested == reviewed == ["rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"]
     assert enforced == f"IllegalMessage: {tested[0]}"
+
+
+LOOKS = {
+    "inbox": ("inbox", "--all"),
+    "policy test": ("policy", "test", "TERMS"),
+    "outbox": ("outbox", "run-1", "--rows"),
+    "budget": ("budget", "--for", "TERMS"),
+    "audit verify": ("audit", "verify"),
+    "check": ("check",),
+}
+
+
+@pytest.mark.parametrize("words", LOOKS.values(), ids=LOOKS)
+def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Path, words: tuple[str, ...]) -> None:
+    """Also where owner.yaml was changed since something was last decided by it: that is not in the log yet."""
+
+    def heads() -> tuple[object, ...]:
+        with Logbook(node / "audit.sqlite", read_only=True) as log, Ledger(node / "ledger.sqlite") as ledger:
+            return log.verify()[0], ledger.head()
+
+    run("inbox", "--add", sent, node=node)
+    run("review", "run-1", node=node)
+    run("approve", "run-1", node=node)
+    with OwnerNode(node) as opened:
+        assert isinstance(hear(opened, encode(call(terms(**FAR)))), list)
+    write_policy(node, "a", total={"epsilon": 1, "delta": 1e-6, "rows": 100, "relation": "replace-one"})
+    before = heads()
+    run(*(sent if word == "TERMS" else word for word in words), node=node)
+    for look in (["transcript", "show", node, "--run", "run-1"], ["transcript", "verify", node]):
+        assert CliRunner().invoke(cli.app, [*map(str, look)]).exit_code == 0
+    assert heads() == before
+    budget = document("budget", node=node)
+    assert (budget["rows"], budget["epsilon"]["delta"]) == ({"spent": 12, "limit": 100}, 1e-6), "it is read as it is"
+    run("inbox", "--add", sent, node=node)
+    assert heads() == before, "known terms of a run that began are decided by nothing new"
+
+
+def test_a_changed_policy_counts_when_something_is_decided_by_it(node: Path, sent: Path) -> None:
+    def policies() -> int:
+        with Logbook(node / "audit.sqlite", read_only=True) as log:
+            return sum(entry.kind == "policy" for entry in log.entries())
+
+    run("inbox", "--add", sent, node=node)
+    before = policies()
+    write_policy(node, "a", total={"epsilon": 0, "delta": 1e-5, "rows": 11, "relation": "replace-one"})
+    run("review", "run-1", node=node)
+    assert policies() == before
+    assert "rows over all runs" in document("approve", "run-1", node=node, code=1)["reasons"][0]
+    assert policies() == before + 1
+    with Ledger(node / "ledger.sqlite") as ledger:
+        assert {account.limit.rows for account in ledger.accounts()} == {0, 11}
 
 
 def test_a_log_that_was_cut_off_is_found_with_a_head_kept_elsewhere(node: Path) -> None:

@@ -76,7 +76,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnerNode]:
     unproven = ["summary-release", "paper-auction"]
     folder = make_node(tmp_path_factory.mktemp("node"), total=limits, per_run=dict(limits), accept_unproven=unproven)
     with OwnerNode(folder, clock=Clock()) as made:
-        budgets.accounts_for(made.ledger, parse_terms(written(ordinary(), ("size",), "6")), "a")  # loads libraries
+        small = parse_terms(written(ordinary(), ("size",), "6"))
+        budgets.accounts_for(made.ledger, small, made.policy)  # loads libraries
         yield made
 
 
@@ -119,10 +120,10 @@ def test_terms_with_odd_numbers_are_read_or_refused_in_few_steps_and_little_room
     "shape", [pytest.param(shape, marks=[pytest.mark.slow] * (shape in ("theorem", "proof"))) for shape in SHAPES]
 )
 def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(node: OwnerNode, shape: str) -> None:
-    priced = 0
+    priced, policy = 0, node.policy
     for odd in _ends(shape):
         agreed = read_foreign(odd.text)
-        seen = measured(lambda: budgets.accounts_for(node.ledger, agreed, "a"), most=_TO_PRICE)  # noqa: B023
+        seen = measured(lambda: budgets.accounts_for(node.ledger, agreed, policy), most=_TO_PRICE)  # noqa: B023
         priced += seen.error is None
         assert node.judge(agreed).accepted or node.judge(agreed).reasons
     assert priced > 10

@@ -62,6 +62,7 @@ def test_they_are_refused_with_both_relations_and_nothing_is_charged(
 def test_the_totals_do_not_change_their_relation_under_what_was_charged(tmp_path: Path) -> None:
     folder = make_node(tmp_path, **LIMITS)
     with OwnerNode(folder) as node:
+        node.put_policy_in_force()
         quantity = RowSum(Norm.EUCLIDEAN, 1.0, 1, Relation.REPLACE_ONE)
         node.ledger.reserve(View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4), request=Request("run", 0, "begin"))
     write_policy(folder, "a", **{**LIMITS, "total": {**LIMITS["total"], "relation": "add-or-remove"}})

@@ -90,11 +90,20 @@ class Ledger:
                     append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
 
     def quote(
-        self, view: View, event: Event, *, rows: int = 0, also: Iterable[tuple[View, Event]] = ()
+        self,
+        view: View,
+        event: Event,
+        *,
+        rows: int = 0,
+        also: Iterable[tuple[View, Event]] = (),
+        limits: Mapping[View, Limit] | None = None,
     ) -> tuple[tuple[Account, Account], ...]:
-        """What a charge would do: every account that hears it, before and after; nothing is charged."""
+        """What a charge would do: every account that hears it, before and after; nothing is charged.
+
+        With ``limits``, as if these were in force; they are not set.
+        """
         with self._log.reading() as state:
-            return state.quote(Charge(((view, event), *also), rows))
+            return state.quote(Charge(((view, event), *also), rows), limits or {})
 
     def reserve(
         self,
@@ -219,10 +228,14 @@ class Ledger:
         message, release = run()
         return self.commit(reservation, message, release=release)
 
-    def accounts(self) -> tuple[Account, ...]:
-        """Every account with its limit and what is spent."""
+    def accounts(self, *, limits: Mapping[View, Limit] | None = None) -> tuple[Account, ...]:
+        """Every account with its limit and what is spent; with ``limits``, as if these were in force.
+
+        Raises:
+            ChargeRefused: as ``set_limit``, for one of the limits given.
+        """
         with self._log.reading() as state:
-            return state.accounts()
+            return state.accounts(limits or {})
 
     def entries(self) -> tuple[Entry, ...]:
         """Every entry, oldest first."""

@@ -5,6 +5,7 @@ of the chain as it goes.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -58,9 +59,9 @@ class LedgerState:
         self._changed_limits = False
         self._other_format = False
 
-    def accounts(self) -> tuple[Account, ...]:
-        """Every account, in the order in which they were opened."""
-        return tuple(self._tallies[view].account() for view in self._limits)
+    def accounts(self, limits: Mapping[View, Limit]) -> tuple[Account, ...]:
+        """Every account, in the order in which they were opened; as it would be under limits that are given."""
+        return tuple(tally.account() for tally in self._under(limits).values())
 
     def limit(self, view: View) -> Limit | None:
         """The limit in force for a view, if it has an account."""
@@ -83,13 +84,13 @@ class LedgerState:
 
     def check(self, charge: Charge) -> None:
         """Raise if an account that hears the charge cannot pay it, or no account answers for it."""
-        for tally in self._reached(charge):
+        for tally in self._reached(charge, self._tallies):
             tally.check(charge)
 
-    def quote(self, charge: Charge) -> tuple[tuple[Account, Account], ...]:
-        """Each account that hears the charge, before and after it, whether or not it can pay."""
+    def quote(self, charge: Charge, limits: Mapping[View, Limit]) -> tuple[tuple[Account, Account], ...]:
+        """Each account that hears the charge, before and after it, whether or not it can pay; limits as in accounts."""
         pairs = []
-        for tally in self._reached(charge):
+        for tally in self._reached(charge, self._under(limits)):
             after = tally.copy()
             after.add(charge)
             pairs.append((tally.account(), after.account()))
@@ -129,11 +130,16 @@ class LedgerState:
             case _:
                 return Problem(entry.number, "is of no known kind")
 
-    def _reached(self, charge: Charge) -> list[Tally]:
+    def _under(self, limits: Mapping[View, Limit]) -> dict[View, Tally]:
+        """The accounts as they are, but under the limits that are given."""
+        other = {view: self.tally(view, limit) for view, limit in limits.items() if limit != self._limits.get(view)}
+        return {**self._tallies, **other}
+
+    def _reached(self, charge: Charge, tallies: Mapping[View, Tally]) -> list[Tally]:
         for view, _ in charge.costs:
-            if not any(account.covers(view) for account in self._limits):
+            if not any(account.covers(view) for account in tallies):
                 raise ChargeRefused(f"no account answers for the view ({view}); set a limit for it first")
-        return [tally for view, tally in self._tallies.items() if charge.reaches(view)]
+        return [tally for view, tally in tallies.items() if charge.reaches(view)]
 
     def _opened(self, entry: Entry, document: Any) -> Problem | None:
         if entry.number != 1:
@@ -161,7 +167,7 @@ class LedgerState:
         problem = None
         if known.answer is not None or known.fingerprint != document["fingerprint"]:
             problem = Problem(entry.number, "charges a request that was already answered, or was another one")
-        reached = self._reached(charge)
+        reached = self._reached(charge, self._tallies)
         if self._checking:
             try:
                 self.check(charge)

@@ -72,14 +72,15 @@ def budget(
     Example: [bold]likeset owner budget --for terms.json --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import spent_document
-    from likeset.homes.owner.budgets import accounts_for, spent_by_run
+    from likeset.homes.owner.budgets import accounts_for, accounts_under, spent_by_run
     from likeset.homes.owner.review import budget_document, budget_lines
     from likeset.homes.term_files import read_terms
 
     with opened_node(node) as opened:
-        policy, accounts = opened.policy, opened.ledger.accounts()
+        policy = opened.policy
+        accounts = accounts_under(opened.ledger, policy, path=opened.home.policy)
         spent = spent_by_run(opened.ledger)
-        after = accounts_for(opened.ledger, read_terms(terms), opened.name) if terms else None
+        after = accounts_for(opened.ledger, read_terms(terms), policy) if terms else None
     if as_json:
         both = {
             "rows": {"spent": sum(account.rows for account in accounts), "limit": policy.total.rows},

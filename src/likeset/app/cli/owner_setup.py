@@ -51,8 +51,8 @@ def init(
     from likeset.homes.owner.home import make_home
 
     home = make_home(folder, name=name)
-    with opened_node(folder):
-        pass  # the first policy goes into the audit log
+    with opened_node(folder) as opened:
+        opened.put_policy_in_force()  # the first one goes into the audit log
     if as_json:
         show_json({"node": str(folder), "name": name, "policy": str(home.policy)})
         return

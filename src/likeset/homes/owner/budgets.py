@@ -1,6 +1,7 @@
 """Both budgets of an owner over all runs: what is spent, what a run would cost, what it did cost."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -9,14 +10,14 @@ from typing import Any
 
 from likeset.errors import BadDocument, OtherRelation
 from likeset.homes.owner.policy import Accounts, Policy
-from likeset.ledger import Account, Ledger
+from likeset.ledger import Account, Ledger, Limit
 from likeset.privacy import events
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.plans import PlannedView, planned_views
 from likeset.protocol.terms import Terms
 
-__all__ = ["BEGIN", "Spent", "accounts_for", "began", "costs_of", "set_limits", "spent_by_run"]
+__all__ = ["BEGIN", "Spent", "accounts_for", "accounts_under", "began", "costs_of", "set_limits", "spent_by_run"]
 
 BEGIN = "node/begin"
 """The kind of the charge that opens a run at this owner."""
@@ -43,33 +44,45 @@ class Spent:
     answered: bool
 
 
-def set_limits(ledger: Ledger, policy: Policy, *, place: Path) -> None:
-    """Put the policy's totals into the ledger, which keeps to them whatever anybody else says.
+def set_limits(ledger: Ledger, policy: Policy) -> None:
+    """Put the policy's totals into the ledger, which keeps to them whatever anybody else says."""
+    ledger.set_limits(_limits(policy))
+
+
+def accounts_under(ledger: Ledger, policy: Policy, *, path: Path) -> tuple[Account, ...]:
+    """What is spent of the policy's totals, whether or not the ledger knows them yet.
 
     Raises:
-        BadDocument: the policy, which stands in ``place``, has another relation than runs were charged under.
+        BadDocument: the policy, which stands in ``path``, has another relation than runs were charged under.
     """
     try:
-        ledger.set_limit(View.owners(policy.name), policy.limit_toward_others())
+        return ledger.accounts(limits=_limits(policy))
     except OtherRelation as error:
         reason = f"runs were charged under {error.planned}; put that back, or make another node"
-        raise BadDocument(str(place), reason, field="total.relation") from error
-    ledger.set_limit(View.curator(policy.name), policy.limit_of_rows())
+        raise BadDocument(str(path), reason, field="total.relation") from error
+
+
+def _limits(policy: Policy) -> dict[View, Limit]:
+    return {
+        View.owners(policy.name): policy.limit_toward_others(),
+        View.curator(policy.name): policy.limit_of_rows(),
+    }
 
 
 @lru_cache(maxsize=64)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
-    planned = {one.view: one for one in planned_views(terms)}
+    planned = {plan.view: plan for plan in planned_views(terms)}
     return planned[View.owners(name)], planned[View.curator(name)], planned[View.consumer(name)]
 
 
-def accounts_for(ledger: Ledger, terms: Terms, name: str) -> Accounts:
-    """Both budgets before and after a run; one that was charged already is not counted twice."""
-    others, curator, _ = costs_of(terms, name)
-    charged = {one.toward for one in spent_by_run(ledger) if one.run == terms.run}
-    epsilon_before, epsilon_after = _epsilon(ledger, others, free="others" in charged)
-    before, after = _quoted(ledger, curator, rows=0 if "curator" in charged else curator.rows)
+def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
+    """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
+    others, curator, _ = costs_of(terms, policy.name)
+    charged = {charge.toward for charge in spent_by_run(ledger) if charge.run == terms.run}
+    limits = _limits(policy)
+    epsilon_before, epsilon_after = _epsilon(ledger, others, limits, free="others" in charged)
+    before, after = _quoted(ledger, curator, limits, rows=0 if "curator" in charged else curator.rows)
     return Accounts(
         epsilon_spent=epsilon_before,
         epsilon_after=epsilon_after,
@@ -81,31 +94,36 @@ def accounts_for(ledger: Ledger, terms: Terms, name: str) -> Accounts:
     )
 
 
-def _epsilon(ledger: Ledger, planned: PlannedView, *, free: bool) -> tuple[float, float]:
+def _epsilon(ledger: Ledger, planned: PlannedView, limits: Mapping[View, Limit], *, free: bool) -> tuple[float, float]:
     event = NoRelease() if free else planned.event
     try:
-        before, after = _quoted(ledger, planned, event=event)
+        before, after = _quoted(ledger, planned, limits, event=event)
     except OtherRelation:  # it cannot be charged here, and the policy says why
-        before, after = _quoted(ledger, planned, event=NoRelease())
+        before, after = _quoted(ledger, planned, limits, event=NoRelease())
     return before.epsilon or 0.0, after.epsilon or 0.0
 
 
 def _quoted(
-    ledger: Ledger, planned: PlannedView, *, event: Event | None = None, rows: int = 0
+    ledger: Ledger,
+    planned: PlannedView,
+    limits: Mapping[View, Limit],
+    *,
+    event: Event | None = None,
+    rows: int = 0,
 ) -> tuple[Account, Account]:
-    quotes = ledger.quote(planned.view, event if event is not None else planned.event, rows=rows)
+    quotes = ledger.quote(planned.view, event if event is not None else planned.event, rows=rows, limits=limits)
     return next(pair for pair in quotes if pair[0].view == planned.view)
 
 
 def began(ledger: Ledger) -> dict[str, datetime]:
     """When each run began, by its charge in the ledger."""
-    found: dict[str, datetime] = {}
+    times: dict[str, datetime] = {}
     for entry in ledger.entries():
         if entry.kind == "reserve":
             run, _, kind = json.loads(entry.key)
             if kind == BEGIN:
-                found.setdefault(run, datetime.fromisoformat(entry.document()["at"]))
-    return found
+                times.setdefault(run, datetime.fromisoformat(entry.document()["at"]))
+    return times
 
 
 def spent_by_run(ledger: Ledger) -> list[Spent]:
@@ -113,7 +131,7 @@ def spent_by_run(ledger: Ledger) -> list[Spent]:
     entries = ledger.entries()
     answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
     nothing = events.as_json(NoRelease())
-    found = []
+    charges = []
     for entry in entries:
         if entry.kind != "reserve":
             continue
@@ -124,5 +142,5 @@ def spent_by_run(ledger: Ledger) -> list[Spent]:
                 toward = "others" if cost["view"]["observer"] == "owners" else "curator"
                 run = json.loads(entry.key)[0]
                 done = entry.number in answered
-                found.append(Spent(run, document["at"], toward, charge["rows"], cost["event"], done))
-    return found
+                charges.append(Spent(run, document["at"], toward, charge["rows"], cost["event"], done))
+    return charges

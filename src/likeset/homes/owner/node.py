@@ -6,7 +6,6 @@ something about rows.
 """
 
 import contextlib
-import hashlib
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,13 +13,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
+from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.owner import budgets, exchanges, invitations
 from likeset.homes.owner.answering import Desk
 from likeset.homes.owner.audit_log import Logbook
-from likeset.homes.owner.datasets import DataSet, Registry
+from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.home import Home
-from likeset.homes.owner.policy import History, Policy, Verdict, verdict
+from likeset.homes.owner.judging import Judge
+from likeset.homes.owner.policy import Policy, Verdict
 from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.homes.owner.run_records import RunRecord, Runs
 from likeset.homes.term_files import parse_terms
@@ -79,7 +79,6 @@ class OwnerNode:
         self._lock = threading.RLock()
         self._open = ExitStack()
         self.runs = Runs()
-        self.registry = Registry(self.home.data)
         self.log = Logbook(self.home.audit, clock=clock, taken_in=self.runs.take)
         self._open.callback(self.log.close)
         self._refusals = Refusals(self.log, self.runs.refusals, clock)
@@ -88,6 +87,8 @@ class OwnerNode:
         try:
             self.ledger = Ledger(self.home.ledger, clock=clock)
             self._open.callback(self.ledger.close)
+            self._judge = Judge(self.home, ledger=self.ledger, log=self.log, runs=self.runs, clock=clock)
+            self.registry = self._judge.registry
             self.name = self.policy.name
             self._desk = Desk(self.home, self.name, ledger=self.ledger, log=self.log, clock=clock)
             self._open.callback(self._desk.close)
@@ -97,19 +98,12 @@ class OwnerNode:
 
     @property
     def policy(self) -> Policy:
-        """The policy as it is now; a change is written into the audit log before it counts."""
-        policy = Policy.load(self.home.policy)
-        digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
-        if digest != self.runs.policy:
-            if self.runs.name not in ("", policy.name):
-                # Budgets are kept by name: under another one they would start anew.
-                reason = f"was {self.runs.name}, and a node keeps its name; put it back, or make another node"
-                raise BadDocument(str(self.home.policy), reason, field="name")
-            self.log.append(
-                "policy", "", {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
-            )
-        budgets.set_limits(self.ledger, policy, place=self.home.policy)
-        return policy
+        """The policy as it is now; to read it changes nothing."""
+        return self._judge.policy()
+
+    def put_policy_in_force(self) -> Policy:
+        """The same; a change is written into the audit log before it counts."""
+        return self._judge.policy_in_force()
 
     def now(self) -> datetime:
         """The time, as this node tells it."""
@@ -212,21 +206,13 @@ class OwnerNode:
     # What the owner decides.
 
     def judge(self, terms: Terms, *, data: str = "") -> Verdict:
-        """Whether the policy allows a run, with every reason against it; the same here, in reviews and when it begins.
+        """Whether the policy allows a run, with every reason against it; the same in reviews and when it begins.
 
         Args:
             terms: of the run.
             data: the data set to use; the one that fits if empty.
         """
-        policy = self.policy
-        if policy.name not in terms.owners:
-            return Verdict.of([f"{policy.name} is not among the owners that the terms invite"])
-        try:
-            accounts = budgets.accounts_for(self.ledger, terms, policy.name)
-        except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers, which may be odd together
-            return Verdict.of([f"what it costs cannot be computed ({type(error).__name__})"])
-        history = History(budgets.began(self.ledger), self._clock())
-        return Verdict.of([*self._about_data(terms, data), *verdict(policy, terms, accounts, history).reasons])
+        return self._judge.judge(self.policy, terms, data=data)
 
     def record_of(self, run: str) -> RunRecord:
         """What is known of a run.
@@ -246,12 +232,8 @@ class OwnerNode:
     def waiting(self) -> list[RunRecord]:
         """Runs that wait for a decision: not those whose terms have ended, but those that cannot be read here."""
         self.log.refresh()
-        now, waiting = self._clock(), []
-        for record in self.runs.waiting():
-            terms = record.readable(record.latest_digest)
-            if terms is None or terms.end is None or now < terms.end:
-                waiting.append(record)
-        return waiting
+        now = self._clock()
+        return [record for record in self.runs.waiting() if not record.has_ended(now)]
 
     def note(self, kind: str, run: str, **words: Any) -> None:
         """Write something into the audit log."""
@@ -270,8 +252,8 @@ class OwnerNode:
         record = self.record_of(run)
         terms = record.version(digest)
         self._check_undecidable(record, digest)
-        found = self.judge(terms, data=data)
-        if found.accepted:
+        verdict = self._judge.judge(self.put_policy_in_force(), terms, data=data)
+        if verdict.accepted:
             if hash_seed is not None:
                 check_seed(terms, hash_seed)  # raises if it is another one
                 self.home.keep_hash_seed(digest, hash_seed)
@@ -281,7 +263,7 @@ class OwnerNode:
             with self.log.deciding() as append:
                 self._check_undecidable(record, digest)
                 append("approved", run, {"digest": digest, "by": by, "data": chosen})
-        return found
+        return verdict
 
     def deny(self, run: str, *, by: str, reason: str) -> None:
         """Refuse the terms of a run that came last."""
@@ -309,26 +291,23 @@ class OwnerNode:
         Raises:
             InvalidArgument: none fits, or the choice is not clear.
         """
-        problems = self._about_data(terms, data)
-        if problems:
-            raise InvalidArgument("data set", data or "none", problems[0])
-        return self.registry.get(data) if data else self.registry.for_terms(terms)[0]
+        return self._judge.data_for(terms, data=data)
 
     # How a run is let in.
 
     def _take_in(self, terms: Terms, *, by_steward: bool) -> bool:
         """Write terms down that are not known yet; returns whether they were not."""
         self.log.refresh()
-        if self._knows(terms):
+        if self.runs.know(terms):
             return False
-        policy = self.policy
+        policy = self.put_policy_in_force()
         if self.name not in terms.owners:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: they do not invite {self.name}")
         parse_terms(terms.to_json())  # what is kept is this text, and it may be longer than the one that came
         if not by_steward:
             invitations.check_words(policy, terms, self._clock())
         with self.log.deciding() as append:
-            if not self._knows(terms):
+            if not self.runs.know(terms):
                 invitations.check_not_begun(self.runs, terms)
                 words: dict[str, Any] = {"digest": terms.digest, "terms": terms.to_json()}
                 if by_steward:
@@ -338,9 +317,6 @@ class OwnerNode:
                 append("invited", terms.run, words)
         return True
 
-    def _knows(self, terms: Terms) -> bool:
-        return terms.run in self.runs.by_name and terms.digest in self.runs.by_name[terms.run].versions
-
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
         decision = record.decided(terms.digest)
         self._check_not_ended(record, terms)
@@ -348,11 +324,10 @@ class OwnerNode:
             return ABSTAINS
         if decision is not None and record.began:
             return READY
-        found = self.judge(terms, data=decision.data if decision else "")
-        if not found.accepted:
-            raise IllegalMessage("; ".join(found.reasons))
+        policy = self.put_policy_in_force()
+        self._check_allowed(policy, terms, data=decision.data if decision else "")
         if decision is None:
-            if self.policy.manual_approval:
+            if policy.manual_approval:
                 return WAITING
             self.approve(terms.run, terms.digest, by=_BY_POLICY)
         return READY
@@ -383,26 +358,17 @@ class OwnerNode:
         # Where a crash came between the charge and the log, the ledger knows.
         return record.began or record.run in budgets.began(self.ledger)
 
-    def _about_data(self, terms: Terms, data: str) -> list[str]:
-        fitting = self.registry.for_terms(terms)
-        if data:
-            fitting = [one for one in fitting if one.name == data]
-        if not fitting:
-            which = f"data set {data} does not have" if data else "no registered data set has"
-            return [f"{which} the schema of the terms"]
-        if len(fitting) > 1:
-            names = ", ".join(one.name for one in fitting)
-            return [f"several data sets have the schema of the terms ({names}): say which, with --data"]
-        return fitting[0].misfits(terms)
-
     def _permit(self, record: RunRecord, terms: Terms) -> Policy:
         """The policy that a run is under; raises if it may not begin, and did not."""
-        decision = record.decided(terms.digest)
+        policy, decision = self.put_policy_in_force(), record.decided(terms.digest)
         if terms.run not in budgets.began(self.ledger):
-            found = self.judge(terms, data=decision.data if decision else "")
-            if not found.accepted:
-                raise IllegalMessage("; ".join(found.reasons))
-        return self.policy
+            self._check_allowed(policy, terms, data=decision.data if decision else "")
+        return policy
+
+    def _check_allowed(self, policy: Policy, terms: Terms, *, data: str) -> None:
+        verdict = self._judge.judge(policy, terms, data=data)
+        if not verdict.accepted:
+            raise IllegalMessage("; ".join(verdict.reasons))
 
     def _known(self, run: str) -> RunRecord:
         if run not in self.runs.by_name:

@@ -46,7 +46,7 @@ class RefusalCounts:
             self.day = document["at"][:_DAY]
             self.of_account.clear()
             self.alike.clear()
-        self.of_account[document.get("account", OTHERS)] += 1
+        self.of_account[document["account"]] += 1
         self.alike[run, document["reason"]] += 1
 
 

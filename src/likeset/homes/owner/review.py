@@ -63,7 +63,7 @@ def review(node: OwnerNode, run: str) -> Review:
     terms, policy = record.latest, node.policy
     decision = record.decided(terms.digest)
     found = node.judge(terms, data=decision.data if decision is not None else "")
-    accounts = budgets.accounts_for(node.ledger, terms, node.name)
+    accounts = budgets.accounts_for(node.ledger, terms, policy)
     others, curator, consumer = budgets.costs_of(terms, node.name)
     fitting = node.registry.for_terms(terms)
     lines = [

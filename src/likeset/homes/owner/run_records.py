@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 from likeset.errors import IllegalMessage, LikesetError
@@ -67,7 +68,7 @@ class RunRecord:
         withdrawn: by whom and when, if at all.
         reviewed: digest of the terms that somebody looked at last.
         began: whether it was recorded that the run began here.
-        smallest_group: of the policy under which it began; None if it did not, or nobody wrote that down.
+        smallest_group: of the policy under which it began; None if it did not.
         sent: what was recorded as sent, by the entry of the ledger.
         receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
     """
@@ -115,6 +116,11 @@ class RunRecord:
         except IllegalMessage:
             return None
 
+    def has_ended(self, now: datetime) -> bool:
+        """Whether the terms that came last are over; of those that cannot be read here nobody knows."""
+        terms = self.readable(self.latest_digest)
+        return terms is not None and terms.end is not None and now >= terms.end
+
     def decided(self, digest: str) -> Decision | None:
         """What was decided about these very terms."""
         return self.decision if self.decision is not None and self.decision.digest == digest else None
@@ -159,7 +165,7 @@ class Runs:
         elif kind == "reviewed":
             record.reviewed = document["digest"]
         elif kind == "began":
-            record.began, record.smallest_group = True, document.get("smallest_group")
+            record.began, record.smallest_group = True, document["smallest_group"]
         elif kind == "sent":
             record.sent[document["entry"]] = SentReplies(
                 document["round"], document["heard"], tuple(document["replies"]), document["rows"]
@@ -167,6 +173,10 @@ class Runs:
         elif kind == "acknowledged":
             record.receipts.pop(document["digest"], None)
             record.receipts[document["digest"]] = document["pinned"]
+
+    def know(self, terms: Terms) -> bool:
+        """Whether these very terms came before."""
+        return terms.run in self.by_name and terms.digest in self.by_name[terms.run].versions
 
     def waiting(self) -> list[RunRecord]:
         """Runs whose latest terms nobody has decided about."""

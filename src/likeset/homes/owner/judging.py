@@ -1,0 +1,105 @@
+"""What ``owner.yaml`` says about runs: read as it is now, and put in force where it must count.
+
+Reading it changes nothing, so whoever only looks at a node leaves no trace there. A change is written into the audit
+log, and its totals into the ledger, before anything is decided or answered by it.
+"""
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+
+from likeset.errors import BadDocument, InvalidArgument, LikesetError
+from likeset.homes.owner import budgets
+from likeset.homes.owner.audit_log import Logbook
+from likeset.homes.owner.datasets import DataSet, Registry
+from likeset.homes.owner.home import Home
+from likeset.homes.owner.policy import History, Policy, Verdict, verdict
+from likeset.homes.owner.run_records import Runs
+from likeset.ledger import Ledger
+from likeset.protocol.terms import Terms
+
+__all__ = ["Judge"]
+
+
+class Judge:
+    """The policy of a node, and its verdicts.
+
+    Args:
+        home: the node's directory.
+        ledger: with what is spent.
+        log: the audit log.
+        runs: what that says.
+        clock: tells the time.
+    """
+
+    def __init__(self, home: Home, *, ledger: Ledger, log: Logbook, runs: Runs, clock: Callable[[], datetime]) -> None:
+        self.registry = Registry(home.data)
+        self._path = home.policy
+        self._ledger = ledger
+        self._log = log
+        self._runs = runs
+        self._clock = clock
+        self.name = runs.name or Policy.load(home.policy).name
+
+    def policy(self) -> Policy:
+        """The policy as it stands in its file; nothing is written.
+
+        Raises:
+            BadDocument: it cannot be read, or does not fit what this node was before.
+        """
+        policy = Policy.load(self._path)
+        for name in (self.name, self._runs.name or self.name):  # another process may have been faster
+            if policy.name != name:
+                # Budgets are kept by name: under another one they would start anew.
+                reason = f"was {name}, and a node keeps its name; put it back, or make another node"
+                raise BadDocument(str(self._path), reason, field="name")
+        budgets.accounts_under(self._ledger, policy, path=self._path)  # raises if they cannot be counted
+        return policy
+
+    def policy_in_force(self) -> Policy:
+        """The same; a change is in the audit log, and its totals are in the ledger, before this returns."""
+        policy = self.policy()
+        digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
+        if digest != self._runs.policy:
+            words = {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
+            self._log.append("policy", "", words)
+        budgets.set_limits(self._ledger, policy)
+        return policy
+
+    def judge(self, policy: Policy, terms: Terms, *, data: str = "") -> Verdict:
+        """Whether a policy allows a run, with every reason against it; nothing is written.
+
+        Args:
+            policy: as it is, or as it is in force.
+            terms: of the run.
+            data: the data set to use; the one that fits if empty.
+        """
+        if policy.name not in terms.owners:
+            return Verdict.of([f"{policy.name} is not among the owners that the terms invite"])
+        try:
+            accounts = budgets.accounts_for(self._ledger, terms, policy)
+        except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers, which may be odd together
+            return Verdict.of([f"what it costs cannot be computed ({type(error).__name__})"])
+        history = History(budgets.began(self._ledger), self._clock())
+        return Verdict.of([*self._about_data(terms, data), *verdict(policy, terms, accounts, history).reasons])
+
+    def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
+        """The data set that a run uses.
+
+        Raises:
+            InvalidArgument: none fits, or the choice is not clear.
+        """
+        problems = self._about_data(terms, data)
+        if problems:
+            raise InvalidArgument("data set", data or "none", problems[0])
+        return self.registry.get(data) if data else self.registry.for_terms(terms)[0]
+
+    def _about_data(self, terms: Terms, name: str) -> list[str]:
+        fitting = [data for data in self.registry.for_terms(terms) if name in ("", data.name)]
+        if not fitting:
+            which = f"data set {name} does not have" if name else "no registered data set has"
+            return [f"{which} the schema of the terms"]
+        if len(fitting) > 1:
+            names = ", ".join(data.name for data in fitting)
+            return [f"several data sets have the schema of the terms ({names}): say which, with --data"]
+        return fitting[0].misfits(terms)
