@@ -11,6 +11,7 @@ were chosen, by number, is no pass; but a digest of the file is, and so is a loo
 import builtins
 import io
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -47,12 +48,15 @@ class CountedFile:
         data: its bytes.
         columns: for each column where its bytes lie: the first, and the one after the last.
         openings: how often it was opened.
+        times: how often each byte was read.
+        lock: held while that is counted.
     """
 
     data: bytes
     columns: Sequence[Sequence[tuple[int, int]]]
     openings: int = 0
     times: NDArray[np.int64] = field(init=False)
+    lock: threading.Lock = field(default_factory=threading.Lock)  # numpy adds without Python's own lock
 
     def __post_init__(self) -> None:
         self.times = np.zeros(len(self.data), dtype=np.int64)
@@ -89,7 +93,8 @@ class _Reader(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         data = self._file.data[self._place : self._place + len(view)]
         view[: len(data)] = data
-        self._file.times[self._place : self._place + len(data)] += 1
+        with self._file.lock:
+            self._file.times[self._place : self._place + len(data)] += 1
         self._place += len(data)
         return len(data)
 

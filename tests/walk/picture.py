@@ -4,6 +4,7 @@ import io
 from collections.abc import Sequence
 from typing import Any, Final
 
+from bounds import AIMS, BOUNDS
 from floors import Floor
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,6 +18,7 @@ __all__ = ["picture"]
 _LOOK: Final[dict[str, Any]] = {"svg.fonttype": "none", "text.parse_math": False, "text.color": INK}
 _NO_METADATA: Final = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _STAIRS, _DOTS, _PER_LINE = 10.0, 0.155, 16  # width of the stairs, distance of dots, dots in a line
+_TOLD: Final = {line.count for line in (*BOUNDS, *AIMS)}
 _LEFT, _RIGHT = 1.4, _STAIRS + 0.45
 
 
@@ -74,7 +76,7 @@ def _draw(axes: Axes, heading: str, walk: Walk, floors: Sequence[Floor]) -> None
         _dots(axes, floor, walk, middle)
         top -= _height(floor)
     _stairs(axes, walk.chain, [middles[step] for step in walk.chain])
-    counts = " · ".join(f"{count} {number:,}" for count, number in walk.counts.items())
+    counts = " · ".join(f"{count} {number:,}" for count, number in walk.counts.items() if count in _TOLD)
     axes.text(_RIGHT + _DOTS * _PER_LINE, -0.34, counts, fontsize=8, color=MUTED, ha="right", va="center")
 
 
