@@ -1,19 +1,24 @@
 """Small nodes for tests: rows in files, a policy, terms, a curator in this process, and the way between them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 
 from chance import pinned_coins
 from likeset.errors import ProtocolError
 from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import seat_of
-from likeset.ledger import Ledger, Limit
+from likeset.ledger import Ledger, Limit, StoredMessage
+from likeset.ledger.entry_kinds import BUDGETS
+from likeset.ledger.journal import Journal
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
@@ -246,6 +251,26 @@ def held(
         wire = Wire(nodes, consumer)
         Pump(curator, wire, workers=1, clock=now).run()
         return consumer.summary, wire
+
+
+def charged(node: OwnerNode) -> list[tuple[str, str]]:
+    """The entries about budgets: which kind, and what for."""
+    return [(entry.kind, entry.key) for entry in node.ledger.entries() if entry.kind in BUDGETS]
+
+
+@contextmanager
+def killed_before_on_record(kind: str) -> Iterator[None]:
+    """The process ends when an answer to this kind of request is stored, and before any entry says so."""
+    stored = Journal.keep
+
+    def keep(self: Journal, messages: Iterable[StoredMessage]) -> None:
+        listed = list(messages)
+        stored(self, listed)
+        if any(message.kind.startswith(kind) for message in listed):
+            raise KeyboardInterrupt
+
+    with patch.object(Journal, "keep", keep), pytest.raises(KeyboardInterrupt):
+        yield
 
 
 def logged(node: OwnerNode, kind: str) -> list[dict[str, Any]]:

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from node_world import CANARY, Clock, approve, call, hear, held, logged, make_node, rows_text, terms
 
-from likeset.errors import BadMessage, LedgerTampered
+from likeset.errors import BadMessage, ChargeRefused, LedgerTampered, LedgerUnreadable
 from likeset.homes.owner import outbox
-from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
-from likeset.ledger import journal_path
+from likeset.ledger import Ledger, journal_path
 from likeset.ledger.chain import Head
 from likeset.protocol.messages import encode
 
@@ -57,12 +56,27 @@ def test_messages_of_another_version_are_refused_in_clear_words(folder: Path, mo
 
 
 def test_a_node_whose_log_was_altered_does_nothing_any_more(folder: Path) -> None:
-    altered(folder / "audit.sqlite", "UPDATE entries SET body = replace(body, 'Ada', 'Eve') WHERE kind = 'approved'")
+    altered(folder / "ledger.sqlite", "UPDATE entries SET body = replace(body, 'Ada', 'Eve') WHERE kind = 'approved'")
     with pytest.raises(LedgerTampered, match="was altered"):
         OwnerNode(folder)
-    with Logbook(folder / "audit.sqlite", read_only=True) as log:
-        _, problems = log.verify()
-    assert len(problems) == 2, "the entry, and the triggers"
+    with Ledger(folder / "ledger.sqlite", read_only=True) as ledger:
+        assert len(ledger.verify().problems) == 2, "the entry, and the triggers"
+
+
+def test_an_entry_of_no_known_kind_is_not_written(folder: Path) -> None:
+    with OwnerNode(folder, clock=Clock()) as node:
+        with pytest.raises(ChargeRefused, match="no known kind"):
+            node.note("waved through", "run-1", by="Eve")
+        assert logged(node, "waved through") == []
+    assert checked(folder) == []
+
+
+def test_a_home_with_an_audit_log_of_its_own_is_refused_in_clear_words(folder: Path) -> None:
+    connection = sqlite3.connect(folder / "ledger.sqlite")
+    connection.execute("PRAGMA user_version=1")
+    connection.close()
+    with pytest.raises(LedgerUnreadable, match="format 1, of an older likeset"):
+        OwnerNode(folder)
 
 
 @pytest.mark.parametrize(
@@ -77,35 +91,30 @@ def test_an_outbox_that_was_altered_or_lost_is_found(folder: Path, statement: st
     assert checked(folder)
 
 
-def test_a_ledger_that_was_put_back_is_found_by_the_audit_log(tmp_path: Path) -> None:
-    """The ledger as it was before the run holds by itself; the log remembers how far it had come."""
+def test_a_log_that_was_put_back_is_found_by_the_messages_that_left(tmp_path: Path) -> None:
+    """The log as it was before the run holds by itself; the messages remember how far it had come."""
     folder = make_node(tmp_path)
     with OwnerNode(folder, clock=Clock()) as node:
         approve(node, terms())
-    files = [path for path in folder.iterdir() if path.name.startswith("ledger.sqlite")]
-    kept = {path: path.read_bytes() for path in files}
+    before = (folder / "ledger.sqlite").read_bytes()
     with OwnerNode(folder, clock=Clock()) as node:
         assert isinstance(hear(node, encode(call(terms()))), list)
-    for path in folder.glob("ledger.sqlite*"):
-        path.unlink()
-    for path, data in kept.items():
-        path.write_bytes(data)
-        path.chmod(0o600)
-    assert any("is not the one that stood there then" in problem for problem in checked(folder))
+    (folder / "ledger.sqlite").write_bytes(before)
+    assert any("is not the one that stood there" in problem for problem in checked(folder))
 
 
 def test_a_head_kept_elsewhere_shows_that_the_end_was_cut_off(folder: Path) -> None:
     with OwnerNode(folder, clock=Clock()) as node:
-        head, _ = node.log.verify()
-    altered(folder / "audit.sqlite", f"DELETE FROM entries WHERE number = {head.number}")  # noqa: S608 - a test
-    with Logbook(folder / "audit.sqlite", read_only=True) as log:
-        _, problems = log.verify(head=head)
+        head = node.log.verify().head
+    altered(folder / "ledger.sqlite", f"DELETE FROM entries WHERE number = {head.number}")  # noqa: S608 - a test
+    with Ledger(folder / "ledger.sqlite", read_only=True) as ledger:
+        problems = ledger.verify(head=head).problems
         assert any("is gone" in problem.what for problem in problems)
-        assert log.verify(head=Head(1, log.entries()[0].hash))[1] != problems
+        assert ledger.verify(head=Head(1, ledger.entries()[0].hash)).problems != problems
 
 
 def test_honest_code_cannot_change_the_log(folder: Path) -> None:
-    connection = sqlite3.connect(folder / "audit.sqlite")
+    connection = sqlite3.connect(folder / "ledger.sqlite")
     for statement in ("DELETE FROM entries", "UPDATE entries SET kind = 'x'"):
         with pytest.raises(sqlite3.IntegrityError, match="never"):
             connection.execute(statement)
@@ -115,9 +124,9 @@ def test_honest_code_cannot_change_the_log(folder: Path) -> None:
 def test_two_processes_share_one_log(folder: Path) -> None:
     with OwnerNode(folder, clock=Clock()) as one, OwnerNode(folder, clock=Clock()) as other:
         for number in range(5):
-            one.note("note", "", number=number)
-            other.note("note", "", number=number)
-        assert len(logged(one, "note")) == 10
+            one.note("data", "", number=number)
+            other.note("data", "", number=number)
+        assert len(logged(one, "data")) == 10
     assert checked(folder) == []
 
 
@@ -147,7 +156,7 @@ def test_no_value_of_a_row_is_in_a_log_an_error_or_what_others_are_told(
         review(node, "run-1")
         node.log.close()
         node.ledger.close()
-        for name in ("audit.sqlite", "audit.sqlite-wal", "ledger.sqlite", "ledger.sqlite-wal"):
+        for name in ("ledger.sqlite", "ledger.sqlite-wal"):
             path = node.home.folder / name
             content = path.read_bytes() if path.exists() else b""
             assert CANARY.encode() not in content

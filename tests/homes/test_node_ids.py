@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_world import SCHEMA, Clock, approve, call, hear, logged, make_node, rows_text, terms
+from node_world import SCHEMA, Clock, approve, call, charged, hear, logged, make_node, rows_text, terms
 
 from likeset.errors import BadTable
 from likeset.homes.owner import datasets
@@ -58,10 +58,10 @@ def test_data_that_came_to_hold_more_rows_of_a_person_begin_no_run(node: OwnerNo
     """As it was registered it held what was declared; the check, the dry run and the run itself say the same."""
     approve(node, RUN)
     write_rows(tmp_path / "people.csv", most=3)
-    before = node.ledger.head()
+    before = charged(node)
     assert not begins(node)
     assert SAID in logged(node, "refused")[-1]["reason"]
-    assert (node.ledger.head(), logged(node, "began")) == (before, [])
+    assert (charged(node), logged(node, "began")) == (before, [])
     wrong = [one.words for one in checkup(node) if one.what == "data set people" and not one.ok]
     assert any(SAID in words for words in wrong)
     with pytest.raises(BadTable, match=SAID):

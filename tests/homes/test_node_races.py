@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import Clock, approve, call, hear, logged, make_node, script, terms
+from node_world import Clock, approve, call, charged, hear, killed_before_on_record, logged, make_node, script, terms
 
 from likeset.errors import InvalidArgument
 from likeset.homes.owner import budgets, outbox
@@ -83,18 +83,20 @@ def test_once_a_withdrawal_has_returned_nothing_leaves(
     assert logged(node, "sent") == []
     assert rows_spent(node) == 12, "what was charged stays charged"
     assert hear(node, encode(call(run))) == "abstains", "nor when it is asked for again"
-    problems, notes = outbox.verify(node)
-    assert problems == []
-    assert any("never sent" in one for one in notes)
+    assert outbox.verify(node) == ([], [])
+    assert outbox.messages_that_left(node) == [], "nor is it kept"
 
 
-def test_what_a_withdrawal_held_back_is_not_shown_as_what_left(
-    node: OwnerNode, steward: OwnerNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_crash_and_a_withdrawal_held_back_is_not_shown_as_what_left(node: OwnerNode, steward: OwnerNode) -> None:
     run = terms()
     approve(node, run)
-    meanwhile(monkeypatch, lambda: steward.withdraw("run-1", by="Ada"))
+    with killed_before_on_record("node/heard-"):
+        hear(node, encode(call(run)))
+    steward.withdraw("run-1", by="Ada")
     assert hear(node, encode(call(run))) == "abstains"
+    problems, notes = outbox.verify(node)
+    assert problems == []
+    assert any("never sent" in note for note in notes)
     assert [(one.line.rows, one.sent) for one in outbox.messages_that_left(node, "run-1")] == [(12, False)]
     found = outbox.rows_that_left(node, "run-1")
     assert (found.count, found.table, found.held_back) == (0, None, 12)
@@ -146,7 +148,7 @@ def test_a_decision_while_the_rows_are_opened_keeps_the_run_from_beginning_and_c
     approve(node, run)
     if decision == "approve other terms":
         node.invite(changed.to_json())
-    before = node.ledger.head()
+    before = charged(node)
 
     def decide() -> None:
         if decision == "withdraw":
@@ -159,7 +161,7 @@ def test_a_decision_while_the_rows_are_opened_keeps_the_run_from_beginning_and_c
     with monkeypatch.context() as patched:
         before_it_begins(patched, decide)
         assert hear(node, encode(call(run))) == "abstains"
-    assert node.ledger.head() == before
+    assert charged(node) == before
     assert (logged(node, "began"), logged(node, "sent")) == ([], [])
     if decision == "approve other terms":
         assert isinstance(hear(node, encode(call(changed))), list), "and the other one begins as if nothing had been"
@@ -182,22 +184,21 @@ def test_while_an_answer_is_drawn_nobody_approves_other_terms_or_denies(
     assert isinstance(hear(node, encode(call(run))), list)
 
 
-def test_after_a_crash_between_charge_and_log_nobody_approves_other_terms(node: OwnerNode, steward: OwnerNode) -> None:
+def test_after_a_crash_while_it_began_other_terms_can_be_approved_and_begin(
+    node: OwnerNode, steward: OwnerNode
+) -> None:
+    """What the crash left was never on record: it does not count as begun, nor stand in another beginning's way."""
     run, changed = terms(), terms(size=5)
     approve(node, run)
     steward.invite(changed.to_json())
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("likeset.ledger.Ledger.head", _killed)
-        with pytest.raises(KeyboardInterrupt):
-            hear(node, encode(call(run)))
-    assert logged(node, "began") == []
-    with pytest.raises(InvalidArgument, match="begun under other terms"):
-        steward.approve("run-1", changed.digest, by="Ada")
-    assert isinstance(hear(node, encode(call(run))), list)
-
-
-def _killed(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
+    before = charged(node)
+    with killed_before_on_record(budgets.BEGIN):
+        hear(node, encode(call(run)))
+    assert (charged(node), logged(node, "began")) == (before, [])
+    assert steward.approve("run-1", changed.digest, by="Ada").accepted
+    assert hear(node, encode(call(run))) == "abstains"
+    assert isinstance(hear(node, encode(call(changed))), list)
+    assert rows_spent(node) == 10
 
 
 @pytest.mark.parametrize("moment", [2, 3, 5, 8])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_world import Clock, approve, call, hear, logged, make_node, script, terms
+from node_world import Clock, approve, call, charged, hear, killed_before_on_record, logged, make_node, script, terms
 
 from likeset.homes.owner import budgets
 from likeset.homes.owner.node import OwnerNode
@@ -68,31 +68,28 @@ def test_what_cannot_begin_a_run_charges_nothing_and_reads_nothing(
 ) -> None:
     run = terms(**options)
     approve(node, run)
-    before = node.ledger.head()
+    before = charged(node)
     with monkeypatch.context() as patched:
         patched.delattr("likeset.homes.owner.datasets.DataSet.open_source")
         assert hear(node, encode(change(run, call(run)))) == "abstains"
     assert reason in logged(node, "refused")[-1]["reason"]
-    assert node.ledger.head() == before
+    assert charged(node) == before
     assert (budgets.began(node.ledger), logged(node, "began")) == ({}, [])
     for message in script(run):
         assert isinstance(hear(node, encode(message)), list), logged(node, "refused")[-1:]
     assert len(logged(node, "began")) == 1
 
 
-def test_a_run_that_was_charged_and_killed_before_it_was_noted_goes_on(node: OwnerNode) -> None:
-    """The charge is there, the audit log does not say so yet: the first message comes again, and costs nothing more."""
+def test_a_run_whose_owner_was_killed_while_it_began_begins_when_it_comes_again(node: OwnerNode) -> None:
+    """The charge and the note that it began are one write: none of them is there, or both."""
     run = terms(**AUCTION)
     approve(node, run)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("likeset.ledger.Ledger.head", _killed)  # asked for after the charge, for the log
-        with pytest.raises(KeyboardInterrupt):
-            hear(node, encode(call(run)))
-    charged = [account.epsilon for account in node.ledger.accounts()]
-    assert max(one or 0.0 for one in charged) > 0.0
+    before = charged(node)
+    with killed_before_on_record(budgets.BEGIN):
+        hear(node, encode(call(run)))
+    assert (charged(node), logged(node, "began")) == (before, [])
     assert isinstance(hear(node, encode(call(run))), list)
-    assert [account.epsilon for account in node.ledger.accounts()] == charged
-
-
-def _killed(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
+    spent = [account.epsilon or 0.0 for account in node.ledger.accounts()]
+    assert (max(spent) > 0.0, len(logged(node, "began"))) == (True, 1)
+    assert isinstance(hear(node, encode(call(run))), list)
+    assert [account.epsilon or 0.0 for account in node.ledger.accounts()] == spent

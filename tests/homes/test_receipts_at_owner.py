@@ -209,7 +209,7 @@ def test_check_says_that_no_key_is_pinned(house: House) -> None:
 def test_nothing_of_a_row_is_in_a_receipt_or_the_log(house: House) -> None:
     """Each row's dose ends in .4242, and no other number does."""
     house.take(house.signed())
-    for path in (house.path, house.folder / "audit.sqlite", house.folder / "audit.sqlite-wal"):
+    for path in (house.path, house.folder / "ledger.sqlite", house.folder / "ledger.sqlite-wal"):
         assert not path.exists() or b".4242" not in path.read_bytes()
 
 

@@ -23,7 +23,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_world import NOON, SCHEMA_OF_ALL, Clock, Wire, approve, call, hear, logged, make_node, script, terms
+from node_world import (
+    NOON,
+    SCHEMA_OF_ALL,
+    Clock,
+    Wire,
+    approve,
+    call,
+    charged,
+    hear,
+    logged,
+    make_node,
+    script,
+    terms,
+)
 
 from chance import public_coins
 from likeset.errors import IllegalMessage
@@ -67,7 +80,7 @@ class Owner:
     def state(self) -> tuple[object, ...]:
         """What was charged, what left, and what the log says that was sent."""
         with OwnerNode(self.folder) as node:
-            return node.ledger.head(), [one.data for one in outbox.messages_that_left(node)], logged(node, "sent")
+            return charged(node), [one.data for one in outbox.messages_that_left(node)], logged(node, "sent")
 
     def refusals(self) -> list[str]:
         """Reasons in the audit log."""

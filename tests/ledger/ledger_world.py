@@ -1,6 +1,11 @@
 """Names, events and limits that the ledger's tests share."""
 
-from likeset.ledger import Ledger, Limit
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from likeset.ledger import Ledger, Limit, StoredMessage
+from likeset.ledger.journal import Journal
 from likeset.privacy.events import Gaussian, Laplace, PaperAuction, Unbounded
 from likeset.privacy.relation import Norm, Relation, RowSum
 from likeset.privacy.view import View
@@ -24,6 +29,27 @@ def laplace(epsilon: float) -> Laplace:
 def limit(epsilon: float = 1.0, *, rows: int = 0, accept_unproven: tuple[str, ...] = ()) -> Limit:
     """At delta = 1e-5, replace-one."""
     return Limit(epsilon, 1e-5, Relation.REPLACE_ONE, rows, accept_unproven)
+
+
+class Died(BaseException):
+    """What a death looks like from inside: nothing that comes after it is done, and no handler stops it."""
+
+
+@contextmanager
+def death_between_journal_and_ledger() -> Iterator[None]:
+    """Who commits in here dies between the two writes of it: the journal has the message, the ledger no entry."""
+    stored = Journal.keep
+
+    def keep(self: Journal, messages: Iterable[StoredMessage]) -> None:
+        stored(self, messages)
+        raise Died
+
+    with patch.object(Journal, "keep", keep):
+        try:
+            yield
+        except Died:
+            return
+        raise AssertionError("nobody died: nothing was committed")
 
 
 def opened(ledger: Ledger, *, rows: int = 1000) -> Ledger:

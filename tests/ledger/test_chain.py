@@ -186,7 +186,7 @@ def test_a_charge_beyond_the_limit_is_found(tmp_path: Path, later: Limit | None)
     """Written by a program that does not check: the chain holds, the sum does not; a later raise hides nothing."""
     with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
         charge = Charge(((TARGET, laplace(1.5)),), 0)
-        with ledger._log.writing() as (_, append):
+        with ledger.log.writing() as (_, append):
             append("reserve", Request("run", 0, "mean").key, {"charge": charge.to_json(), "fingerprint": ""})
         if later is not None:
             ledger.set_limit(TARGET, later)

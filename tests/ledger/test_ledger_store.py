@@ -20,7 +20,7 @@ from likeset.errors import (
     LedgerUnreadable,
     LikesetError,
 )
-from likeset.ledger import Ledger, Request, journal_path, store
+from likeset.ledger import Ledger, Request, StoredMessage, journal_path, store
 from likeset.ledger.journal import Journal
 from likeset.privacy.view import View
 
@@ -62,11 +62,21 @@ class TestUnusableFiles:
 
     def test_a_newer_format_is_refused(self, path: Path) -> None:
         connection = sqlite3.connect(used(path))
-        connection.execute("PRAGMA user_version=2")
+        connection.execute("PRAGMA user_version=3")
         connection.close()
         for read_only in (False, True):
             with pytest.raises(LedgerUnreadable, match="newer likeset"):
                 Ledger(path, read_only=read_only)
+
+    def test_an_older_format_is_refused_and_stays_as_it_is(self, path: Path) -> None:
+        connection = sqlite3.connect(used(path))
+        connection.execute("PRAGMA user_version=1")
+        connection.close()
+        before = path.read_bytes()
+        for read_only in (False, True):
+            with pytest.raises(LedgerUnreadable, match=r"of an older likeset.*begin anew"):
+                Ledger(path, read_only=read_only)
+        assert path.read_bytes() == before
 
     def test_a_damaged_file_is_named_as_such(self, path: Path) -> None:
         content = bytearray(used(path).read_bytes())
@@ -115,7 +125,7 @@ class TestUnavailable:
         """A limit on the file's pages is what a full disk looks like to SQLite."""
         used(path)
         with Ledger(path) as ledger:
-            connection = ledger._log._store._connection
+            connection = ledger.log._store._connection
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count={pages}")
             place = 0
@@ -195,10 +205,10 @@ class TestUnavailable:
     @posix
     def test_a_fork_has_to_open_its_own(self, path: Path) -> None:
         with opened(Ledger(path)) as ledger:
-            ledger._log._store._process += 1  # what a forked child would see
+            ledger.log._store._process += 1  # what a forked child would see
             with pytest.raises(LedgerUnavailable, match="fork"):
                 ledger.head()
-            ledger._log._store._process -= 1
+            ledger.log._store._process -= 1
 
     def test_a_ledger_opened_for_reading_charges_nothing(self, path: Path) -> None:
         with Ledger(used(path), read_only=True) as ledger:
@@ -232,7 +242,7 @@ def test_the_log_is_emptied_under_the_write_lock_only(path: Path, monkeypatch: p
     log = path.with_name(path.name + "-wal")
     sizes = []
     with opened(Ledger(path)) as ledger:
-        connection = ledger._log._store._connection
+        connection = ledger.log._store._connection
         assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         for place in range(60):
@@ -325,10 +335,36 @@ class TestJournal:
             "its message is missing, and no purge of it is on record",
         ]
 
-    def test_a_journal_keeps_one_message_per_reservation(self, tmp_path: Path) -> None:
+    def test_a_journal_keeps_one_message_per_request_and_of_several_all_or_none(self, tmp_path: Path) -> None:
+        def answer(number: int, message: bytes) -> StoredMessage:
+            return StoredMessage(Request("run", number, "mean").key, "f", 1, "t", "1:" + "0" * 64, message)
+
         with Journal(tmp_path / "journal", ledger="x") as journal:
-            kept = journal.keep(4, run="run", at="t", message=b"m", release=None)
-            assert journal.keep(4, run="run", at="later", message=b"m", release=None) == kept
-            for message, release in ((b"n", None), (b"m", "[1]")):
-                with pytest.raises(DifferentRequest):
-                    journal.keep(4, run="run", at="t", message=message, release=release)
+            first = answer(4, b"m")
+            journal.keep([first])
+            with pytest.raises(DifferentRequest):
+                journal.keep([answer(5, b"m"), answer(4, b"n")])
+            assert journal.messages() == (first,)
+            assert (journal.find(first.key), first.run, first.kind) == (first, "run", "mean")
+
+    @pytest.mark.parametrize("key", ["x", "[1, 2, 3]", '["run"]'])
+    def test_a_damaged_message_is_named_as_such(self, path: Path, key: str) -> None:
+        journal = sqlite3.connect(journal_path(used(path)))
+        journal.execute("UPDATE messages SET key = ?", (key,))
+        journal.commit()
+        journal.close()
+        with Ledger(path) as ledger, pytest.raises(LedgerUnreadable, match="damaged"):
+            ledger.messages()
+
+    def test_a_ledger_that_was_put_back_is_found_by_its_messages(self, path: Path) -> None:
+        """The ledger as it was holds by itself; messages remember how far it had come when they were stored."""
+        before = used(path).read_bytes()
+        with Ledger(path) as ledger:
+            for place in (1, 2):
+                ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=Request("run", place, "mean"))
+            assert ledger.verify(messages=True).ok
+        path.write_bytes(before)
+        with Ledger(path) as ledger:
+            assert ledger.verify().ok
+            (problem,) = ledger.verify(messages=True).problems
+            assert "is not the one that stood there when messages were stored" in problem.what

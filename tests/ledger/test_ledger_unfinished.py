@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ledger_world import CURATOR, ROWS, TARGET, gaussian, laplace, opened
+from ledger_world import CURATOR, ROWS, TARGET, death_between_journal_and_ledger, gaussian, laplace, opened
 
 from chance import public_coins
 from likeset import errors
@@ -103,7 +103,8 @@ def test_two_processes_that_resume_send_the_same_bytes_or_one_of_them_nothing(
 
 def test_what_another_process_stored_but_did_not_record_is_not_stored_over(ledger: Ledger) -> None:
     first = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
-    ledger._messages().keep(first.number, run="run", at="t", message=b"rows", release=None)
+    with death_between_journal_and_ledger():
+        ledger.commit(first, b"rows")
     with pytest.raises(errors.DifferentRequest):
         ledger.commit(first, b"other rows")
     assert ledger.commit(first, b"rows") == b"rows"
@@ -153,7 +154,8 @@ def test_fresh_coins_that_are_resumed_tell_everything_and_a_charge_for_each_draw
 def test_what_was_stored_but_not_recorded_is_finished_not_drawn_again(ledger: Ledger) -> None:
     """A death between the two writes of a commit: the journal has the message, the ledger has no entry."""
     reservation = ledger.reserve(TARGET, gaussian(), request=ask())
-    ledger._messages().keep(reservation.number, run="run", at="t", message=b"drawn", release="[1.5]")
+    with death_between_journal_and_ledger():
+        ledger.commit(reservation, b"drawn", release=Release([1.5], gaussian()))
     again = ledger.reserve(TARGET, gaussian(), request=ask())
     assert again.answer == b"drawn"
     assert ledger.entries()[-1].document()["release"] == [1.5]

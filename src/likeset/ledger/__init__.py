@@ -5,11 +5,13 @@ from likeset.ledger.chain import Entry, Head, Problem
 from likeset.ledger.charges import Limit, check_relation
 from likeset.ledger.journal import StoredMessage, journal_path
 from likeset.ledger.ledger import Ledger
-from likeset.ledger.log import Verification
+from likeset.ledger.log import ChainedLog, Verification
 from likeset.ledger.requests import Request, Reservation, Unfinished
+from likeset.ledger.transaction import Transaction
 
 __all__ = [
     "Account",
+    "ChainedLog",
     "Entry",
     "Head",
     "Ledger",
@@ -18,6 +20,7 @@ __all__ = [
     "Request",
     "Reservation",
     "StoredMessage",
+    "Transaction",
     "Unfinished",
     "Verification",
     "check_relation",

@@ -105,6 +105,11 @@ class Charge:
         costs = ((View.from_json(cost["view"]), events.from_json(cost["event"])) for cost in document["costs"])
         return cls(tuple(costs), document["rows"])
 
+    @property
+    def free(self) -> bool:
+        """Whether it costs nobody anything: what leaves was charged before."""
+        return not self.rows and all(isinstance(event, events.NoRelease) for _, event in self.costs)
+
     def reaches(self, account: View) -> bool:
         """Whether the account's observer hears any of it."""
         return any(account.hears(view) for view, _ in self.costs)

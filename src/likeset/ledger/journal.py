@@ -6,14 +6,19 @@ command.
 
 What the ledger knows about a message is a *salted* digest, and the salt lives here: a bare digest of a
 message with few possible contents could be matched by trying them all, even after the message is purged.
+
+A message is known by its request, and is here before the ledger has it on record: one that the ledger does not know
+was never sent. Whoever writes here holds the ledger's lock.
 """
 
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import sqlite3
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -27,16 +32,20 @@ _SALT_BYTES = 32
 _LAYOUT = Layout(
     what="journal",
     application_id=0x4C_53_4A_31,  # "LSJ1"
-    version=1,
+    version=2,
     statements=(
         "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
         """CREATE TABLE messages (
-            number INTEGER PRIMARY KEY,
+            key TEXT NOT NULL,
+            fingerprint TEXT NOT NULL,
+            attempt INTEGER NOT NULL,
             run TEXT NOT NULL,
             at TEXT NOT NULL,
+            after TEXT NOT NULL,
             salt BLOB NOT NULL,
             message BLOB NOT NULL,
-            release TEXT
+            release TEXT,
+            UNIQUE (key, fingerprint)
         )""",
     ),
 )
@@ -52,20 +61,34 @@ class StoredMessage:
     """One stored message.
 
     Attributes:
-        number: the entry of the ledger that reserved it.
-        run: the run that it belongs to.
+        key: of the request that it answers.
+        fingerprint: of the request: two under the same key are answered apart, and only one of them can be on record.
+        attempt: the how-manieth charge for that request it was drawn under.
         at: when it was stored (UTC).
+        after: the ledger's head when it was stored: a ledger without it is not the one that this belongs to.
         message: the bytes; not shown when printed.
         release: what the ledger will record of it, as JSON text; not shown when printed.
         salt: makes the digest say nothing to those who do not have it.
     """
 
-    number: int
-    run: str
+    key: str
+    fingerprint: str
+    attempt: int
     at: str
+    after: str
     message: bytes = field(repr=False)
-    release: str | None = field(repr=False)
-    salt: bytes = field(repr=False)
+    release: str | None = field(repr=False, default=None)
+    salt: bytes = field(repr=False, default_factory=lambda: secrets.token_bytes(_SALT_BYTES))
+
+    @property
+    def run(self) -> str:
+        """The run that it belongs to."""
+        return str(json.loads(self.key)[0])
+
+    @property
+    def kind(self) -> str:
+        """Of the request."""
+        return str(json.loads(self.key)[2])
 
     @property
     def digest(self) -> str:
@@ -105,32 +128,27 @@ class Journal:
         """A digest of a request, to recognise it by; it says nothing to those who do not have the journal."""
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
-    def keep(self, number: int, *, run: str, at: str, message: bytes, release: str | None) -> StoredMessage:
-        """Store a message durably, once; the same again is the same, another one is refused.
+    def keep(self, messages: Iterable[StoredMessage]) -> None:
+        """Store messages durably, all or none.
 
         Raises:
-            DifferentRequest: another message is already stored under this number.
+            DifferentRequest: a message is already stored for one of the requests.
         """
         with self._store.writing() as connection:
-            stored = _find(connection, number)
-            if stored is None:
-                stored = StoredMessage(number, run, at, message, release, secrets.token_bytes(_SALT_BYTES))
-                connection.execute(_INSERT, (number, run, at, message, release, stored.salt))
-        if not hmac.compare_digest(stored.message, message) or stored.release != release:
-            raise DifferentRequest(
-                f"reservation {number} (run {run}): has another answer: it is sent again, never drawn anew"
-            )
-        return stored
+            for stored in messages:
+                if _find(connection, stored.key, stored.fingerprint) is not None:
+                    raise DifferentRequest(f"run {stored.run}, {stored.kind}: has another answer: it is sent again")
+                connection.execute(_INSERT, (*(getattr(stored, name) for name in _COLUMNS), stored.run))
 
-    def find(self, number: int) -> StoredMessage | None:
-        """The message that an entry of the ledger reserved, if it is (still) there."""
+    def find(self, key: str, fingerprint: str) -> StoredMessage | None:
+        """The answer to a request, if it is (still) there."""
         with self._store.reading() as connection:
-            return _find(connection, number)
+            return _find(connection, key, fingerprint)
 
     def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
         """All stored messages, or those of one run, oldest first."""
         with self._store.reading() as connection:
-            rows = connection.execute(f"{_SELECT} WHERE ?1 IS NULL OR run = ?1 ORDER BY number", (run,)).fetchall()
+            rows = connection.execute(f"{_SELECT} WHERE ?1 IS NULL OR run = ?1 ORDER BY rowid", (run,)).fetchall()
         return tuple(_message(row) for row in rows)
 
     def purge(self, *, run: str | None, before: str | None) -> int:
@@ -161,21 +179,32 @@ class Journal:
         self.close()
 
 
-_SELECT = "SELECT number, run, at, message, release, salt FROM messages"
-_INSERT = "INSERT INTO messages (number, run, at, message, release, salt) VALUES (?, ?, ?, ?, ?, ?)"
+_COLUMNS = ("key", "fingerprint", "attempt", "at", "after", "message", "release", "salt")
+_SELECT = "SELECT key, fingerprint, attempt, at, after, message, release, salt FROM messages"
+_INSERT = """INSERT INTO messages (key, fingerprint, attempt, at, after, message, release, salt, run)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _DELETE = "DELETE FROM messages WHERE (?1 IS NULL OR run = ?1) AND (?2 IS NULL OR at < ?2)"
+_TYPES = (str, str, int, str, str, bytes)
 
 
-def _find(connection: sqlite3.Connection, number: int) -> StoredMessage | None:
-    row = connection.execute(f"{_SELECT} WHERE number = ?", (number,)).fetchone()
+def _find(connection: sqlite3.Connection, key: str, fingerprint: str) -> StoredMessage | None:
+    row = connection.execute(f"{_SELECT} WHERE key = ? AND fingerprint = ?", (key, fingerprint)).fetchone()
     return None if row is None else _message(row)
 
 
 def _message(row: tuple[Any, ...]) -> StoredMessage:
-    kinds = tuple(type(value) for value in row)
-    if kinds not in ((int, str, str, bytes, str, bytes), (int, str, str, bytes, type(None), bytes)):
-        raise LedgerUnreadable(f"journal: message {row[0]} is damaged")
+    types = tuple(type(value) for value in row)
+    if types not in ((*_TYPES, str, bytes), (*_TYPES, type(None), bytes)) or not _is_key(row[0]):
+        raise LedgerUnreadable("journal: a message is damaged")
     return StoredMessage(*row)
+
+
+def _is_key(text: str) -> bool:
+    try:
+        run, number, kind = json.loads(text)
+    except (ValueError, TypeError):
+        return False
+    return isinstance(run, str) and isinstance(number, int) and isinstance(kind, str)
 
 
 def _refuse_if_others_may_read(path: Path) -> None:

@@ -7,26 +7,20 @@ draw. Why this suffices, and what it assumes of the disk, is in docs/proofs/ledg
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from likeset.errors import (
-    ChargeRefused,
-    DifferentRequest,
-    InvalidArgument,
-    LedgerTampered,
-    MessagePurged,
-    UnfinishedRequest,
-)
+from likeset.errors import InvalidArgument
 from likeset.ledger.accounts import Account
-from likeset.ledger.chain import Entry, Head, Problem, canonical
+from likeset.ledger.chain import Entry, Head, Problem
 from likeset.ledger.charges import Charge, Limit
 from likeset.ledger.journal import Journal, StoredMessage, journal_path
-from likeset.ledger.ledger_state import Answer, Known
-from likeset.ledger.log import Append, Log, Verification
-from likeset.ledger.requests import Request, Reservation, Unfinished, recorded_release
+from likeset.ledger.log import ChainedLog, Reader, Verification, timestamp
+from likeset.ledger.requests import Request, Reservation, Unfinished
+from likeset.ledger.transaction import Transaction
 from likeset.privacy.events import Event, Release
 from likeset.privacy.view import View, checked_name
 
@@ -41,6 +35,10 @@ class Ledger:
         read_only: look at an existing ledger without changing anything.
         patience: seconds to wait for another process's lock.
         clock: tells the time that entries carry.
+        reader: takes in every entry once it is durable, in order; for what else follows from the log than budgets.
+
+    Attributes:
+        log: the chained log, for entries of audit beside those of budgets.
 
     Privacy contract:
         Protects:  the rows behind each account, against its observer, within the account's limit.
@@ -59,12 +57,12 @@ class Ledger:
         read_only: bool = False,
         patience: float = 30.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        reader: Reader | None = None,
     ) -> None:
         self.path = Path(path)
-        self._clock = clock
         self._patience = patience
         self._read_only = read_only
-        self._log = Log(self.path, now=self._now, read_only=read_only, patience=patience)
+        self.log = ChainedLog(self.path, clock=clock, read_only=read_only, patience=patience, reader=reader)
         self._journal: Journal | None = None
         self._opening_journal = threading.Lock()
 
@@ -83,11 +81,27 @@ class Ledger:
         Raises:
             ChargeRefused: as ``set_limit``; then no limit is changed.
         """
-        with self._log.writing() as (state, append):
+        with self.log.reading() as state:
+            if all(state.limit(view) == limit for view, limit in limits.items()):
+                return
+        with self.log.writing() as (state, append):
             for view, limit in limits.items():
                 if state.limit(view) != limit:
                     state.tally(view, limit)  # raises if earlier charges cannot be counted on it
                     append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
+
+    @contextmanager
+    def deciding(self) -> Iterator[Transaction]:
+        """Several charges, answers and entries of audit in one write, while what is decided on cannot change.
+
+        All of it is durable when the block ends, and undone if it raises: what must hold is checked in the block.
+        Answers are durable in the journal first, entries about them second; both before the block is left.
+        """
+        journal = self._messages()
+        with self.log.writing() as (state, append):
+            transaction = Transaction(state, append, journal, now=self.log.now())
+            yield transaction
+            transaction.store()
 
     def quote(
         self,
@@ -102,7 +116,7 @@ class Ledger:
 
         With ``limits``, as if these were in force; they are not set.
         """
-        with self._log.reading() as state:
+        with self.log.reading() as state:
             return state.quote(Charge(((view, event), *also), rows), limits or {})
 
     def reserve(
@@ -137,35 +151,8 @@ class Ledger:
                 it was not reserved as one that may be.
             MessagePurged: answered before, but the bytes are gone.
         """
-        charge = Charge(((view, event), *also), rows)
-        described = canonical(charge.to_json()).encode() + b"\n" + request.content
-        fingerprint = self._messages().fingerprint(described)
-        with self._log.writing() as (state, append):
-            known = state.requests.get(request.key)
-            attempt = 1
-            if known is not None:
-                if known.fingerprint != fingerprint:
-                    raise DifferentRequest(
-                        f"{request}: was asked for before with another request; refused", kind=request.kind
-                    )
-                attempt, last = len(known.reservations), known.reservations[-1]
-                answered = self._answered(request, known, append)
-                if answered is not None:
-                    return Reservation(answered.number, request, event, attempt, answered.message)
-                if unfinished == "resume" and known.repeatable:
-                    return Reservation(last, request, event, attempt, repeatable=True)
-                if unfinished != "charge":
-                    raise UnfinishedRequest(
-                        f"{request}: was charged (entry {last}) and no answer was stored; the charge stays spent, "
-                        "and another draw would be a new one"
-                    )
-                attempt += 1
-            state.check(charge)
-            body = {"charge": charge.to_json(), "fingerprint": fingerprint, "attempt": attempt}
-            if unfinished == "resume":
-                body["repeatable"] = True  # on record, so that no draw with coins is ever taken for one
-            entry = append("reserve", request.key, body)
-        return Reservation(entry.number, request, event, attempt, repeatable=unfinished == "resume")
+        with self.deciding() as transaction:
+            return transaction.reserve(view, event, request=request, rows=rows, also=also, unfinished=unfinished)
 
     def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
         """Store the answer to a request; returns the bytes to send: the first that were ever stored for it.
@@ -181,34 +168,8 @@ class Ledger:
                 something was released under one that may be taken up again.
             DifferentRequest: this reservation already has another answer.
         """
-        request = reservation.request
-        with self._log.reading() as state:
-            known = state.requests.get(request.key)
-        if known is None or reservation.number not in known.reservations:
-            raise ChargeRefused(f"{request}: entry {reservation.number} is no reservation for it here")
-        if reservation.repeatable and release is not None:
-            raise ChargeRefused(f"{request}: a release has noise, which is not the same again; it cannot be resumed")
-        if known.answer is None:
-            # The bytes first: an answer that is on record can always be sent again.
-            stored = self._messages().keep(
-                reservation.number,
-                run=request.run,
-                at=self._now(),
-                message=message,
-                release=recorded_release(known.charge, release),
-            )
-            with self._log.writing() as (state, append):
-                known = state.requests[request.key]
-                if known.answer is None:
-                    self._record(request, stored, append)
-                    return stored.message
-        # Somebody answered the same request before: that draw is the one that counts.
-        winner = self._stored(request, known.answer)
-        if winner.number == reservation.number and winner.message != message:
-            raise DifferentRequest(
-                f"{request}: another answer is already stored; it is sent again, never drawn anew", kind=request.kind
-            )
-        return winner.message
+        with self.deciding() as transaction:
+            return transaction.commit(reservation, message, release=release)
 
     def answer(
         self,
@@ -221,8 +182,20 @@ class Ledger:
         also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> bytes:
-        """Reserve, run, commit: the bytes to send; ``run`` is not called for a request answered before."""
-        reservation = self.reserve(view, event, request=request, rows=rows, also=also, unfinished=unfinished)
+        """Reserve, run, commit: the bytes to send; ``run`` is not called for a request answered before.
+
+        What costs nothing, and is the same whenever it is run, is reserved and committed at once, after it was run.
+        """
+        charge = Charge(((view, event), *also), rows)
+        wanted: dict[str, Any] = {"request": request, "rows": rows, "also": charge.costs[1:], "unfinished": unfinished}
+        if unfinished == "resume" and charge.free and self._is_new(request, charge):
+            message, release = run()
+            with self.deciding() as transaction:
+                reservation = transaction.reserve(view, event, **wanted)
+                if reservation.answer is not None:  # another process was faster
+                    return reservation.answer
+                return transaction.commit(reservation, message, release=release)
+        reservation = self.reserve(view, event, **wanted)
         if reservation.answer is not None:
             return reservation.answer
         message, release = run()
@@ -234,16 +207,16 @@ class Ledger:
         Raises:
             ChargeRefused: as ``set_limit``, for one of the limits given.
         """
-        with self._log.reading() as state:
+        with self.log.reading() as state:
             return state.accounts(limits or {})
 
     def entries(self) -> tuple[Entry, ...]:
         """Every entry, oldest first."""
-        return self._log.entries()
+        return self.log.entries()
 
     def head(self) -> Head:
         """The last entry's number and hash; keep it elsewhere to be able to show a roll-back."""
-        with self._log.reading() as state:
+        with self.log.reading() as state:
             return state.head
 
     def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
@@ -259,12 +232,12 @@ class Ledger:
             raise InvalidArgument("run", None, "say which messages: those of a run, or from before a time")
         if run is not None:
             checked_name("run", run)
-        until = None if before is None else _timestamp(before)
+        until = None if before is None else timestamp(before)
         journal = self._messages()
-        with self._log.writing() as (_, append):
-            # On record before it happens: a missing message is explained whenever it is missed.
-            append("purge", "", {"run": run, "before": until})
-        return journal.purge(run=run, before=until)
+        # On record before it happens: a missing message is explained whenever it is missed.
+        self.log.append("purge", "", {"run": run, "before": until})
+        with self.log.writing():  # so that nobody answers from what is being removed
+            return journal.purge(run=run, before=until)
 
     def verify(self, *, head: Head | str | None = None, messages: bool = False) -> Verification:
         """Check every entry, link and sum; with a head kept elsewhere, also that history still contains it.
@@ -275,17 +248,18 @@ class Ledger:
 
         Args:
             head: what ``head`` returned at some earlier time, or its text.
-            messages: also check that the stored messages are those that were recorded, and that a purge is on
-                record for each that is missing.
+            messages: also check that the stored messages are those that were recorded, that a purge is on record for
+                each that is missing, and that the ledger is the one that they were stored beside. One that is stored
+                and not on record is no problem: a death came between, and it was never sent.
         """
-        verification = self._log.verify(Head.parse(head) if isinstance(head, str) else head)
+        verification = self.log.verify(head=Head.parse(head) if isinstance(head, str) else head)
         if messages and verification.ok:
             verification = Verification(verification.head, self._wrong_messages())
         return verification
 
     def close(self) -> None:
         """Let go of the files."""
-        self._log.close()
+        self.log.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -295,64 +269,46 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _answered(self, request: Request, known: Known, append: Append) -> StoredMessage | None:
-        """The stored answer to a request; one that was stored, but is not on record, is put there."""
-        if known.answer is not None:
-            return self._stored(request, known.answer)
-        for number in known.reservations:
-            stored = self._messages().find(number)
-            if stored is not None:
-                self._record(request, stored, append)
-                return stored
-        return None
-
-    def _record(self, request: Request, stored: StoredMessage, append: Append) -> None:
-        release = None if stored.release is None else json.loads(stored.release)
-        body = {"reservation": stored.number, "digest": stored.digest, "release": release}
-        append("commit", request.key, body)
-
-    def _stored(self, request: Request, answer: Answer) -> StoredMessage:
-        stored = self._messages().find(answer.number)
-        if stored is None:
-            raise MessagePurged(f"{request}: was answered (entry {answer.number}), but the answer was purged")
-        if stored.digest != answer.digest:
-            raise LedgerTampered(f"{request}: the stored answer is not the one that was recorded")
-        return stored
+    def _is_new(self, request: Request, charge: Charge) -> bool:
+        """Whether a request was never charged, and has no answer: then what it gets has to be computed."""
+        journal = self._messages()
+        with self.log.reading() as state:
+            if request.key in state.requests:
+                return False
+        return journal.find(request.key, request.fingerprint(charge, journal)) is None
 
     def _wrong_messages(self) -> tuple[Problem, ...]:
-        stored = {message.number: message for message in self.messages()}
+        stored = {(message.key, message.fingerprint): message for message in self.messages()}
         entries = [(entry, entry.document()) for entry in self.entries()]
-        reserved = {entry.number: document["at"] for entry, document in entries if entry.kind == "reserve"}
+        hashes = {entry.number: entry.hash for entry, _ in entries}
+        reserved = {entry.number: document for entry, document in entries if entry.kind == "reserve"}
         purges = [document for entry, document in entries if entry.kind == "purge"]
         problems = []
         for entry, document in entries:
             if entry.kind != "commit":
                 continue
-            run, number = json.loads(entry.key)[0], document["reservation"]
+            run, charged = json.loads(entry.key)[0], reserved[document["reservation"]]
             explained = any(
-                purge["run"] in (None, run) and (purge["before"] is None or purge["before"] > reserved[number])
+                purge["run"] in (None, run) and (purge["before"] is None or purge["before"] > charged["at"])
                 for purge in purges
             )
-            if number not in stored and not explained:
+            message = stored.get((entry.key, charged["fingerprint"]))
+            if message is None and not explained:
                 problems.append(Problem(entry.number, "its message is missing, and no purge of it is on record"))
-            elif number in stored and stored[number].digest != document["digest"]:
+            elif message is not None and message.digest != document["digest"]:
                 problems.append(Problem(entry.number, "its stored message is not the one that was recorded"))
+        heads = {message.after: Head.parse(message.after) for message in stored.values()}
+        gone = [head for head in heads.values() if hashes.get(head.number) != head.hash]
+        if gone:
+            first = min(head.number for head in gone)
+            problems.append(Problem(0, f"entry {first} is not the one that stood there when messages were stored"))
         return tuple(problems)
 
     def _messages(self) -> Journal:
         with self._opening_journal:
             if self._journal is None:
-                with self._log.reading() as state:
+                with self.log.reading() as state:
                     identity = state.identity
                 path, read_only, patience = journal_path(self.path), self._read_only, self._patience
                 self._journal = Journal(path, ledger=identity, read_only=read_only, patience=patience)
             return self._journal
-
-    def _now(self) -> str:
-        return _timestamp(self._clock())
-
-
-def _timestamp(moment: datetime) -> str:
-    if moment.tzinfo is None:
-        raise InvalidArgument("before", moment.isoformat(), "needs a time zone")
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds")

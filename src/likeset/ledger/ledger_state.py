@@ -1,4 +1,4 @@
-"""The entries of a ledger, folded into what they mean: accounts, requests and their answers.
+"""The entries about budgets, folded into what they mean: accounts, requests and their answers.
 
 Nothing here is stored: the entries are the truth, and every process folds them for itself, checking each link
 of the chain as it goes.
@@ -14,6 +14,7 @@ from likeset.errors import ChargeRefused, LikesetError, OtherRelation, UnknownEv
 from likeset.ledger.accounts import Account, Tally
 from likeset.ledger.chain import START, Entry, Head, Problem, canonical
 from likeset.ledger.charges import Charge, Limit
+from likeset.ledger.entry_kinds import AUDIT
 from likeset.privacy.view import View
 
 __all__ = ["FORMAT", "Answer", "Known", "LedgerState"]
@@ -97,10 +98,10 @@ class LedgerState:
         return tuple(pairs)
 
     def apply(self, entry: Entry) -> Problem | None:
-        """Take in the next entry; what it says must make sense after those before it."""
+        """Take in the next entry; what it says must make sense after those before it. Those of audit change nothing."""
         self.head = Head(entry.number, entry.hash)
-        if self._other_format:
-            return None  # what the entries after it mean is not known here, and it was said
+        if self._other_format or entry.kind in AUDIT:
+            return None  # of another format: what the entries after it mean is not known here, and it was said
         try:
             return self._apply(entry, entry.document())
         except OtherRelation as error:

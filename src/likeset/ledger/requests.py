@@ -1,7 +1,7 @@
 """What is asked for, what is reserved for it, and what of the answer the ledger may record."""
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from likeset.arguments import count
 from likeset.errors import ChargeRefused, InvalidArgument
@@ -17,6 +17,13 @@ Unfinished = Literal["refuse", "charge", "resume"]
 more for another draw; or take the charge up again. The last is free, and sound only for an answer that follows from
 the request and from what is kept (a key, pinned data), so that it is the same again: with fresh coins the draw that is
 finally sent would be one that was let live."""
+
+
+class Keyed(Protocol):
+    """Has a secret for digests that say nothing to others: the journal."""
+
+    def fingerprint(self, content: bytes) -> str:
+        """A digest of the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,10 @@ class Request:
     def key(self) -> str:
         """What the ledger knows it by."""
         return canonical([self.run, self.round, self.kind])
+
+    def fingerprint(self, charge: Charge, keyed: "Keyed") -> str:
+        """What it is recognised by when it comes again: a keyed digest of its own bytes and of what is charged."""
+        return keyed.fingerprint(canonical(charge.to_json()).encode() + b"\n" + self.content)
 
     def __str__(self) -> str:
         return f"run {self.run}, round {self.round}, {self.kind}"

@@ -43,7 +43,7 @@ class Layout:
     Attributes:
         what: the kind of file, for messages.
         application_id: marks the file as ours, so that somebody else's database is never written to.
-        version: of the layout; a file with a newer one is refused.
+        version: of the layout; a file with another one is refused.
         statements: create the tables.
     """
 
@@ -90,9 +90,13 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection, to this thread alone, within one consistent snapshot."""
-        with self._transaction("BEGIN") as connection:
-            yield connection
+        """The connection, to this thread alone, within one consistent snapshot; or within its block of ``writing``."""
+        with self._lock:
+            if self._process == os.getpid() and self._connection.in_transaction:
+                yield self._connection
+                return
+            with self._transaction("BEGIN") as connection:
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -132,6 +136,11 @@ class Store:
             # SQLite connections must not cross a fork: both processes would release each other's locks.
             raise LedgerUnavailable(f"{self._name()}: was opened before a fork; open it again in the new process")
         with self._lock, self._plain_words():
+            if self._connection.in_transaction:
+                # What the inner block returned from would count as durable, and is not before the outer one ends.
+                raise LedgerUnavailable(
+                    f"{self._name()}: is being written already; a write cannot begin within another"
+                )
             self._connection.execute(begin)
             try:
                 yield self._connection
@@ -195,8 +204,14 @@ class Store:
         if application_id == self.layout.application_id and version:
             if version > self.layout.version:
                 raise LedgerUnreadable(
-                    f"{self._name()}: has format {version}, and this version of likeset reads up to "
+                    f"{self._name()}: has format {version}, and this version of likeset reads format "
                     f"{self.layout.version}; use a newer likeset"
+                )
+            if version < self.layout.version:
+                raise LedgerUnreadable(
+                    f"{self._name()}: has format {version}, of an older likeset, and this version reads format "
+                    f"{self.layout.version}; go on with the likeset that wrote it, or begin anew in another directory, "
+                    "with limits less what was spent"
                 )
             return False
         if application_id or version or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

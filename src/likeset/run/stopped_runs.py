@@ -83,9 +83,9 @@ def _has_open_charge(run: NetworkRun) -> bool:
     with Ledger(run.ledger_path, read_only=True) as ledger:
         entries = ledger.entries()
         answered = {entry.key for entry in entries if entry.kind == "commit"}
-        charged = {entry.number: entry.key for entry in entries if entry.kind == "reserve" and _is_of(entry.key, run)}
-        kept = {charged.get(message.number) for message in ledger.messages(run=run.name)} if charged else set()
-    return bool(set(charged.values()) - answered - kept)
+        charged = {entry.key for entry in entries if entry.kind == "reserve" and _is_of(entry.key, run)}
+        kept = {message.key for message in ledger.messages(run=run.name)} if charged else set()
+    return bool(charged - answered - kept)
 
 
 def _is_of(key: str, run: NetworkRun) -> bool:

@@ -131,7 +131,7 @@ def verify(
 
     with opened_node(node) as opened:
         problems, notes = outbox.verify(opened, head=None if head is None else Head.parse(head))
-        last, _ = opened.log.verify()
+        last = opened.ledger.head()
     if as_json:
         documents = [{"entry": problem.number, "what": problem.what} for problem in problems]
         show_json({"ok": not problems, "head": str(last), "problems": documents, "notes": notes})

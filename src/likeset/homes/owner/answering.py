@@ -11,12 +11,11 @@ from datetime import datetime
 from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
 from likeset.homes.owner import budgets, exchanges
-from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.datasets import OpenedData, Registry
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import History, Policy, about_month
 from likeset.homes.owner.run_records import Decision, RunRecord
-from likeset.ledger import Ledger, Request
+from likeset.ledger import Ledger, Request, Transaction
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.interactive import InteractiveOwner
 from likeset.protocol.messages import Message, decode, encode
@@ -47,18 +46,16 @@ class Desk:
     Args:
         home: the node's directory.
         name: the owner's name.
-        ledger: where everything is charged and kept.
-        log: the audit log.
+        ledger: where everything is charged, kept and written down.
         clock: tells the time.
     """
 
-    def __init__(self, home: Home, name: str, *, ledger: Ledger, log: Logbook, clock: Callable[[], datetime]) -> None:
+    def __init__(self, home: Home, name: str, *, ledger: Ledger, clock: Callable[[], datetime]) -> None:
         self._home = home
         self._name = name
         self._key = home.key()
         self._registry = Registry(home.data)
         self._ledger = ledger
-        self._log = log
         self._clock = clock
         self._active: dict[str, _Active] = {}
         self._open = ExitStack()
@@ -88,7 +85,8 @@ class Desk:
             # Without the seed nothing can be answered, so nothing is charged.
             hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
             if record.began:
-                self._charge(terms, data.name, opened.fingerprint)
+                with self._ledger.deciding() as transaction:
+                    self._charge(transaction, terms, data.name, opened.fingerprint)
             else:
                 self._begin(record, terms, decision, policy, stands, opened.fingerprint)
             active = self._resumed(terms, opened, hashes)
@@ -99,7 +97,7 @@ class Desk:
         self, record: RunRecord, terms: Terms, decision: Decision, policy: Policy, stands: Stands, fingerprint: str
     ) -> None:
         """Charge, and write down that the run began: while nobody can decide otherwise, or begin another run."""
-        with self._log.deciding() as append:
+        with self._ledger.deciding() as transaction:
             stands(record, terms)
             if record.decided(terms.digest) != decision:
                 raise IllegalMessage(f"run {terms.run}: somebody decided anew while it began")
@@ -108,21 +106,21 @@ class Desk:
                 reasons = about_month(policy, terms.run, History(began, self._clock()))
                 if reasons:
                     raise IllegalMessage("; ".join(reasons))
-            self._charge(terms, decision.data, fingerprint)
+            self._charge(transaction, terms, decision.data, fingerprint)
             if not record.began:
-                words = {"digest": terms.digest, "data": decision.data, "ledger": str(self._ledger.head())}
-                append("began", terms.run, {**words, "smallest_group": policy.smallest_group})
+                words = {"digest": terms.digest, "data": decision.data, "smallest_group": policy.smallest_group}
+                transaction.append("began", terms.run, words)
 
-    def _charge(self, terms: Terms, data: str, fingerprint: str) -> None:
+    def _charge(self, transaction: Transaction, terms: Terms, data: str, fingerprint: str) -> None:
         """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
         others, _, _ = budgets.costs_of(terms, self._name)
-        first = self._ledger.answer(
+        charged = transaction.reserve(
             others.view,
             others.event,
-            lambda: (fingerprint.encode(), None),
             request=Request(terms.run, 0, budgets.BEGIN, content=terms.digest.encode()),
             unfinished="resume",  # nothing is drawn here: the charge is for what the curator will draw
         )
+        first = charged.answer if charged.answer is not None else transaction.commit(charged, fingerprint.encode())
         if first != fingerprint.encode():
             raise IllegalMessage(
                 f"run {terms.run}: data set {data} is not what it was when the run began: its rows, its schema or "
@@ -143,6 +141,8 @@ class Desk:
             )
         )
         for past in exchanges.exchanges(self._ledger, terms.run):
+            if not past.entry:
+                continue  # a crash came before it was on record: nothing was sent, and it may come again
             heard = decode(past.heard)
             if tuple(map(encode, active.owner.receive(heard))) != past.replies:
                 raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
@@ -157,22 +157,21 @@ class Desk:
         place, most = (message.round, message.body.kind), terms.rows_per_owner
         if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
             raise IllegalMessage(f"run {record.run}: more rows would leave than the {most} that the terms allow")
-        entry, kept = exchanges.record(self._ledger, self._name, message, replies)
-        active.rows[place] = rows
-        answers = tuple(decode(one) for one in kept)
-        words = {
-            "entry": entry,
-            "round": message.round,
-            "heard": message.body.kind,
-            "replies": [one.body.kind for one in answers],
-            "bytes": sum(map(len, kept)),
-            "rows": rows,
-            "ledger": str(self._ledger.head()),
-        }
-        with self._log.deciding() as append:
+        with self._ledger.deciding() as transaction:
             stands(record, terms)
+            entry, kept = exchanges.record(transaction, self._name, message, replies)
+            answers = tuple(decode(reply) for reply in kept)
+            words = {
+                "entry": entry,
+                "round": message.round,
+                "heard": message.body.kind,
+                "replies": [reply.body.kind for reply in answers],
+                "bytes": sum(map(len, kept)),
+                "rows": rows,
+            }
             if kept and entry not in record.sent:
-                append("sent", record.run, words)
+                transaction.append("sent", record.run, words)
+        active.rows[place] = rows
         return answers
 
 

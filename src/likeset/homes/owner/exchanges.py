@@ -5,14 +5,13 @@ the same bytes, and a node that was restarted finds its way back by hearing the 
 which is in the ledger's journal, is known to ``record`` and ``exchanges`` alone.
 """
 
-import json
 import struct
 from dataclasses import dataclass, field
 
 from likeset.errors import LedgerUnreadable
 from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Slot, Transcript, line_of
-from likeset.ledger import Ledger, Request
+from likeset.ledger import Ledger, Request, Transaction
 from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
@@ -30,7 +29,7 @@ class Exchange:
     """A message that was heard, and what was answered.
 
     Attributes:
-        entry: the ledger's entry that reserved it.
+        entry: the ledger's entry that reserved it; 0 if there is none: a crash came first, and nothing was sent.
         run: of the run.
         at: when the replies were stored (UTC).
         heard: the message's bytes.
@@ -44,10 +43,12 @@ class Exchange:
     replies: tuple[bytes, ...] = field(repr=False)
 
 
-def record(ledger: Ledger, owner: str, message: Message, replies: tuple[Message, ...]) -> tuple[int, tuple[bytes, ...]]:
+def record(
+    transaction: Transaction, owner: str, message: Message, replies: tuple[Message, ...]
+) -> tuple[int, tuple[bytes, ...]]:
     """Keep a message with its replies, once; returns the entry, and the replies that were kept first.
 
-    Costs nothing: what leaves was charged when it was drawn.
+    Costs nothing: what leaves was charged when it was drawn. They may leave when the transaction is over.
 
     Raises:
         DifferentRequest: another message came in its place before, or another process found other replies to it.
@@ -55,24 +56,26 @@ def record(ledger: Ledger, owner: str, message: Message, replies: tuple[Message,
     """
     heard = encode(message)
     request = Request(message.run, message.round, f"node/{_HEARD}{message.body.kind}", content=heard)
-    view = View.curator(owner)
-    kept = ledger.reserve(view, NoRelease(), request=request, unfinished="resume")
-    if kept.answer is None:
-        ledger.commit(kept, _packed([heard, *map(encode, replies)]))
-        kept = ledger.reserve(view, NoRelease(), request=request)  # another process may have been faster
-    assert kept.answer is not None  # noqa: S101 - it was stored just now
-    return kept.number, tuple(_unpacked(kept.answer)[1:])
+    kept = transaction.reserve(View.curator(owner), NoRelease(), request=request, unfinished="resume")
+    answer = kept.answer
+    if answer is None:
+        answer = transaction.commit(kept, _packed([heard, *map(encode, replies)]))
+    return kept.number, tuple(_unpacked(answer)[1:])
 
 
 def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
     """All that was heard and answered (in one run), in order; what was purged is missing."""
-    kinds = {entry.number: json.loads(entry.key) for entry in ledger.entries() if entry.kind == "reserve"}
+    reserved = {
+        (entry.key, entry.document()["fingerprint"]): entry.number
+        for entry in ledger.entries()
+        if entry.kind == "reserve"
+    }
     heard_and_answered = []
     for stored in ledger.messages(run=run):
-        kind = kinds[stored.number][2] if stored.number in kinds else ""
-        if kind.rpartition("/")[2].startswith(_HEARD):
+        if stored.kind.rpartition("/")[2].startswith(_HEARD):
             heard, *replies = _unpacked(stored.message)
-            heard_and_answered.append(Exchange(stored.number, stored.run, stored.at, heard, tuple(replies)))
+            entry = reserved.get((stored.key, stored.fingerprint), 0)
+            heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, tuple(replies)))
     return heard_and_answered
 
 

@@ -1,8 +1,8 @@
 """A node's state in one directory.
 
-``owner.yaml`` is the policy, ``ledger.sqlite`` holds both budgets (and beside it the messages that left),
-``audit.sqlite`` the audit log, ``data`` a folder for each data set, ``key`` the secret that decides which rows are
-drawn, ``seeds`` the seeds of runs in which the curator sees hashes only.
+``owner.yaml`` is the policy, ``ledger.sqlite`` the chained log of both budgets and of all that was asked, decided and
+sent (and beside it the messages that left), ``data`` a folder for each data set, ``key`` the secret that decides which
+rows are drawn, ``seeds`` the seeds of runs in which the curator sees hashes only.
 """
 
 import secrets
@@ -11,7 +11,6 @@ from pathlib import Path
 
 from likeset import documents
 from likeset.errors import InvalidArgument
-from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.policy import starting_text
 from likeset.ledger import Ledger
 from likeset.private_files import PRIVATE_FOLDER, make_home_folder, read_secret, write_secret
@@ -36,13 +35,8 @@ class Home:
 
     @property
     def ledger(self) -> Path:
-        """The ledger's file."""
+        """The file of the ledger and the audit log."""
         return self.folder / "ledger.sqlite"
-
-    @property
-    def audit(self) -> Path:
-        """The audit log's file."""
-        return self.folder / "audit.sqlite"
 
     @property
     def data(self) -> Path:
@@ -87,7 +81,7 @@ class Home:
 
 
 def make_home(folder: Path, *, name: str) -> Home:
-    """A new node: a policy that allows nothing yet, a key, an empty ledger and an audit log.
+    """A new node: a policy that allows nothing yet, a key, an empty ledger, which is its audit log too.
 
     Raises:
         InvalidArgument: the directory holds something already, or cannot be made.
@@ -96,7 +90,7 @@ def make_home(folder: Path, *, name: str) -> Home:
     text = starting_text(name)
     make_home_folder(folder)
     home.data.mkdir(mode=PRIVATE_FOLDER)
-    with Ledger(home.ledger) as ledger, Logbook(home.audit):
+    with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file
     write_secret(home.key_file, secrets.randbits(256))
     documents.write_text(home.policy, text)

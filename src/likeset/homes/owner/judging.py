@@ -10,12 +10,11 @@ from datetime import datetime
 
 from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.homes.owner import budgets
-from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.datasets import DataSet, Registry
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import History, Policy, Verdict, verdict
 from likeset.homes.owner.run_records import Runs
-from likeset.ledger import Ledger
+from likeset.ledger import ChainedLog, Ledger
 from likeset.protocol.terms import Terms
 
 __all__ = ["Judge"]
@@ -32,7 +31,9 @@ class Judge:
         clock: tells the time.
     """
 
-    def __init__(self, home: Home, *, ledger: Ledger, log: Logbook, runs: Runs, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, home: Home, *, ledger: Ledger, log: ChainedLog, runs: Runs, clock: Callable[[], datetime]
+    ) -> None:
         self.registry = Registry(home.data)
         self._path = home.policy
         self._ledger = ledger

@@ -16,7 +16,6 @@ from typing import Any, Self, TypeVar
 from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.owner import budgets, exchanges, invitations
 from likeset.homes.owner.answering import Desk
-from likeset.homes.owner.audit_log import Logbook
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.judging import Judge
@@ -79,18 +78,17 @@ class OwnerNode:
         self._lock = threading.RLock()
         self._open = ExitStack()
         self.runs = Runs()
-        self.log = Logbook(self.home.audit, clock=clock, taken_in=self.runs.take)
-        self._open.callback(self.log.close)
+        self.ledger = Ledger(self.home.ledger, clock=clock, reader=self.runs.take)
+        self._open.callback(self.ledger.close)
+        self.log = self.ledger.log
         self._refusals = Refusals(self.log, self.runs.refusals, clock)
         self._open.callback(self._refusals.flush)
-        self.log.refresh()
         try:
-            self.ledger = Ledger(self.home.ledger, clock=clock)
-            self._open.callback(self.ledger.close)
+            self.log.refresh()
             self._judge = Judge(self.home, ledger=self.ledger, log=self.log, runs=self.runs, clock=clock)
             self.registry = self._judge.registry
             self.name = self.policy.name
-            self._desk = Desk(self.home, self.name, ledger=self.ledger, log=self.log, clock=clock)
+            self._desk = Desk(self.home, self.name, ledger=self.ledger, clock=clock)
             self._open.callback(self._desk.close)
         except BaseException:
             self._open.close()

@@ -44,7 +44,7 @@ class LeftMessage:
 
     Attributes:
         run: of the run.
-        entry: the ledger's entry.
+        entry: the ledger's entry; 0 if there is none.
         at: when it was stored (UTC).
         line: of the transcript.
         data: its bytes.
@@ -109,36 +109,32 @@ def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem],
 
     Args:
         node: the node.
-        head: of the audit log at some earlier time, kept elsewhere.
+        head: of the log at some earlier time, kept elsewhere.
     """
-    problems = list(node.log.verify(head=head)[1])
+    problems: list[Problem] = []
     try:
-        problems += [Problem(0, f"ledger: {problem}") for problem in node.ledger.verify(messages=True).problems]
-        entries = node.ledger.entries()
-        stored = {exchange.entry: exchange for exchange in exchanges.exchanges(node.ledger)}
+        problems += node.ledger.verify(head=head, messages=True).problems
+        entries = node.log.entries()
+        stored = exchanges.exchanges(node.ledger)
     except LikesetError as error:
-        return [*problems, Problem(0, f"ledger: {error}")], []
-    hashes = {entry.number: entry.hash.hex() for entry in entries}
+        return [*problems, Problem(0, str(error))], []
+    on_record = {exchange.entry: exchange for exchange in stored if exchange.entry}
     answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
     sent: set[int] = set()
-    for entry in node.log.entries():
-        if entry.kind not in ("sent", "began"):
+    for entry in entries:
+        if entry.kind != "sent":
             continue
         document = entry.document()
-        number, _, digest = document["ledger"].partition(":")
-        if hashes.get(int(number)) != digest:
-            problems.append(Problem(entry.number, f"the ledger's entry {number} is not the one that stood there then"))
-        if entry.kind == "sent":
-            sent.add(document["entry"])
-            if document["entry"] not in answered:
-                words = f"says that ledger entry {document['entry']} was sent, and the ledger does not know it"
-                problems.append(Problem(entry.number, words))
-            elif document["entry"] in stored:  # that it was purged is the ledger's business
-                problems += [Problem(entry.number, words) for words in _unlike(stored[document["entry"]], document)]
+        sent.add(document["entry"])
+        if document["entry"] not in answered:
+            words = f"says that ledger entry {document['entry']} was sent, and the ledger does not know it"
+            problems.append(Problem(entry.number, words))
+        elif document["entry"] in on_record:  # that it was purged is the ledger's business
+            problems += [Problem(entry.number, words) for words in _unlike(on_record[document["entry"]], document)]
     notes = [
-        f"ledger entry {entry} (run {exchange.run}) was stored, but never sent: a crash or a withdrawal came first"
-        for entry, exchange in stored.items()
-        if exchange.replies and entry not in sent
+        f"an answer of run {exchange.run} was stored, but never sent: a crash or a withdrawal came first"
+        for exchange in stored
+        if exchange.replies and exchange.entry not in sent
     ]
     about_receipts, more = _about_receipts(node)
     return [*problems, *about_receipts], [*notes, *more]

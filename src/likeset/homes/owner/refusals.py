@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from likeset.errors import LikesetError
-from likeset.homes.owner.audit_log import Logbook
+from likeset.ledger import ChainedLog
 
 __all__ = ["BY_SITE", "OTHERS", "RefusalCounts", "Refusals", "about_run"]
 
@@ -59,7 +59,7 @@ class Refusals:
         clock: tells the time.
     """
 
-    def __init__(self, log: Logbook, counts: RefusalCounts, clock: Callable[[], datetime]) -> None:
+    def __init__(self, log: ChainedLog, counts: RefusalCounts, clock: Callable[[], datetime]) -> None:
         self._log = log
         self._counts = counts
         self._clock = clock
