@@ -22,16 +22,23 @@ from typing import Any
 from ledger_world import CURATOR, ROWS, TARGET, gaussian, limit, opened
 
 from likeset.errors import BudgetExceeded
-from likeset.ledger import Ledger, Limit, Request
+from likeset.ledger import Ledger, Limit, Request, Unfinished
 from likeset.privacy.accounting import Filter
-from likeset.privacy.events import Release
+from likeset.privacy.events import Event, NoRelease, Release
 from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
 
 _TRACEME, _SYSCALL, _GETSYSCALLINFO, _SETOPTIONS = 0, 24, 0x420E, 0x4200
 _MARK_SYSCALLS, _KILL_WITH_TRACER = 0x1, 0x100000
 _SYNCS = {"x86_64": {74, 75}, "aarch64": {82, 83}}.get(platform.machine(), set())
 _WRITES = {"x86_64": {1, 18, 77}, "aarch64": {64, 68, 46}}.get(platform.machine(), set())
 _libc = ctypes.CDLL(None, use_errno=True)
+AGAIN: dict[str, Unfinished] = {"unfinished": "resume"}
+ASKED: dict[str, tuple[View, Event, int]] = {
+    "mean": (TARGET, gaussian(), 0),
+    "rows": (CURATOR, ROWS, 7),
+    "bid": (CURATOR, NoRelease(), 0),
+}
 
 
 class World:
@@ -63,21 +70,41 @@ def draw() -> tuple[bytes, Release[Any] | None]:
 
 
 def one_release(world: World, ledger: Ledger, place: int) -> None:
-    """Reserve, run, commit, send: a private release to the owners, then rows to the curator.
+    """Reserve, run, commit, send: a private release to the owners; rows to the curator; a bid that costs nothing.
 
-    The release is drawn with fresh coins, and charged as often as it is drawn; the rows follow from a key.
+    The release is drawn with fresh coins, and charged as often as it is drawn; rows and bid follow from a key. The rows
+    leave as from an owner's shell: two charges and the note that the run began are one write, both answers and the note
+    that they left another.
     """
     mean = ledger.answer(TARGET, gaussian(), draw, request=Request("run", place, "mean"), unfinished="charge")
     world.send(f"mean-{place}", mean)
-    rows = ledger.answer(
-        CURATOR,
-        ROWS,
-        lambda: (hashlib.sha256(b"key %d" % place).digest(), None),
-        request=Request("run", place, "rows"),
-        rows=7,
-        unfinished="resume",
-    )
-    world.send(f"rows-{place}", rows)
+    world.send(f"rows-{place}", rows_with_audit(ledger, place))
+    request, bid = Request("run", place, "bid"), hashlib.sha256(b"bid %d" % place).digest()
+    world.send(f"bid-{place}", ledger.answer(CURATOR, NoRelease(), lambda: (bid, None), request=request, **AGAIN))
+
+
+def rows_with_audit(ledger: Ledger, place: int) -> bytes:
+    """Rows, charged and answered together with what an owner's shell writes beside them."""
+    with ledger.deciding() as transaction:
+        data = transaction.reserve(CURATOR, NoRelease(), request=Request("run", place, "data"), **AGAIN)
+        rows = transaction.reserve(CURATOR, ROWS, request=Request("run", place, "rows"), rows=7, **AGAIN)
+        if data.answer is None and f"run-{place}" not in noted(ledger, "began"):
+            transaction.append("began", f"run-{place}", {})
+        if rows.answer is not None and f"run-{place}" not in noted(ledger, "sent"):
+            # A death came between journal and ledger: the answer has just been put on record, and the note with it.
+            transaction.append("sent", f"run-{place}", {"entry": rows.number})
+    if rows.answer is not None:
+        return rows.answer
+    with ledger.deciding() as transaction:
+        transaction.commit(data, b"fingerprint")
+        answer = transaction.commit(rows, hashlib.sha256(b"key %d" % place).digest())
+        transaction.append("sent", f"run-{place}", {"entry": rows.number})
+    return answer
+
+
+def noted(ledger: Ledger, kind: str) -> list[str]:
+    """What the entries of audit of a kind are about."""
+    return [entry.key for entry in ledger.entries() if entry.kind == kind]
 
 
 def faults(world: World) -> list[str]:
@@ -95,17 +122,36 @@ def faults(world: World) -> list[str]:
             found.append(f"{means} means were sent, {accounts[TARGET].charges} charged")
         if accounts and accounts[CURATOR].rows < rows:
             found.append(f"{rows} rows were sent, {accounts[CURATOR].rows} charged")
-        asked = [entry.key for entry in ledger.entries() if entry.kind == "reserve" and '"rows"' in entry.key]
+        found += together(ledger, sent)
+        asked = [entry.key for entry in ledger.entries() if entry.kind == "reserve" and 'rows"' in entry.key]
         if len(set(asked)) < len(asked):
             found.append("rows that follow from a key were charged twice")
         found += [f"{name} was sent with two contents" for name, messages in sent.items() if len(messages) > 1]
         for name, messages in sent.items():
             kind, place = name.split("-")
-            view, event, count = (TARGET, gaussian(), 0) if kind == "mean" else (CURATOR, ROWS, 7)
+            view, event, count = ASKED[kind]
             again = ledger.reserve(view, event, request=Request("run", int(place), kind), rows=count)
             if again.answer is None or {again.answer.hex()} != messages:
                 found.append(f"{name} was not answered again with the same bytes")
     return found
+
+
+def together(ledger: Ledger, sent: dict[str, set[str]]) -> list[str]:
+    """What was written apart although it is to be written together, and what left without a note of it."""
+    began, left = noted(ledger, "began"), noted(ledger, "sent")
+    charged = [json.loads(key) for key in noted(ledger, "reserve")]
+    answered = [json.loads(key) for key in noted(ledger, "commit")]
+    found = []
+    for kind in ("rows", "data"):
+        if sorted(f"run-{place}" for _, place, name in charged if name == kind) != sorted(began):
+            found.append(f"{kind} were charged without the note that the run began, or the other way round")
+        if sorted(f"run-{place}" for _, place, name in answered if name == kind) != sorted(left):
+            found.append(f"{kind} are on record without the note that they left, or the other way round")
+    bids = [[key for key in keys if key[2] == "bid"] for keys in (charged, answered)]
+    if bids[0] != bids[1]:
+        found.append("a bid was charged and not answered")
+    unnoted = [name for name in sent if name.startswith("rows") and f"run-{name.split('-')[1]}" not in left]
+    return [*found, *(f"{name} left without a note of it" for name in unnoted)]
 
 
 class NoTracing(Exception):
@@ -179,7 +225,7 @@ def every_step(directory: Path) -> dict[str, Any]:
         with Ledger(world.ledger) as ledger:
             one_release(world, ledger, 1)
         found += [f"death {deaths}, resumed: {fault}" for fault in faults(world)]
-        if len(world.sent()) != 4:
+        if len(world.sent()) != 6:
             found.append(f"death {deaths}: the resumed life did not finish")
         shutil.rmtree(place)
 
@@ -195,7 +241,7 @@ def creation(directory: Path, stride: int = 7) -> dict[str, Any]:
 
         def life(world: World = world) -> None:
             with opened(Ledger(world.ledger)) as ledger:
-                ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "rows"), rows=1, unfinished="resume")
+                ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "first-rows"), rows=1, **AGAIN)
 
         if not killed_at(deaths * stride + 1, life):
             return {"deaths": deaths, "faults": found}
@@ -219,7 +265,7 @@ def any_moment(directory: Path, deaths: int = 40) -> dict[str, Any]:
         if child == 0:
             with Ledger(world.ledger) as ledger:
                 done = world.sent()
-                for place in [place for place in range(10**4) if f"rows-{place}" not in done][:releases]:
+                for place in [place for place in range(10**4) if f"bid-{place}" not in done][:releases]:
                     one_release(world, ledger, place)
             os._exit(0)
         return child

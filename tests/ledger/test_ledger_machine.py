@@ -1,5 +1,6 @@
 """Any sequence of charges, answers, repetitions, restarts and purges keeps the ledger's promises."""
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,11 +10,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from ledger_world import CURATOR, ROWS, TARGET, laplace, limit
+from ledger_world import CURATOR, ROWS, TARGET, Died, death_between_journal_and_ledger, laplace, limit
 
 from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
-from likeset.ledger import Head, Ledger, Limit, Request, Reservation, Unfinished
+from likeset.ledger import Entry, Head, Ledger, Limit, Request, Reservation, Unfinished
+from likeset.ledger.entry_kinds import AUDIT
+from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
 
 OWNER = View.owners("target", among=["a"])
@@ -30,18 +33,25 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
-        self.ledger = Ledger(self.directory / "ledger.sqlite")
+        self.ledger = self._opened()
         self.ledger.set_limit(TARGET, limit(1.0))
         self.ledger.set_limit(OWNER, limit(0.6))
         self.ledger.set_limit(CURATOR, Limit.rows_only(ROW_LIMIT))
         self.asked: dict[str, tuple[Any, ...]] = {}
         self.open: list[Reservation] = []
+        self.stored: dict[str, bytes] = {}  # and not on record
+        self.orphans: set[tuple[str, bytes]] = set()  # stored without any entry
         self.repeatable: dict[str, bool] = {}  # of what was charged: whether every time as one that may be resumed
         self.answers: dict[str, bytes] = {}
         self.purged: set[str] = set()
         self.pure = {TARGET: 0.0, OWNER: 0.0}
         self.rows = 0
         self.heads: list[Head] = []
+        self.notes = 0
+
+    def _opened(self) -> Ledger:
+        self.told: list[Entry] = []
+        return Ledger(self.directory / "ledger.sqlite", reader=self.told.append)
 
     def _reserve(self, what: tuple[Any, ...], unfinished: Unfinished) -> None:
         view, event, request, rows = what
@@ -69,9 +79,13 @@ class LedgerMachine(RuleBasedStateMachine):
         assert not stuck
         assert self.asked.setdefault(request.key, what) == what
         if reservation.answer is not None:
+            recorded = request.key in self.answers
+            assert (self.ledger.head() == before) == recorded
+            if not recorded:  # it was stored, and a death came before it was on record
+                self.answers[request.key] = self.stored.pop(request.key)
             assert reservation.answer == self.answers[request.key]
-            assert self.ledger.head() == before
             return
+        assert request.key not in self.stored
         assert request.key not in self.answers
         self.open.append(reservation)
         if self.ledger.head() == before:
@@ -88,7 +102,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def _is_stuck(self, what: tuple[Any, ...], unfinished: Unfinished) -> bool:
         """Charged, without an answer, and neither to be charged again nor one that may be resumed."""
         key = what[2].key
-        if self.asked.get(key) != what or key in self.answers:
+        if self.asked.get(key) != what or key in self.answers or key in self.stored:
             return False
         return unfinished == "refuse" or (unfinished == "resume" and not self.repeatable[key])
 
@@ -114,7 +128,93 @@ class LedgerMachine(RuleBasedStateMachine):
             except MessagePurged:
                 assert key in self.purged
                 return
-            assert sent == self.answers.setdefault(key, message)
+            assert sent == self.answers.setdefault(key, self.stored.pop(key, message))
+
+    @rule(place=places, rows=counts, fails=st.booleans())
+    def charge_two_and_note_it(self, place: int, rows: int, fails: bool) -> None:
+        """Two charges and an entry of audit in one write, all of them or none."""
+        before = self.ledger.head()
+        requests = [Request("pair", place, kind) for kind in ("first", "second")]
+        if any(request.key in self.asked for request in requests):
+            return
+        try:
+            with self.ledger.deciding() as transaction:
+                made = [transaction.reserve(CURATOR, ROWS, request=request, rows=rows) for request in requests]
+                transaction.append("began", f"pair-{place}", {})
+                if fails:
+                    raise Died
+        except (BudgetExceeded, Died):
+            assert fails or self.rows + 2 * rows > ROW_LIMIT
+            assert self.ledger.head() == before
+            return
+        self.open += made
+        self.rows += 2 * rows
+        self.notes += 1
+        for request in requests:
+            self.asked[request.key] = (CURATOR, ROWS, request, rows)
+            self.repeatable[request.key] = False
+
+    @rule(which=st.integers(0, 100), fails=st.booleans())
+    def answer_and_note_it(self, which: int, fails: bool) -> None:
+        """Finish a reservation together with an entry of audit; if the block fails, neither is there."""
+        waiting = [one for one in self.open if one.request.key not in self.answers]
+        if not waiting:
+            return
+        reservation, before = waiting[which % len(waiting)], self.ledger.head()
+        message = b"draw %d" % reservation.number
+        try:
+            with self.ledger.deciding() as transaction:
+                sent = transaction.commit(reservation, message)
+                transaction.append("sent", reservation.request.run, {})
+                if fails:
+                    raise Died
+        except Died:
+            assert self.ledger.head() == before
+            return
+        self.open.remove(reservation)
+        self.answers[reservation.request.key] = sent
+        assert sent == self.stored.pop(reservation.request.key, message)
+        self.notes += 1
+
+    @rule(which=st.integers(0, 100))
+    def die_between_journal_and_ledger(self, which: int) -> None:
+        """A message is stored and not on record: whoever asks or commits next finds it, and it is the answer."""
+        waiting = [one for one in self.open if one.request.key not in self.answers]
+        if waiting:
+            reservation, before = waiting[which % len(waiting)], self.ledger.head()
+            if reservation.request.key in self.stored:
+                return
+            with death_between_journal_and_ledger():
+                self.ledger.commit(reservation, b"draw %d" % reservation.number)
+            assert self.ledger.head() == before
+            self.stored[reservation.request.key] = b"draw %d" % reservation.number
+
+    @rule(place=places, dies=st.booleans(), content=st.sampled_from([b"", b"x"]))
+    def answer_for_free(self, place: int, dies: bool, content: bytes) -> None:
+        """What costs nothing and is the same again: the journal first, then both entries."""
+        request = Request("free", place, "bid", content)
+        what, before = (CURATOR, NoRelease(), request, 0), self.ledger.head()
+        reply = b"bid %d %s" % (place, content)
+
+        def ask() -> bytes:
+            return self.ledger.answer(CURATOR, NoRelease(), lambda: (reply, None), request=request, unfinished="resume")
+
+        if request.key in self.asked:
+            if self.asked[request.key] != what:
+                with pytest.raises(DifferentRequest):
+                    ask()
+            else:
+                assert ask() == self.answers[request.key]
+            assert self.ledger.head() == before
+        elif dies and (request.key, content) not in self.orphans:
+            with death_between_journal_and_ledger():
+                ask()
+            self.orphans.add((request.key, content))
+            assert self.ledger.head() == before
+        else:
+            assert ask() == reply
+            self.asked[request.key], self.answers[request.key] = what, reply
+            self.repeatable[request.key] = True
 
     @rule()
     def repeat_everything(self) -> None:
@@ -131,13 +231,14 @@ class LedgerMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """Another process takes over; what was not committed stays open."""
         self.ledger.close()
-        self.ledger = Ledger(self.directory / "ledger.sqlite")
+        self.ledger = self._opened()
 
     @rule()
     def purge(self) -> None:
-        """All messages go."""
+        """All messages of a run go, also those that are not on record."""
         self.ledger.purge(run="run")
-        self.purged |= set(self.answers)
+        self.purged |= {key for key in self.answers if json.loads(key)[0] == "run"}
+        self.stored = {key: message for key, message in self.stored.items() if json.loads(key)[0] != "run"}
 
     @rule()
     def keep_the_head(self) -> None:
@@ -157,9 +258,15 @@ class LedgerMachine(RuleBasedStateMachine):
             assert spent <= pure * (1 + 1e-9)
             assert (spent > 0.0) == (pure > 0.0)
 
+    @invariant()
+    def every_entry_was_told_once(self) -> None:
+        """Whoever follows the log knows all that is durable, and nothing that was undone."""
+        assert self.ledger.entries() == tuple(self.told)
+        assert sum(entry.kind in AUDIT for entry in self.told) == self.notes
+
     def teardown(self) -> None:
         """Whatever happened: the chain holds, and every head that was written down is in it."""
-        assert self.ledger.verify().ok
+        assert self.ledger.verify(messages=True).ok
         for head in self.heads:
             assert self.ledger.verify(head=head).ok
         self.ledger.close()
