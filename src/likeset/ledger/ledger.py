@@ -191,10 +191,10 @@ class Ledger:
         if unfinished == "resume" and charge.free and self._is_new(request, charge):
             message, release = run()
             with self.deciding() as transaction:
-                reservation = transaction.reserve(view, event, **wanted)
-                if reservation.answer is not None:  # another process was faster
-                    return reservation.answer
-                return transaction.commit(reservation, message, release=release)
+                charged = transaction.reserve(view, event, **wanted)  # answered, if another process was faster
+                if charged.answer is None:
+                    return transaction.commit(charged, message, release=release)
+                return charged.answer
         reservation = self.reserve(view, event, **wanted)
         if reservation.answer is not None:
             return reservation.answer
