@@ -2,17 +2,31 @@
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from node_world import CANARY, Clock, approve, call, hear, held, logged, make_node, rows_text, terms
+from node_world import (
+    CANARY,
+    Clock,
+    approve,
+    call,
+    hear,
+    held,
+    killed_before_on_record,
+    logged,
+    make_node,
+    rows_text,
+    terms,
+)
 
 from likeset.errors import BadMessage, ChargeRefused, LedgerTampered, LedgerUnreadable
-from likeset.homes.owner import outbox
+from likeset.homes.owner import exchanges, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
-from likeset.ledger import Ledger, journal_path
+from likeset.ledger import Ledger, Limit, journal_path
 from likeset.ledger.chain import Head
+from likeset.privacy.view import View
 from likeset.protocol.messages import encode
 
 
@@ -119,6 +133,20 @@ def test_honest_code_cannot_change_the_log(folder: Path) -> None:
         with pytest.raises(sqlite3.IntegrityError, match="never"):
             connection.execute(statement)
     connection.close()
+
+
+def test_an_answer_that_a_crash_left_is_not_taken_for_the_one_that_was_sent_in_its_place(tmp_path: Path) -> None:
+    """Nothing was sent for the first message; another one came in its place, and that one was answered."""
+    run = terms()
+    lost, heard = call(run), replace(call(run), terms="0" * 64)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_limit(View.curator("a"), Limit.rows_only(0))
+        with killed_before_on_record("node/heard-"), ledger.deciding() as transaction:
+            exchanges.record(transaction, "a", lost, ())
+        with ledger.deciding() as transaction:
+            entry, _ = exchanges.record(transaction, "a", heard, ())
+        stored = [(exchange.heard, exchange.entry) for exchange in exchanges.exchanges(ledger)]
+    assert stored == [(encode(lost), 0), (encode(heard), entry)]
 
 
 def test_two_processes_share_one_log(folder: Path) -> None:

@@ -14,7 +14,7 @@ from likeset.homes.owner.datasets import DataSet, Registry
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import History, Policy, Verdict, verdict
 from likeset.homes.owner.run_records import Runs
-from likeset.ledger import ChainedLog, Ledger
+from likeset.ledger import Ledger
 from likeset.protocol.terms import Terms
 
 __all__ = ["Judge"]
@@ -25,19 +25,15 @@ class Judge:
 
     Args:
         home: the node's directory.
-        ledger: with what is spent.
-        log: the audit log.
+        ledger: with what is spent, and the audit log in it.
         runs: what that says.
         clock: tells the time.
     """
 
-    def __init__(
-        self, home: Home, *, ledger: Ledger, log: ChainedLog, runs: Runs, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, home: Home, *, ledger: Ledger, runs: Runs, clock: Callable[[], datetime]) -> None:
         self.registry = Registry(home.data)
         self._path = home.policy
         self._ledger = ledger
-        self._log = log
         self._runs = runs
         self._clock = clock
         self.name = runs.name or Policy.load(home.policy).name
@@ -63,7 +59,7 @@ class Judge:
         digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
         if digest != self._runs.policy:
             words = {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
-            self._log.append("policy", "", words)
+            self._ledger.log.append("policy", "", words)
         budgets.set_limits(self._ledger, policy)
         return policy
 

@@ -85,7 +85,7 @@ class OwnerNode:
         self._open.callback(self._refusals.flush)
         try:
             self.log.refresh()
-            self._judge = Judge(self.home, ledger=self.ledger, log=self.log, runs=self.runs, clock=clock)
+            self._judge = Judge(self.home, ledger=self.ledger, runs=self.runs, clock=clock)
             self.registry = self._judge.registry
             self.name = self.policy.name
             self._desk = Desk(self.home, self.name, ledger=self.ledger, clock=clock)
