@@ -91,11 +91,8 @@ def pin(node: OwnerNode, path: Path, *, by: str, replace: bool = False) -> str:
     """
     key, before = key_in(path), pinned_key(node)
     if before is not None and before != key and not replace:
-        raise InvalidArgument(
-            "KEY",
-            path,
-            f"another key is pinned ({before[:16]}...); if the curator told you of a new one, add --replace",
-        )
+        reason = f"another key is pinned ({before[:16]}...); if the curator told you of a new one, add --replace"
+        raise InvalidArgument("KEY", path, reason)
     if key != before:
         node.note("trusted", "", key=key, by=by, instead=before or "")
         documents.write_text(node.home.folder / _KEY_FILE, key + "\n")
