@@ -55,8 +55,8 @@ BEFORE = [
     ("while the schema is read", "likeset.run.job_files.Schema.load", 1),
     ("while the target is read", "likeset.run.job_files.open_target", 1),
     ("while an owner's file is opened", "likeset.run.job_files.open_source", 2),
-    ("while ids are counted", "likeset.tables.schema.rows_per_id.most_rows_per_id", 3),
-    ("while an owner's rows are checked", "likeset.tables.scan.source_scan.SourceScan.blocks", 3),
+    ("while ids are counted", "likeset.tables.schema.rows_per_id.IdCount.most_rows", 3),
+    ("while an owner's rows are checked", "likeset.tables.scan.source_scan.SourceScan.first_pass", 3),
     ("before the directory is made", "likeset.run.local._make", 1),
     ("while the job is written down", "likeset.documents.write", 1),
     ("before the ledger is made", "likeset.run.local.SteadyLedger", 1),
@@ -77,7 +77,7 @@ AFTER = [
     ("before result.json", "likeset.documents.write_text", 3),
     ("before report.html", "likeset.documents.write_text", 5),
     ("in summary.parquet", "likeset.run.local.pq.write_table", 1),
-    ("after summary.parquet", "likeset.run.local.os.fsync", 14),
+    ("after summary.parquet", "likeset.run.local.os.fsync", 11),
     ("before it is moved to its place", "likeset.run.local.Path.rename", 1),
 ]
 
@@ -178,7 +178,7 @@ def test_ctrl_c_waits_for_a_draw_that_was_paid(
     [
         ("likeset.protocol.sealed.draw_offer", 2, "cannot be written: No space left"),
         ("likeset.documents.os.fsync", 4, "terms.yaml: cannot be written: No space left"),
-        ("likeset.documents.os.fsync", 11, "result.json: cannot be written: No space left"),
+        ("likeset.documents.os.fsync", 8, "result.json: cannot be written: No space left"),
         ("likeset.run.local.pq.write_table", 1, "cannot be written: No space left"),
         ("likeset.run.local.Path.rename", 1, "cannot be written: No space left"),
     ],

@@ -1,20 +1,21 @@
 """A person with more rows than declared: the node notices before a run begins, and says so in one way everywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from node_world import SCHEMA, Clock, approve, call, charged, hear, logged, make_node, rows_text, terms
 
 from likeset.errors import BadTable
-from likeset.homes.owner import datasets
 from likeset.homes.owner.checkup import checkup
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.protocol.messages import encode
+from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
-from likeset.tables.schema import rows_per_id
 from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import Block, Source
 
 WITH_IDS = SCHEMA + "id: {column: patient, rows_per_id: 2}\n"
 SAID = "it has 3 rows of one id, or without one, where the schema declares at most 2"
@@ -71,30 +72,19 @@ def test_data_that_came_to_hold_more_rows_of_a_person_begin_no_run(node: OwnerNo
     assert not [one.words for one in checkup(node) if SAID in one.words]
 
 
-def test_ids_are_counted_once_for_the_same_data(
-    node: OwnerNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted: list[str] = []
+def test_all_that_takes_all_rows_to_know_takes_one_reading(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids, small groups, texts that are too long, rows that cannot be used, and the sample of the answer."""
+    read: list[tuple[str, ...]] = []
+    blocks = Source.blocks
 
-    def counting(source: object, column: str, *, missing: object) -> int:
-        counted.append(column)
-        return rows_per_id.most_rows_per_id(source, column, missing=missing)  # type: ignore[arg-type]
+    def counting(source: Source, columns: Sequence[str], **more: Any) -> Iterator[Block]:
+        read.append(tuple(columns))
+        return blocks(source, columns, **more)
 
-    monkeypatch.setattr(datasets, "most_rows_per_id", counting)
-    runs = [terms(run=f"run-{place}", schema_digest=RUN.schema_digest, rows_per_unit=2, size=2) for place in range(3)]
-    for run in runs:
-        approve(node, run)
-        with OwnerNode(node.home.folder, clock=Clock()) as another_process:
-            assert begins(another_process, run)
-    assert len(counted) == 1
-    write_rows(tmp_path / "people.csv", most=1)
-    rehearse(node, RUN)
-    assert len(counted) == 2
-    (kept,) = node.home.folder.glob("**/ids.yaml")
-    kept.write_text("likeset: ids\nversion: 1\n")
-    rehearse(node, RUN)
-    assert len(counted) == 3, "what is damaged is not believed"
-    without = terms(run="without-ids")
-    approve(node, without)
-    assert begins(node, without)
-    assert len(counted) == 3
+    monkeypatch.setattr(Source, "blocks", counting)
+    data = node.registry.get("people")
+    with data.opened(RUN, smallest_group=2, key=node.home.key()) as opened:
+        assert len(read) == 1
+        assert "patient" in read[0]
+        assert len(opened.scan.draw(foreseen_sample(RUN.run, node.home.key()))[0].row_numbers) == opened.row_count
+    assert len(read) == 1

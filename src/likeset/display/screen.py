@@ -140,8 +140,8 @@ class Waiting:
         if self._bar is not None:
             self._bar.stop()
 
-    def step(self, what: str, done: int, total: int) -> None:
-        """So many of all are done."""
+    def step(self, what: str, done: int, total: int | None) -> None:
+        """So many of all are done; of how many nobody knows if None."""
         with self._lock:
             if self._bar is not None:
                 if what not in self._tasks:
@@ -149,7 +149,8 @@ class Waiting:
                 self._bar.update(self._tasks[what], completed=done, total=total)
             elif not self._quiet and (what, done) not in self._told:
                 self._told.add((what, done))
-                stderr.print(f"{harmless(what)}: {done:,} of {total:,}", markup=False)
+                of_all = "" if total is None else f" of {total:,}"
+                stderr.print(f"{harmless(what)}: {done:,}{of_all}", markup=False)
 
     def rows(self, passed: "Passed") -> None:
         """So many rows of a table were read; told on a terminal only, where a bar can move."""

@@ -21,7 +21,7 @@ from likeset.protocol.owner import Scan
 from likeset.protocol.terms import RELEASE_SCALE, Terms
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 
-__all__ = ["OfferKeys", "RowScore", "Weighing", "draw_offer", "weigh"]
+__all__ = ["OfferKeys", "RowScore", "Weighing", "draw_offer", "fit_drawing", "weigh"]
 
 _FIT_ROWS = 4000  # rows on which the weights are fitted: enough for class means and one parameter
 _PROXY_ROWS = 2500  # rows that stand for the weighted table when candidates are thinned
@@ -100,6 +100,11 @@ class RowScore:
         return hashlib.sha256(f"{tilted}/{known!r}".encode()).hexdigest()
 
 
+def fit_drawing(key: int) -> Drawing:
+    """The sample on which weights are fitted: it follows from a key alone, so it can be drawn before the release."""
+    return Drawing(_FIT_ROWS, key)
+
+
 def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, keys: OfferKeys) -> Weighing:
     """Fit the weights on a sample.
 
@@ -110,7 +115,7 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
         noise: standard deviation of each coordinate of the release.
         keys: of the owner, for this run.
     """
-    (drawn,) = scan.draw(Drawing(_FIT_ROWS, keys.fit))
+    (drawn,) = scan.draw(fit_drawing(keys.fit))
     sample = drawn.records.take(np.argsort(drawn.row_numbers))
     equal = np.full(len(sample.rows), 1.0 / len(sample.rows))
     if release is None:

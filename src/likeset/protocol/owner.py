@@ -20,7 +20,13 @@ from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.schema import records
 from likeset.tables.schema.labels import narrowed
 
-__all__ = ["Owner", "Scan"]
+__all__ = ["Owner", "Scan", "key_in_run"]
+
+
+def key_in_run(key: int, run: str, purpose: str) -> int:
+    """An owner's key for one purpose in one run."""
+    text = f"likeset/owner/{run}/{purpose}/".encode() + key.to_bytes(32, "big")
+    return int.from_bytes(hashlib.sha256(text).digest(), "big")
 
 
 class Scan(Protocol):
@@ -115,8 +121,7 @@ class Owner(Party):
 
     def _derived_key(self, purpose: str) -> int:
         """A key for one purpose in this run: draws of different runs are independent."""
-        text = f"likeset/owner/{self.terms.run}/{purpose}/".encode() + self._key.to_bytes(32, "big")
-        return int.from_bytes(hashlib.sha256(text).digest(), "big")
+        return key_in_run(self._key, self.terms.run, purpose)
 
     def _handles(self, row_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Opaque names of rows in this run, a keyed digest of the row's number; remembered for ``row_of``."""

@@ -1,6 +1,7 @@
 """What the parties of a run in one process draw once and need again to resume it: keys and seeds, from one number."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Self
 
@@ -46,6 +47,16 @@ class RunSecrets:
         request = Request(run, 0, SECRETS, content=content)
         data = ledger.answer(view, told, lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)
         return type(self)(int.from_bytes(data, "big"))
+
+    @classmethod
+    def found_in(cls, ledger: Ledger, *, run: str) -> Self | None:
+        """The secrets that a run began with; None if it did not begin. Whether its data are the same is not asked."""
+        reserved = (entry for entry in ledger.entries() if entry.kind == "reserve")
+        numbers = {entry.number for entry in reserved if json.loads(entry.key) == [run, 0, SECRETS]}
+        for stored in ledger.messages(run=run):
+            if stored.number in numbers:
+                return cls(int.from_bytes(stored.message, "big"))
+        return None
 
     @property
     def feature_seed(self) -> int:

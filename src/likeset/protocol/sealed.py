@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
+from likeset.geometry.tilt import Drawing
 from likeset.ledger import Request
 from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Event, Release, Simulated, Unbounded
@@ -21,15 +22,21 @@ from likeset.privacy.view import View
 from likeset.protocol.curator import Charges, Curator, Held, is_number
 from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
-from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, weigh
-from likeset.protocol.owner import Owner
+from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, fit_drawing, weigh
+from likeset.protocol.owner import Owner, key_in_run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, target_plan
 from likeset.protocol.terms import Terms
 
-__all__ = ["SealedCurator", "SealedOwner"]
+__all__ = ["SealedCurator", "SealedOwner", "foreseen_sample"]
 
 _RELEASE, _ANSWER = 1, 2  # rounds
+_FIT = "fit"
+
+
+def foreseen_sample(run: str, key: int) -> Drawing:
+    """The draw with which an owner of this key begins its answer, known before it hears anything."""
+    return fit_drawing(key_in_run(key, run, _FIT))
 
 
 class SealedOwner(Owner):
@@ -71,7 +78,7 @@ class SealedOwner(Owner):
     @property
     def _keys(self) -> OfferKeys:
         return OfferKeys(
-            fit=self._derived_key("fit"), tilted=self._derived_key("offer"), uniform=self._derived_key("hedge")
+            fit=self._derived_key(_FIT), tilted=self._derived_key("offer"), uniform=self._derived_key("hedge")
         )
 
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Message:

@@ -13,20 +13,23 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
+from likeset.geometry.tilt import Drawing
 from likeset.privacy.view import checked_name
 from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan
 from likeset.run.job import Job
 from likeset.run.notices import BoundsFromData, NoiseIsSimulated, SuspectedIdentifier, TooLongRows, WeakPromise
 from likeset.run.order import Stalls
+from likeset.tables.scan.row_pass import without_dictionaries
+from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import WithholdingScan, too_long_rows
+from likeset.tables.scan.withheld_rows import WithholdingScan
 from likeset.tables.schema.column_looks import TableLook
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.identifiers import suspicions_in
-from likeset.tables.schema.rows_per_id import check_ids
+from likeset.tables.schema.rows_per_id import check_most_rows
 from likeset.tables.schema.schema import Schema
-from likeset.tables.sources.source import Source, open_source
+from likeset.tables.sources.source import Block, Source, open_source
 
 __all__ = ["OpenedJob", "Target", "job_warnings", "open_job", "open_target", "stalls_without_owners"]
 
@@ -83,13 +86,20 @@ class OpenedJob:
 
 
 @contextmanager
-def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceScan) -> Iterator[OpenedJob]:
-    """Open everything; nothing stays open afterwards.
+def open_job(
+    job: Job,
+    *,
+    check: Check | None = None,
+    scan: OpenScan = SourceScan,
+    sample: Callable[[str], Drawing] | None = None,
+) -> Iterator[OpenedJob]:
+    """Open everything, and read every owner's rows once; nothing stays open afterwards.
 
     Args:
         job: what is asked for.
         check: looks at the market before any owner's file is opened, and raises if it will not do.
         scan: how owners pass over their rows.
+        sample: the draw with which an owner of this name will begin, asked after ``check``; it is made on the way.
     """
     _check_names(job)
     schema = Schema.load(job.schema_file)
@@ -101,28 +111,32 @@ def open_job(job: Job, *, check: Check | None = None, scan: OpenScan = SourceSca
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
         warnings = job_warnings(job, schema, target)
-        total = 0
+        total, faults = 0, list[BadTable]()
         for name, place in job.owners.items():
             source = stack.enter_context(open_source(place))
-            if source.row_count == 0:
+            every = scan(source, schema)
+            # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
+            withhold = job.protocol == "sealed"
+            seen = every.first_pass(sample=sample(name) if sample else None, without_too_long=withhold)
+            if seen.row_count == 0:
                 raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
             twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
             if twin != f"owner {name}":
                 reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
                 raise BadTable(source.name, reason)
-            too_long, every = _too_long(source, schema), scan(source, schema)
-            # An owner of interactive leaves them out by itself, so that its other rows keep their numbers.
-            withheld = len(too_long) > 0 and job.protocol == "sealed"
-            owners[name] = WithholdingScan(every, schema, too_long) if withheld else every
-            if len(too_long):
-                warnings.append(TooLongRows(name, len(too_long), schema.declaration.text_bytes))
+            too_long = len(seen.too_long)
+            if too_long:
+                _check_some_fit(too_long, seen.row_count, source, schema)
+                warnings.append(TooLongRows(name, too_long, schema.declaration.text_bytes))
+            kept = WithholdingScan(every, schema, seen.too_long) if too_long and withhold else every
+            owners[name] = SampledScan(kept, seen.sample)
             shown[name] = source.name
-            total += source.row_count - len(too_long)
-            check_ids(source, schema, whose=f"owner {name}")
+            total += seen.row_count - too_long
+            check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
+            faults += [] if seen.fault is None else [seen.fault]
         _check_sizes(job, target, total)
-        for one in owners.values():
-            for _ in one.blocks():
-                pass  # a row that cannot be used shows now; later its owner would have to abstain, and all else is paid
+        if faults:
+            raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
         extra, digests = _extra_rows(job, schema)
         content += [f"{kind}: {digest}" for kind, digest in digests.items()]
@@ -147,13 +161,11 @@ def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, st
     return rows, digests
 
 
-def _too_long(source: Source, schema: Schema) -> NDArray[np.int64]:
-    """Rows of an owner that are longer than the schema declares."""
-    too_long = too_long_rows(source, schema)
-    if len(too_long) == source.row_count:
+def _check_some_fit(too_long: int, rows: int, source: Source, schema: Schema) -> None:
+    """Some row of an owner must be as long as the schema declares, or shorter."""
+    if too_long == rows:
         most = schema.declaration.text_bytes
         raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
-    return too_long
 
 
 def open_target(job: Job, schema: Schema) -> Target:
@@ -197,15 +209,33 @@ def _stalls(
 
 def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
     with open_source(place) as source:
-        if source.row_count == 0:
+        held = _FewRows(source.name, schema.columns)
+        seen = SourceScan(source, schema, labelled=False).first_pass(held)
+        if seen.row_count == 0:
             raise BadTable(source.name, "has no rows; give a file with rows")
-        if source.row_count > _MOST_TARGET_ROWS:
-            raise BadTable(source.name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
-        check_ids(source, schema)
-        found = SourceScan(source, schema, labelled=False)
-        blocks = [block for _, block in found.blocks()]
-        table = DeclaredRecords(schema).of(pa.concat_tables([block.table for block in blocks]))
+        check_most_rows(seen.most_rows, source, schema)
+        if seen.fault is not None:
+            raise seen.fault
+        blocks = [
+            schema.map(table, table=source.name, locate=str, labels=False, by_columns=True) for table in held.tables
+        ]
+        table = DeclaredRecords(schema).of(pa.concat_tables(held.tables))
         return np.concatenate([block.rows for block in blocks]), table, source.fingerprint(), source.name
+
+
+class _FewRows:
+    """Holds all rows that go by in a first pass, if they are few."""
+
+    def __init__(self, name: str, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self.tables: list[pa.Table] = []
+        self._name = name
+
+    def add(self, block: Block) -> None:
+        """The next rows."""
+        if block.first_row + len(block) > _MOST_TARGET_ROWS:
+            raise BadTable(self._name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
+        self.tables.append(without_dictionaries(block.table.select(self.columns)))
 
 
 def _check_names(job: Job) -> None:

@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,16 +30,18 @@ from likeset.errors import (
     LikesetError,
     UnfinishedRequest,
 )
+from likeset.geometry.tilt import Drawing
 from likeset.ledger import Ledger
 from likeset.ledger.chain import Entry
 from likeset.private_files import keep_private, remove_unfinished
-from likeset.protocol.run_secrets import SECRETS
+from likeset.protocol.run_secrets import SECRETS, RunSecrets
+from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.run.budget import budget_document
 from likeset.run.job import Job
 from likeset.run.job_files import OpenedJob, OpenScan, open_job
-from likeset.run.market import Market, Outcome
-from likeset.run.order import Stalls
+from likeset.run.market import Draws, Market, Outcome
+from likeset.run.order import Order, Stalls
 from likeset.run.pictures import pictures_document
 from likeset.run.result import result_document, selected_rows, summary_table
 from likeset.run.uninterrupted_ledger import SteadyLedger
@@ -98,11 +100,22 @@ def run_job(
     _check_ledger(job)
     start = time.perf_counter()
 
-    def market(schema: Schema, stalls: Stalls, seed_rows: Rows | None) -> Market:
-        return Market(job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows), stalls, progress=progress)
+    foreseen: list[Draws] = []
 
-    # What is wrong with the wishes shows before owners' files are read, which may take long.
-    with open_job(job, check=lambda *given: market(*given).outline(), scan=scan) as opened:
+    def market(schema: Schema, stalls: Stalls, seed_rows: Rows | None) -> Market:
+        order = job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows)
+        return Market(order, stalls, progress=progress, draws=foreseen[0] if foreseen else None)
+
+    def check(*given: Any) -> None:
+        """What is wrong with the wishes shows before owners' files are read, which may take long."""
+        planned = market(*given)
+        planned.outline()
+        foreseen.append(_foreseen(planned.order, Path(job.ledger) if job.ledger else partial / LEDGER))
+
+    def sample(owner: str) -> Drawing:
+        return foreseen_sample(str(job.run), foreseen[0].secrets.owner_key(owner))
+
+    with open_job(job, check=check, scan=scan, sample=sample if job.protocol == "sealed" else None) as opened:
         reading = time.perf_counter() - start
         with _working_in(partial, job, out=out, resume=resume) as ledger:
             outcome = market(opened.schema, opened.stalls, opened.seed_rows).hold(
@@ -120,6 +133,16 @@ def run_job(
             table = summary_table(opened, outcome, records)
             keep_private(partial / SUMMARY, lambda path: pq.write_table(table, path))
     return FinishedJob(out, result)
+
+
+def _foreseen(order: Order, ledger_path: Path) -> Draws:
+    """What the run will draw by itself; with the secrets that it began with, if it began earlier."""
+    draws, run = Draws.of(order), order.wishes.run
+    if ledger_path.exists():
+        with Ledger(ledger_path) as ledger:
+            began = RunSecrets.found_in(ledger, run=run)
+            draws = draws if began is None else replace(draws, secrets=began)
+    return draws
 
 
 def passes_folder(job: Job) -> Path:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from likeset.protocol.wishes import Draft, Facts
 from likeset.run.order import Order, Stalls
 from likeset.transports.local import LocalEngine, Progress, RunResult
 
-__all__ = ["Deal", "Market", "Outcome", "Outline"]
+__all__ = ["Deal", "Draws", "Market", "Outcome", "Outline"]
 
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 
@@ -116,6 +116,31 @@ class _Width:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Draws:
+    """What a run draws by itself, before it hears anything.
+
+    Attributes:
+        noises: of the width's choice, the curator and the consumer.
+        public_seed: of the release's features, where the user wants a particular one.
+        secrets: keys and seeds, unless the run began earlier with others.
+    """
+
+    noises: tuple[Noise, Noise, Noise]
+    public_seed: int | None
+    secrets: RunSecrets
+
+    @classmethod
+    def of(cls, order: Order) -> Self:
+        """New ones; the same for the same seed where noise is simulated."""
+        coins = order.coins()
+        draw = _drawn_from(coins) if order.simulated else secrets.randbits
+        # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
+        first, second, third = (SimulatedNoise(draw(63)) if order.simulated else SecretNoise() for _ in range(3))
+        public_seed = None if order.random_state is None else int(coins.integers(2**63))
+        return cls((first, second, third), public_seed, RunSecrets(draw(256)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Deal:
     """What is settled before any owner hears anything.
 
@@ -142,6 +167,7 @@ class Market:
         shown_names: how owners are called toward the user, by their name in the terms; as there if not given.
         progress: called as answers come in.
         cancelled: asked between messages.
+        draws: what the run draws by itself, if that was done already.
     """
 
     order: Order
@@ -149,6 +175,7 @@ class Market:
     shown_names: Mapping[str, str] = field(default_factory=dict)
     progress: Progress | None = None
     cancelled: Callable[[], bool] | None = None
+    draws: Draws | None = None
 
     def __post_init__(self) -> None:
         _ = self.order.simulated, self.order.coins()  # wrong words and numbers show before anything else is done
@@ -192,11 +219,7 @@ class Market:
         """
         order, run = self.order, self.order.wishes.run
         outline = self.outline()  # what is wrong with the terms shows before anything is spent
-        coins = order.coins()
-        draw = _drawn_from(coins) if order.simulated else secrets.randbits
-        # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
-        first, second, third = (SimulatedNoise(draw(63)) if order.simulated else SecretNoise() for _ in range(3))
-        public_seed = None if order.random_state is None else int(coins.integers(2**63))
+        draws = self.draws or Draws.of(order)
         check_relations(ledger, outline.guarantees)
         check_rows_left(ledger, outline.terms)
         wishes = order.wishes
@@ -204,12 +227,12 @@ class Market:
         about_target = View.owners(self.stalls.consumer)
         open_accounts(ledger, {about_target: limit})
         _check_affordable(ledger, outline.guarantees[0], run=run)
-        drawn = RunSecrets(draw(256))
+        drawn = draws.secrets
         if resumable:
             told = size_event(self._draft.relation)
             drawn = drawn.kept(ledger, about_target, run=run, content=self.stalls.content, told=told)
-        width = self._width(ledger, first)
-        return Deal(self._terms(width, drawn, public_seed), drawn, (first, second, third), width.event)
+        width = self._width(ledger, draws.noises[0])
+        return Deal(self._terms(width, drawn, draws.public_seed), drawn, draws.noises, width.event)
 
     def hold(self, ledger: Ledger, *, resumable: bool, agreed: Callable[[Terms], None] | None = None) -> Outcome:
         """Run it.

@@ -81,7 +81,8 @@ class Desk:
         with ExitStack() as stack:
             data = self._registry.get(decision.data)
             source = stack.enter_context(data.open_source())
-            opened = data.guarded(source, terms, smallest_group=record.smallest_group or policy.smallest_group)
+            smallest = record.smallest_group or policy.smallest_group
+            opened = data.guarded(source, terms, smallest_group=smallest, key=self._key)
             # Without the seed nothing can be answered, so nothing is charged.
             hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
             if record.began:

@@ -15,8 +15,9 @@ from likeset.errors import BadTable, LikesetError
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.small_groups import small_groups
+from likeset.homes.owner.small_groups import SmallGroups
 from likeset.tables.schema.identifiers import Suspicion
+from likeset.tables.schema.rows_per_id import check_ids
 from likeset.tables.schema.table_checks import Inspection
 from likeset.tables.sources.source import Source
 
@@ -103,9 +104,11 @@ def _curator_key(node: OwnerNode) -> Iterator[Finding]:
 def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
     what, policy = f"data set {data.name}", node.policy
     with data.open_source() as source:
-        inspection = data.schema.inspection()
+        inspection, labelled = data.schema.inspection(), data.schema.label_column is not None
+        groups = SmallGroups(data.schema, smallest=policy.smallest_group, labelled=labelled)
         for block in source.blocks(data.schema.needed_columns):
             inspection.add(block.table, table=source.name, locate=block.locate)
+            groups.add(block)
         complaints = [*_complaints(inspection), *_about_ids(data, source)]
         for words in complaints:
             yield Finding(what, ok=False, words=words)
@@ -113,8 +116,7 @@ def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
             yield Finding(what, ok=True, words=f"all {inspection.rows:,} rows are as the schema declares")
         if not inspection.rows:
             yield Finding(what, ok=False, words="has no rows")
-        labelled = data.schema.label_column is not None
-        withheld = len(small_groups(source, data.schema, smallest=policy.smallest_group, labelled=labelled))
+        withheld = len(groups.rows())
         words = f"{withheld:,} rows are in groups of fewer than {policy.smallest_group} and are never offered"
         if policy.smallest_group == 1:
             words = "every row may be offered: owner.yaml sets no smallest group"
@@ -148,7 +150,7 @@ def _complaints(inspection: Inspection) -> Iterator[str]:
 
 def _about_ids(data: DataSet, source: Source) -> Iterator[str]:
     try:
-        data.check_ids(source)
+        check_ids(source, data.schema)
     except BadTable as error:
         yield str(error)
 

@@ -27,25 +27,27 @@ from pydantic import Field
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
-from likeset.homes.owner.small_groups import small_groups
+from likeset.homes.owner.small_groups import SmallGroups
 from likeset.privacy.view import checked_name
 from likeset.private_files import make_private_folder
 from likeset.protocol.admission import Admission
 from likeset.protocol.owner import Scan
+from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
+from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import WithholdingScan, too_long_rows
+from likeset.tables.scan.withheld_rows import WithholdingScan
 from likeset.tables.schema.column_looks import TableLook
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.identifiers import Reason, Suspicion, suspicions_in
-from likeset.tables.schema.rows_per_id import check_ids, most_rows_per_id
+from likeset.tables.schema.rows_per_id import check_ids, check_most_rows
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.row_blocks import BLOCK_ROWS
 from likeset.tables.sources.source import Source, open_source
 
 __all__ = ["DataSet", "Mapping", "OpenedData", "Registry"]
 
-_SOURCE, _SCHEMA, _MAPPING, _IDS = "source.yaml", "schema.yaml", "mapping.yaml", "ids.yaml"
+_SOURCE, _SCHEMA, _MAPPING = "source.yaml", "schema.yaml", "mapping.yaml"
 _SUSPECTED = "suspected.yaml"
 
 
@@ -70,15 +72,6 @@ class _Place(Document):
     likeset: Literal["data"]
     version: Literal[1]
     source: Annotated[str, Field(repr=False)]
-
-
-class _Ids(Document):
-    """How many rows one id has at most, in data of this fingerprint: counted once."""
-
-    likeset: Literal["ids"]
-    version: Literal[1]
-    fingerprint: str
-    most_rows: Annotated[int, Field(ge=1)]
 
 
 class _SuspectedColumn(Document):
@@ -144,56 +137,50 @@ class DataSet:
         return open_source("sql:" + self.mapping.query(self.source), name=f"data set {self.name}, mapped")
 
     @contextmanager
-    def opened(self, terms: Terms, *, smallest_group: int) -> Iterator[OpenedData]:
-        """Its rows as a run under these terms may see them."""
+    def opened(self, terms: Terms, *, smallest_group: int, key: int | None = None) -> Iterator[OpenedData]:
+        """Its rows as a run under these terms may see them; see ``guarded``."""
         with self.open_source() as source:
-            yield self.guarded(source, terms, smallest_group=smallest_group)
+            yield self.guarded(source, terms, smallest_group=smallest_group, key=key)
 
-    def guarded(self, source: Source, terms: Terms, *, smallest_group: int) -> OpenedData:
+    def guarded(self, source: Source, terms: Terms, *, smallest_group: int, key: int | None = None) -> OpenedData:
         """The rows of its source as a run may see them: without small groups, and in ``sealed`` without too long rows.
 
+        All rows are read once. So a row that cannot be used shows here, before anything is charged.
+
+        Args:
+            source: of this data set.
+            terms: of the run.
+            smallest_group: groups of fewer rows are not offered.
+            key: the owner's; with it, the sample with which its answer begins is drawn on the way.
+
         Raises:
-            BadTable: no row may be offered, or a person has more rows than the schema declares.
+            BadTable: a person has more rows than the schema declares, no row may be offered, or one cannot be used.
         """
-        self.check_ids(source)
-        labelled = self.schema.label_column in terms.columns
-        rare = small_groups(source, self.schema, smallest=smallest_group, labelled=labelled)
-        too_long = too_long_rows(source, self.schema)
-        # An owner of interactive leaves rows that are too long out by itself, so that its others keep their numbers.
-        withheld = np.union1d(rare, too_long) if terms.protocol == "sealed" else rare
+        labelled, sealed = self.schema.label_column in terms.columns, terms.protocol == "sealed"
         every = SourceScan(source, self.schema, labelled=labelled)
-        scan: Scan = WithholdingScan(every, self.schema, withheld) if len(withheld) else every
-        if scan.row_count == 0:
+        groups = SmallGroups(self.schema, smallest=smallest_group, labelled=labelled)
+        drawing = foreseen_sample(terms.run, key) if sealed and key is not None else None
+        seen = every.first_pass(groups, sample=drawing, without_too_long=sealed)
+        check_most_rows(seen.most_rows, source, self.schema)
+        rare = groups.rows()
+        # An owner of interactive leaves rows that are too long out by itself, so that its others keep their numbers.
+        withheld = np.union1d(rare, seen.too_long) if sealed else rare
+        if seen.row_count == len(withheld):
             raise BadTable(source.name, "has no row that may be offered")
+        if seen.fault is not None:
+            raise seen.fault
+        kept = WithholdingScan(every, self.schema, withheld) if len(withheld) else every
+        # Rows of small groups are known at the end only: the numbers of the others, and with them the sample, change.
+        scan = SampledScan(kept, None if len(rare) else seen.sample)
         fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
         return OpenedData(
             scan=scan,
-            row_count=source.row_count,
+            row_count=seen.row_count,
             withheld=len(rare),
-            too_long=len(too_long),
+            too_long=len(seen.too_long),
             declared=DeclaredRecords(self.schema),
             fingerprint=fingerprint,
         )
-
-    def check_ids(self, source: Source) -> None:
-        """Raise if a person has more rows than the schema declares: what is promised would not hold for that person."""
-        if self.schema.id_column is not None:
-            check_ids(source, self.schema, counted=self._most_rows(source, self.schema.id_column))
-
-    def _most_rows(self, source: Source, column: str) -> int:
-        """Of one id; one pass over the ids, once for the same data."""
-        fingerprint = _digest(source.fingerprint(), self.schema.digest)
-        kept = None if self.folder is None else self.folder / _IDS
-        if kept is not None and kept.exists():
-            with contextlib.suppress(LikesetError):
-                known = documents.read(kept, _Ids)
-                if known.fingerprint == fingerprint:
-                    return known.most_rows
-        most = most_rows_per_id(source, column, missing=self.schema.declaration.missing_words)
-        if kept is not None:
-            with contextlib.suppress(LikesetError):  # then it is counted again next time
-                documents.write(kept, {"likeset": "ids", "version": 1, "fingerprint": fingerprint, "most_rows": most})
-        return most
 
     @property
     def suspicions(self) -> tuple[Suspicion, ...]:
@@ -289,9 +276,9 @@ class Registry:
             for column in found.schema.needed_columns:
                 if column not in there:
                     found.schema.column_of(opened, column, table=opened.name)
+            check_ids(opened, found.schema)
             if opened.row_count == 0:
                 raise BadTable(opened.name, "has no rows")
-            found.check_ids(opened)
             suspicions = _suspicions_at_first(opened, found.schema)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password

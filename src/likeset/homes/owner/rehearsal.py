@@ -77,7 +77,7 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
     found = node.data_for(terms, data=chosen)
     basis, heard, used = _release(node, terms, release)
     with ExitStack() as stack:
-        opened = stack.enter_context(found.opened(terms, smallest_group=smallest))
+        opened = stack.enter_context(found.opened(terms, smallest_group=smallest, key=node.home.key()))
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="likeset-"))
         ledger = stack.enter_context(Ledger(Path(place) / "ledger.sqlite"))
         ledger.set_limit(View.curator(node.name), Limit.rows_only(terms.rows_per_owner))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.schema.cell_values import MissingWords, plain_array
 from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, OrdinalColumn
 from likeset.tables.schema.declared_records import DeclaredRecords
@@ -16,36 +17,59 @@ from likeset.tables.schema.labels import read_labels
 from likeset.tables.schema.schema import Declaration, Schema
 from likeset.tables.sources.source import Block, Source
 
-__all__ = ["small_groups"]
+__all__ = ["SmallGroups", "small_groups"]
 
 
 def small_groups(source: Source, schema: Schema, *, smallest: int, labelled: bool) -> NDArray[np.int64]:
-    """Numbers of the rows that have some category value with fewer than ``smallest`` rows in the whole source.
+    """Numbers of the rows that have some category value with fewer than ``smallest`` rows in the whole source."""
+    groups = SmallGroups(schema, smallest=smallest, labelled=labelled)
+    if groups.columns:
+        for block in source.blocks(groups.columns):
+            groups.add(block)
+    return groups.rows()
+
+
+class SmallGroups:
+    """Finds the rows with some category value that fewer than ``smallest`` rows have, while all rows go by once.
 
     Groups are values of category, ordinal and yes-or-no columns, and of a label that is a category; missing is none.
+    Of each value that was seen less often so far, the numbers of its rows are held.
+
+    Args:
+        schema: what rows mean.
+        smallest: so many rows are no small group.
+        labelled: whether the label counts.
     """
-    groups = _Groups(schema, labelled=labelled)
-    nothing = np.empty(0, dtype=np.int64)
-    if smallest <= 1 or not groups.columns:
-        return nothing
-    counts: dict[str, Counter[Any]] = {}
-    for block in source.blocks(groups.columns):
-        for name, values in groups.of(block):
-            found = pc.value_counts(values.drop_null())
-            seen = dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
-            counts.setdefault(name, Counter()).update(seen)
-    rare = {name: [value for value, rows in seen.items() if rows < smallest] for name, seen in counts.items()}
-    if not any(rare.values()):
-        return nothing
-    withheld = [nothing]
-    for block in source.blocks(groups.columns):
-        marked = np.zeros(len(block), dtype=np.bool_)
-        for name, values in groups.of(block):
-            if rare[name]:
-                found = pc.is_in(values, value_set=pa.array(rare[name], values.type))
-                marked |= np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
-        withheld.append(block.first_row + np.flatnonzero(marked))
-    return np.concatenate(withheld)
+
+    def __init__(self, schema: Schema, *, smallest: int, labelled: bool) -> None:
+        self._groups = _Groups(schema, labelled=labelled)
+        self._smallest = smallest
+        self.columns: tuple[str, ...] = self._groups.columns if smallest > 1 else ()
+        self._counts: dict[str, Counter[Any]] = {name: Counter() for name in self.columns}
+        self._rows: dict[str, dict[Any, list[int]]] = {name: {} for name in self.columns}
+
+    def add(self, block: Block) -> None:
+        """The next rows."""
+        if not self.columns:
+            return
+        for name, values in self._groups.of(without_dictionaries(block.table.select(self.columns))):
+            seen, rows = self._counts[name], self._rows[name]
+            counted = pc.value_counts(values.drop_null())
+            here = counted.field(0).to_pylist()
+            seen.update(dict(zip(here, counted.field(1).to_pylist(), strict=True)))
+            few = [value for value in here if seen[value] < self._smallest]
+            for value in set(here).difference(few):
+                rows.pop(value, None)
+            if few:
+                rare = pc.is_in(values, value_set=pa.array(few, values.type))
+                places = np.flatnonzero(rare.to_numpy(zero_copy_only=False))
+                for place, value in zip(places, values.take(pa.array(places)).to_pylist(), strict=True):
+                    rows.setdefault(value, []).append(block.first_row + int(place))
+
+    def rows(self) -> NDArray[np.int64]:
+        """Their numbers, rising, of all rows that went by."""
+        rare = (numbers for rows in self._rows.values() for numbers in rows.values())
+        return np.unique(np.array([number for numbers in rare for number in numbers], dtype=np.int64))
 
 
 class _Groups:
@@ -67,14 +91,14 @@ class _Groups:
             self._records = DeclaredRecords(Schema(part))
         self.columns = (*declared, *([self._label.column] if self._label else []))
 
-    def of(self, block: Block) -> Iterator[tuple[str, Any]]:
-        """Each column of a block with its values; null where one is missing."""
+    def of(self, table: pa.Table) -> Iterator[tuple[str, Any]]:
+        """Each column of a table with its values; null where one is missing."""
         if self._records is not None:
-            found = self._records.of(block.table)
+            found = self._records.of(table)
             for name in found.column_names:
                 yield name, self._without_missing_words(plain_array(found.column(name)))
         if self._label is not None:
-            cells = plain_array(block.table.column(self._label.column))
+            cells = plain_array(table.column(self._label.column))
             values, bad = read_labels(cells, kind="category", values=self._label.values, missing=self._missing)
             unusable = np.zeros(len(values), dtype=np.bool_)
             for _, _, mask in bad:

@@ -14,6 +14,7 @@ from likeset.errors import InvalidArgument
 from likeset.geometry import tilt
 from likeset.geometry.features import TILE_ROWS
 from likeset.geometry.tilt import Drawing
+from likeset.tables.schema.declared_records import DeclaredRecords
 
 __all__ = ["BLOCK_ROWS", "DrawnRows", "FetchedRows", "Keeper", "Kept", "MemoryScan", "draw_from"]
 
@@ -42,6 +43,11 @@ class FetchedRows:
         # In one layout whatever it was before: products of matrices may round differently with the layout.
         return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
 
+    def declared(self, records: DeclaredRecords) -> Self:
+        """The same rows with records in declared types: done for the few rows that are drawn."""
+        assert self.table is not None  # noqa: S101 - rows of a source have records
+        return type(self)(self.rows, self.labels, records.of(self.table))
+
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Parts of one table, one after the other."""
@@ -59,6 +65,10 @@ class DrawnRows:
 
     row_numbers: NDArray[np.int64]
     records: FetchedRows
+
+    def declared(self, records: DeclaredRecords) -> Self:
+        """The same with records in declared types."""
+        return type(self)(self.row_numbers, self.records.declared(records))
 
 
 @dataclass(frozen=True, eq=False)

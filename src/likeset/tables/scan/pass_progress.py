@@ -14,14 +14,14 @@ class Passed:
     Attributes:
         table: the source's name.
         rows: how many rows went by.
-        total: how many there are.
+        total: how many there are; None in a first pass, which finds out.
         seconds: since the pass began.
         resumed: how many of the rows went by before the pass was interrupted.
     """
 
     table: str
     rows: int
-    total: int
+    total: int | None
     seconds: float
     resumed: int = 0
 
@@ -34,7 +34,7 @@ class Passed:
     def seconds_left(self) -> float | None:
         """How long the rest takes at that speed; None if nothing is known yet."""
         speed = self.rows_per_second
-        return (self.total - self.rows) / speed if speed > 0.0 else None
+        return (self.total - self.rows) / speed if speed > 0.0 and self.total is not None else None
 
 
 class Watch:
@@ -42,11 +42,11 @@ class Watch:
 
     Args:
         table: the source's name.
-        total: how many rows there are.
+        total: how many rows there are; None if nobody knows yet.
         tell: called as rows go by; nobody if None.
     """
 
-    def __init__(self, table: str, total: int, tell: Callable[[Passed], None] | None) -> None:
+    def __init__(self, table: str, total: int | None, tell: Callable[[Passed], None] | None) -> None:
         self._table, self._total, self._tell = table, total, tell
         self._rows = self._resumed = 0
         self._began = time.perf_counter()

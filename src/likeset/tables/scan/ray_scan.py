@@ -51,7 +51,6 @@ class RayScan(SourceScan):
         checkpoints: Path | None = None,
         unit_rows: int | None = None,
     ) -> None:
-        rows = unit_rows or max(1, source.row_count // (_UNITS_A_WORKER * cluster.workers))
         super().__init__(
             source,
             schema,
@@ -59,12 +58,13 @@ class RayScan(SourceScan):
             workers=cluster.workers,
             progress=progress,
             checkpoints=checkpoints,
-            unit_rows=rows,
         )
+        self._asked_rows = unit_rows
         self._ray = cluster.join()
 
     def _units(self) -> list[Unit]:
-        return units_of(self._source.parts, rows=self._unit_rows)
+        rows = self._asked_rows or max(1, self.row_count // (_UNITS_A_WORKER * self._workers))
+        return units_of(self._source.parts, rows=rows)
 
     def _passes(
         self, units: Sequence[Unit], work: Work, keepers: Sequence[Keeper], watch: Watch

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from likeset.geometry.tilt import Drawing
 from likeset.tables.scan.memory_scan import BLOCK_ROWS, FetchedRows, Keeper, Kept
@@ -16,7 +18,7 @@ from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, DateCol
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.row_blocks import Block, Part
 
-__all__ = ["Unit", "Work", "pass_over", "units_of"]
+__all__ = ["Unit", "Work", "chosen_unweighted", "pass_over", "units_of", "without_dictionaries"]
 
 UNIT_ROWS = 1 << 20
 
@@ -156,7 +158,7 @@ class _Crew:
             raise min(self._failed, key=lambda failed: failed[0])[1]
 
     def _do(self, block: Block) -> None:
-        chosen = [_plain(kept) for kept in self._chosen(block)]
+        chosen = self._chosen(block)
         with self._keeping:
             for keeper, kept in zip(self.keepers, chosen, strict=True):
                 keeper.add(kept)
@@ -169,12 +171,8 @@ class _Crew:
         weighted = any(drawing.score is not None for drawing in work.drawings)
         if weighted or not work.schema.sound(block.table, table=work.table, labels=work.labelled):
             rows = work.mapped(block.table, block.locate)
-            return [keeper.choose(rows, block.first_row) for keeper in self.keepers]
-        found = [keeper.best_places(block.first_row, len(block)) for keeper in self.keepers]
-        return [
-            Kept(block.first_row + places, scores, work.mapped(block.table.take(pa.array(places)), str))
-            for places, scores in found
-        ]
+            return [_plain(keeper.choose(rows, block.first_row)) for keeper in self.keepers]
+        return [chosen_unweighted(keeper, work, block.table, block.first_row) for keeper in self.keepers]
 
     def _cut(self, parts: Sequence[Part]) -> Iterator[Block]:
         columns, words = self._work.columns, self._work.words
@@ -182,12 +180,33 @@ class _Crew:
             yield from part.with_words(words).cut(columns, self._work.block_rows)
 
 
+def chosen_unweighted(
+    keeper: Keeper, work: Work, table: pa.Table, first_row: int, stay: NDArray[np.int64] | None = None
+) -> Kept:
+    """The rows of a block that an unweighted draw may keep; only they are mapped.
+
+    Args:
+        keeper: of the draw.
+        work: maps them.
+        table: the block, of which every cell was checked.
+        first_row: the number of its first row.
+        stay: places of the rows that have a number; all if None.
+    """
+    places, scores = keeper.best_places(first_row, table.num_rows if stay is None else len(stay))
+    rows = table.take(pa.array(places if stay is None else stay[places]))
+    return _plain(Kept(first_row + places, scores, work.mapped(rows, str)))
+
+
 def _plain(kept: Kept) -> Kept:
     """The same rows without dictionaries, which may hold far more words than are kept."""
     table = kept.records.table
     assert table is not None  # noqa: S101 - rows of a source have records
+    return replace(kept, records=replace(kept.records, table=without_dictionaries(table)))
+
+
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """The same cells, each with its own words."""
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in table.schema.types]
     if kinds == table.schema.types:
-        return kept
-    plain = table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
-    return replace(kept, records=replace(kept.records, table=plain))
+        return table
+    return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from likeset import arguments
 from likeset.geometry.tilt import Drawing
 from likeset.tables.scan.checkpoint import Checkpoint
+from likeset.tables.scan.first_pass import FirstPass, Fold, first_pass
 from likeset.tables.scan.memory_scan import BLOCK_ROWS, DrawnRows, FetchedRows, Keeper, Kept
 from likeset.tables.scan.pass_progress import Passed, Watch
 from likeset.tables.scan.row_pass import UNIT_ROWS, Unit, Work, pass_over, units_of
@@ -65,6 +66,19 @@ class SourceScan:
         """How many rows there are."""
         return self._source.row_count
 
+    def first_pass(self, *folds: Fold, sample: Drawing | None = None, without_too_long: bool = False) -> FirstPass:
+        """Everything that takes all rows to know, by reading them once; the arguments are those of ``first_pass``."""
+        total = self._source.row_count if self._source.counted else None
+        watch = Watch(self._source.name, total, self._progress)
+        return first_pass(
+            self._source,
+            self._work,
+            folds=folds,
+            sample=sample,
+            without_too_long=without_too_long,
+            went_by=watch.add,
+        )
+
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """All draws in one pass; each the same for the same key."""
         checked_columns(self._work.columns, self._source.schema, table=self._source.name)
@@ -86,13 +100,13 @@ class SourceScan:
             if place is not None:
                 best = [keeper.kept() for keeper in keepers]
                 place.save(sorted(done), [each for each in best if each is not None])
-        drawn = [keeper.result() for keeper in keepers]
-        return [DrawnRows(one.row_numbers, self._declared(one.records)) for one in drawn]
+        return [keeper.result().declared(self._records) for keeper in keepers]
 
     def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows:
         """The rows of these numbers, in this order."""
         table = self._source.fetch(row_numbers, self._work.columns)
-        return self._declared(self._work.mapped(table, lambda offset: f"row {int(row_numbers[offset]) + 1}"))
+        mapped = self._work.mapped(table, lambda offset: f"row {int(row_numbers[offset]) + 1}")
+        return mapped.declared(self._records)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""
@@ -118,8 +132,3 @@ class SourceScan:
         if self._checkpoints is None:
             return None
         return Checkpoint.of(self._checkpoints, work, fingerprint=self._source.fingerprint(), units=units)
-
-    def _declared(self, fetched: FetchedRows) -> FetchedRows:
-        """The same rows with records in declared types: done for the few rows that are drawn."""
-        assert fetched.table is not None  # noqa: S101 - rows of a source have records
-        return FetchedRows(fetched.rows, fetched.labels, self._records.of(fetched.table))

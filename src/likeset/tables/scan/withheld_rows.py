@@ -1,4 +1,4 @@
-"""Rows that are withheld: a scan without some of the rows, and which rows are too long to be any.
+"""Rows that are withheld: a scan without some of the rows.
 
 The rows that stay are numbered anew, in their order. As long as the data and what is withheld stay, so do the numbers,
 and with them every draw. Not for protocols that release something about selected rows: there a row that goes must leave
@@ -15,9 +15,8 @@ from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, draw_from
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
-from likeset.tables.sources.source import Source
 
-__all__ = ["WithholdingScan", "too_long_rows"]
+__all__ = ["WithholdingScan"]
 
 
 class WithholdingScan:
@@ -43,8 +42,7 @@ class WithholdingScan:
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """All draws in one pass; each the same for the same key."""
-        drawn = draw_from(self.blocks(), drawings)
-        return [DrawnRows(one.row_numbers, self._declared(one.records)) for one in drawn]
+        return [drawn.declared(self._records) for drawn in draw_from(self.blocks(), drawings)]
 
     def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows:
         """The rows of these numbers, in this order."""
@@ -62,17 +60,3 @@ class WithholdingScan:
         """What these rows are called in the source, where all rows are counted."""
         skipped = np.searchsorted(self._kept_before, row_numbers, side="right")
         return np.asarray(row_numbers + skipped, dtype=np.int64)
-
-    def _declared(self, fetched: FetchedRows) -> FetchedRows:
-        assert fetched.table is not None  # noqa: S101 - rows of a source have records
-        return FetchedRows(fetched.rows, fetched.labels, self._records.of(fetched.table))
-
-
-def too_long_rows(source: Source, schema: Schema) -> NDArray[np.int64]:
-    """Numbers of the rows with a cell that is longer than the schema declares; reads only columns that can have one."""
-    declared = DeclaredRecords(schema)
-    if not declared.open_columns:
-        return np.empty(0, dtype=np.int64)
-    blocks = source.blocks(declared.open_columns)
-    longer = [block.first_row + np.flatnonzero(declared.too_long(block.table)) for block in blocks]
-    return np.concatenate([np.empty(0, dtype=np.int64), *longer])

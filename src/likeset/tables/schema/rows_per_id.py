@@ -2,7 +2,9 @@
 
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -12,29 +14,36 @@ from likeset.errors import BadTable
 from likeset.tables.schema.cell_values import MissingWords, is_text
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.row_blocks import checked_columns
-from likeset.tables.sources.source import Source
+from likeset.tables.sources.source import Block, Source
 
-__all__ = ["check_ids", "most_rows_per_id"]
+__all__ = ["IdCount", "check_ids", "check_most_rows"]
 
 _FEW_ROWS = 1_000_000
 
 
-def check_ids(source: Source, schema: Schema, *, whose: str = "it", counted: int | None = None) -> None:
+def check_ids(source: Source, schema: Schema) -> None:
+    """One reading of the ids, and ``check_most_rows`` with what it told."""
+    ids = IdCount.of(source, schema)
+    if ids is not None:
+        with ids:
+            for block in source.blocks(ids.columns):
+                ids.add(block)
+            check_most_rows(ids.most_rows(), source, schema)
+
+
+def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "it") -> None:
     """What is promised to a person with several rows holds only if nobody has more of them than declared.
 
     Args:
+        most: the largest number of rows of one id.
         source: the rows.
-        schema: what it declares of ids; nothing is looked at where it declares none.
+        schema: what it declares of ids, if anything.
         whose: rows these are, in words.
-        counted: the largest number of rows of one id, where it is known already.
 
     Raises:
         BadTable: somebody has more rows.
     """
-    if schema.id_column is None:
-        return
-    most = counted or most_rows_per_id(source, schema.id_column, missing=schema.declaration.missing_words)
-    if most > schema.rows_per_unit:
+    if schema.id_column is not None and most > schema.rows_per_unit:
         raise BadTable(
             source.name,
             f"{whose} has {most} rows of one id, or without one, where the schema declares at most "
@@ -43,37 +52,75 @@ def check_ids(source: Source, schema: Schema, *, whose: str = "it", counted: int
         )
 
 
-def most_rows_per_id(source: Source, column: str, *, missing: Sequence[str]) -> int:
-    """The largest number of rows that share an id, without holding all ids in memory.
+class IdCount:
+    """The largest number of rows that share an id, of all rows that went by; many ids are put on disk.
 
     Blanks around an id do not count. Rows without an id are taken for one person's: they could be.
 
     Args:
-        source: the rows.
+        source: where the rows lie.
         column: the ids.
         missing: words that mean that there is none.
     """
-    checked_columns([column], source.schema, table=source.name)
-    absent = MissingWords.of(missing)
-    pieces = (
-        _plain(chunk, absent.words) for block in source.blocks([column]) for chunk in block.table.column(0).chunks
-    )
-    kind = _plain(pa.array([], source.schema.field(column).type), absent.words).type
-    if source.row_count <= _FEW_ROWS:
-        ids = pa.chunked_array(list(pieces), kind)
-        try:
-            return int(pc.max(pc.value_counts(ids).field("counts")).as_py() or 1)
-        except pa.ArrowNotImplementedError:
-            pieces = iter(ids.chunks)
-    batches = (pa.record_batch([piece], names=["id"]) for piece in pieces)
-    reader = pa.RecordBatchReader.from_batches(pa.schema([("id", kind)]), batches)
-    with tempfile.TemporaryDirectory() as folder:
-        settings: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "512MB", "temp_directory": folder}
-        with duckdb.connect(":memory:", config=settings) as connection:
-            connection.register("ids", reader)
-            query = "SELECT max(n) FROM (SELECT count(*) AS n FROM ids GROUP BY id)"
-            most = connection.execute(query).fetchone()
-    return int(most[0]) if most and most[0] is not None else 1
+
+    def __init__(self, source: Source, column: str, *, missing: Sequence[str]) -> None:
+        checked_columns([column], source.schema, table=source.name)
+        self.columns = (column,)
+        self._absent = MissingWords.of(missing)
+        self._kind = _plain(pa.array([], source.schema.field(column).type), self._absent.words).type
+        self._pieces: list[pa.Array] = []
+        self._held = 0
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._open = ExitStack()
+
+    @classmethod
+    def of(cls, source: Source, schema: Schema) -> Self | None:
+        """For the ids that a schema declares; None if it declares none."""
+        if schema.id_column is None:
+            return None
+        return cls(source, schema.id_column, missing=schema.declaration.missing_words)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def add(self, block: Block) -> None:
+        """The next rows."""
+        chunks = block.table.column(self.columns[0]).chunks
+        self._pieces += [_plain(chunk, self._absent.words) for chunk in chunks]
+        self._held += len(block)
+        if self._held > _FEW_ROWS:
+            self._put_away()
+
+    def most_rows(self) -> int:
+        """Of one id; 1 if no row went by."""
+        if self._database is None:
+            ids = pa.chunked_array(self._pieces, self._kind)
+            try:
+                return int(pc.max(pc.value_counts(ids).field("counts")).as_py() or 1)
+            except pa.ArrowNotImplementedError:
+                pass
+        query = "SELECT max(n) FROM (SELECT count(*) AS n FROM ids GROUP BY id)"
+        most = self._put_away().execute(query).fetchone()
+        return int(most[0]) if most and most[0] is not None else 1
+
+    def _put_away(self) -> "duckdb.DuckDBPyConnection":
+        """What is held goes into a table on disk."""
+        held = pa.table({"id": pa.chunked_array(self._pieces, self._kind)})
+        if self._database is None:
+            folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+            database = duckdb.connect(str(folder / "ids.duckdb"), config={"memory_limit": "512MB"})
+            self._database = self._open.enter_context(database)
+            self._database.register("held", held)
+            self._database.execute("CREATE TABLE ids AS SELECT id FROM held")
+        else:
+            self._database.register("held", held)
+            self._database.execute("INSERT INTO ids SELECT id FROM held")
+        self._database.unregister("held")
+        self._pieces, self._held = [], 0
+        return self._database
 
 
 def _plain(ids: Any, missing: Any) -> Any:

@@ -78,8 +78,10 @@ class _Notes:
     def index(self) -> _Index:
         """Where the stretches begin that were seen."""
         stretches = len(self.plain)
-        begins = (np.array(noted[: stretches + 1], dtype=np.int64) for noted in (self.offsets, self.rows, self.lines))
-        return _Index(*begins, np.array(self.plain[:stretches], dtype=np.bool_))
+        offsets, rows, lines = (
+            np.array(noted[: stretches + 1], dtype=np.int64) for noted in (self.offsets, self.rows, self.lines)
+        )
+        return _Index(offsets, rows, lines, np.array(self.plain[:stretches], dtype=np.bool_))
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,8 +84,9 @@ class _ParquetPart(Part):
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
         self.file.stamp.check(self.file.path, table=self.table, place=self.file.label)
-        given = {"table": self.table, "label": self.file.label, "words": self.words, "content": self.content}
-        with _reading(self.file.path, **given) as file:
+        with _reading(
+            self.file.path, table=self.table, label=self.file.label, words=self.words, content=self.content
+        ) as file:
             yield file
 
     def _batches(self, file: pq.ParquetFile, group: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
@@ -218,7 +219,7 @@ def _source(files: list[_File], *, name: str) -> Source:
     by_content = sum(file.stamp.size for file in files) <= _DIGESTED_BYTES
     digests: list[str] = []
 
-    def first() -> Iterator[Part]:
+    def digesting() -> Iterator[Part]:
         """All parts, from what is digested: so little is read once for both."""
         digest = hashlib.sha256()
         for file in files:
@@ -241,7 +242,7 @@ def _source(files: list[_File], *, name: str) -> Source:
         schema,
         parts=lambda: tuple(parts),
         fingerprint=fingerprint,
-        first=lambda: first() if by_content and not digests else None,
+        first=lambda: digesting() if by_content and not digests else None,
     )
 
 

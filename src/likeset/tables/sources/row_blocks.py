@@ -202,6 +202,11 @@ class Source:
         """Shares of the source, in order, for workers and checkpoints: the same ones every time."""
         return self._find_parts()
 
+    @property
+    def counted(self) -> bool:
+        """Whether it takes no pass over the rows to know how many there are."""
+        return self._find_first() is None
+
     @cached_property
     def row_count(self) -> int:
         """How many rows there are; 0 is possible."""
