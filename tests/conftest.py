@@ -24,8 +24,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _PLACES = [str(Path(__file__).parent), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
-# Engines are tested with the worlds of the protocols' tests.
-sys.path.insert(0, str(Path(__file__).parent / "protocol"))
+# The worlds of the lower floors' tests serve those of the upper ones.
+sys.path[:0] = [str(Path(__file__).parent / floor) for floor in ("protocol", "homes", "run")]
 
 # No example of an earlier run, and nothing that a busy machine could miss.
 settings.register_profile(
