@@ -369,3 +369,11 @@ def test_a_refusal_says_nothing_of_the_content_and_names_the_reason() -> None:
 def test_what_has_no_place_in_a_message_is_not_written(body: Offer) -> None:
     with pytest.raises(BadMessage):
         encode(_message(body))
+
+
+def test_a_message_keeps_the_bytes_that_it_came_in_and_writes_its_own_once() -> None:
+    message = Message("run", "terms", "a", "curator", 1, Misfit(misfit=0.5))
+    assert message.data is message.data
+    assert message.data == encode(message)
+    arrived = bytes(bytearray(message.data))
+    assert decode(arrived).data is arrived

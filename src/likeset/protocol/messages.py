@@ -12,6 +12,7 @@ import json
 import re
 import struct
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -208,7 +209,7 @@ _DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """One message: an envelope and a body."""
+    """One message: an envelope and a body. Written once: whoever needs its bytes again gets the same ones."""
 
     run: str
     terms: str
@@ -216,6 +217,11 @@ class Message:
     receiver: str
     round: int
     body: Body
+
+    @cached_property
+    def data(self) -> bytes:
+        """Its bytes: those that it came in, or else those that ``encode`` writes."""
+        return encode(self)
 
 
 def encode(message: Message) -> bytes:
@@ -270,12 +276,14 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
     try:
         text = data[_PREFIX.size : _PREFIX.size + length].decode("ascii")  # from bytes, JSON would guess other codes
         head = json.loads(text, parse_constant=_refuse_constant)
-        return _built(head, data, _PREFIX.size + length, end)
+        message = _built(head, data, _PREFIX.size + length, end)
     except BadMessage:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         # The original may quote what was sent.
         raise BadMessage(f"its head does not describe a message ({type(error).__name__})") from None
+    message.__dict__["data"] = bytes(data)  # where ``cached_property`` keeps it
+    return message
 
 
 def _built(head: Any, data: bytes, start: int, end: int) -> Message:
