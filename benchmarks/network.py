@@ -24,6 +24,8 @@ import numpy as np
 
 from likeset.app.demo.network_world import CONSUMER, NetworkWorld
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, write_market
+from likeset.homes.consumer import site as consumer_site
+from likeset.homes.consumer.home import KeptRun
 from likeset.homes.curator import home
 from likeset.homes.owner import site
 from likeset.ledger import Ledger, Limit
@@ -31,8 +33,9 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.run import consumer_home
 from likeset.run.job import Job
+from likeset.run.remote import expiry, invite
+from likeset.run.submission import ending_of, submit
 from likeset.simulation.market import digits_market
 from likeset.transports.local import LocalEngine
 from likeset.transports.nvflare.run_report import RunReport
@@ -87,9 +90,7 @@ def measure(folder: Path, *, rounds: int) -> list[NetworkMeasurement]:
                 View.owners(CONSUMER), Limit(10 * _TARGET_EPSILON["interactive"], 1e-5, Relation.REPLACE_ONE)
             )
         for protocol, size in (("sealed", SIZE), ("interactive", rounds)):
-            run = world.consumer.invite(
-                _job(world, files["target"], protocol=protocol, size=size), expires=consumer_home.expiry(1)
-            )
+            run = invite(world.consumer, _job(world, files["target"], protocol=protocol, size=size), expires=expiry(1))
             copy = folder / f"copy-{protocol}"
             for party in ("owners", "curator", CONSUMER):
                 shutil.copytree(folder / party, copy / party)
@@ -111,15 +112,15 @@ def _job(world: NetworkWorld, target: str, *, protocol: str, size: int) -> Job:
     )
 
 
-def _over_network(world: NetworkWorld, run: consumer_home.NetworkRun) -> tuple[RunReport, float]:
+def _over_network(world: NetworkWorld, run: KeptRun) -> tuple[RunReport, float]:
     """How the run ended, and the seconds that were not the run's: NVFlare's start and end of the job."""
     with world.engine() as engine:
         began = time.monotonic()
-        job = run.submit(engine)
+        job = submit(run, engine)
         while not engine.state(job).startswith(_ENDED):
             time.sleep(0.5)
         took = time.monotonic() - began
-        report = run.ended(engine)
+        report = ending_of(run, engine)
     if report is None or not report.done or report.unanswered:
         raise SystemExit(f"the run ended otherwise than it should: {report}")
     return report, took - report.seconds
@@ -128,7 +129,7 @@ def _over_network(world: NetworkWorld, run: consumer_home.NetworkRun) -> tuple[R
 def _in_one_process(folder: Path, terms: Terms) -> float:
     """The same parties, from copies of their directories, with nothing between them."""
     curator = home.curator(terms, CURATOR, folder / "curator").party
-    consumer = consumer_home.consumer(terms, CONSUMER, folder / CONSUMER).party
+    consumer = consumer_site.consumer(terms, CONSUMER, folder / CONSUMER).party
     owners: dict[str, Any] = {}
     for name in terms.owners:
         seat = site.owner(terms, name, folder / "owners" / name)

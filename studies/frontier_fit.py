@@ -14,8 +14,8 @@ from statistics import fmean
 import numpy as np
 
 from likeset.privacy.relation import Relation
+from likeset.protocol.draft import ReleaseOutlook, release_outlook
 from likeset.protocol.terms import Budget
-from likeset.protocol.wishes import ReleaseOutlook, release_outlook
 from likeset.simulation.tasks import DELTA
 from studies.contract import RecordLine
 

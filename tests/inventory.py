@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from likeset import Summarizer, Terms
 from likeset.app import cli
+from likeset.homes.consumer.home import Connection
 from likeset.homes.owner.policy import Policy
-from likeset.run.consumer_home import Connection
 from likeset.run.job import Job
 from likeset.tables.schema.schema import Declaration
 from likeset.transports.sites import SiteSettings

@@ -11,7 +11,7 @@ import job_world
 from likeset.app.demo import showcase
 from likeset.ledger import Ledger
 from likeset.run.job import Job
-from likeset.run.plan import plan_job
+from likeset.run.job_plan import plan_job
 from likeset.simulation.market import DIGIT_GROUPS
 from likeset.tables.schema.schema import Schema
 
@@ -98,7 +98,7 @@ def test_the_files_stay_and_can_be_used(folder: Path, capsys: pytest.CaptureFixt
     assert table.column_names == ["image", "digit", "owner", "weight"]
     assert job_world.call("plan", {"epsilon": 1}, folder / "matched" / "job.yaml") == 0
     assert "100 rows from 5 owners" in capsys.readouterr().out
-    assert plan_job(Job.load(folder / "matched" / "job.yaml")).outline.terms.size == showcase.SIZE
+    assert plan_job(Job.load(folder / "matched" / "job.yaml")).terms.size == showcase.SIZE
 
 
 def test_only_what_a_demo_made_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from likeset.display import screen
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger
 from likeset.protocol.messages import encode
-from likeset.run.whereabouts import Whereabouts
+from likeset.run.submission import Whereabouts
 from likeset.transports.nvflare.run_report import Ending, News, SiteState
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"

@@ -104,11 +104,16 @@ def result_in(out: Path, ledger: Path, number_of: Callable[[str, Mapping[str, An
         "squared_mmd": result["squared_mmd"],
         "gamma": result["gamma"],
         "rows_seen": result["rows_seen"],
-        "disclosed": {one["name"]: one["disclosed"] for one in result["owners"]},
-        "payment": {one["name"]: one["payment"] for one in result["owners"]},
+        "disclosed": {one["name"]: _known(one, "disclosed") for one in result["owners"]},
+        "payment": {one["name"]: _known(one, "payment") for one in result["owners"]},
         "shapley": {one["name"]: one["shapley"] for one in result["owners"]},
         "prices": prices(result["guarantees"]),
         **books(ledger),
         "warnings": sorted(one["kind"] for one in result["warnings"]),
         "written": written,
     }
+
+
+def _known(owner: Mapping[str, Any], what: str) -> Any:
+    """A figure about an owner, or its bound where only the owner knows it."""
+    return f"at most {owner[f'{what}_at_most']:g}" if owner[what] is None else owner[what]

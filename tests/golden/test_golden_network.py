@@ -22,7 +22,7 @@ if importlib.util.find_spec("nvflare") is None:
 from network_now import HereEngine, SimulatedEngine, connect, make_curator
 
 OWNERS = {"a": 18, "b": 20}
-_HANGS_ON_NOISE = ("picks", "squared_mmd", "disclosed", "payment", "shapley", "weights")
+_HANGS_ON_NOISE = ("picks", "squared_mmd", "shapley", "weights")
 SCHEMA = """\
 likeset: schema
 version: 1

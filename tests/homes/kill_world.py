@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from node_world import approve, make_node, rows_text
 
+from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
+from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
@@ -23,8 +25,8 @@ from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import planned_views
 from likeset.protocol.terms import Terms
-from likeset.run.consumer_home import ConsumerHome, consumer, make_consumer_home
 from likeset.run.job import Job
+from likeset.run.remote import invite
 from likeset.transports.sites import Factory, Seat
 
 OWNERS = ("a", "b", "c")
@@ -83,7 +85,7 @@ def _drafted(place: Path, jobs: Mapping[str, Mapping[str, Any]], kit: str) -> li
         "offers": "tilted",
     }
     made = [Job.of(**{**job, "run": run, **changes}) for run, changes in jobs.items()]
-    return [home.invite(one, expires="2099-01-01").terms for one in made]
+    return [invite(home, one, expires="2099-01-01").terms for one in made]
 
 
 def warm_up(run: Terms) -> None:

@@ -25,9 +25,10 @@ from kill_parties import SITES, Hub
 from kill_world import CONSUMER, OWNERS, folder_of, homes, make_network
 
 from likeset.errors import LikesetError
+from likeset.homes.consumer.home import KeptRun
 from likeset.protocol.messages import Message, decode
 from likeset.protocol.party import CURATOR
-from likeset.run.consumer_home import NetworkRun
+from likeset.run import submission
 from likeset.transports.nvflare.loopback import LoopbackNetwork
 from likeset.transports.nvflare.quiet_client import QuietEngine, quiet_output
 
@@ -139,12 +140,12 @@ def _until(what: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _ended(run: NetworkRun, engine: QuietEngine) -> tuple[str, dict[str, str]]:
+def _ended(run: KeptRun, engine: QuietEngine) -> tuple[str, dict[str, str]]:
     """How the job that was submitted last ended, as ``likeset run watch`` would say."""
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:
         try:
-            seen = run.look(engine)
+            seen = submission.look(run, engine)
         except LikesetError as error:
             return f"no word of it: {type(error).__name__}", {}
         if not seen.is_open:
@@ -153,11 +154,11 @@ def _ended(run: NetworkRun, engine: QuietEngine) -> tuple[str, dict[str, str]]:
     return "it did not end", {}
 
 
-def disturbed(network: Network, run: NetworkRun, engine: QuietEngine, kind: str) -> dict[str, Any]:
+def disturbed(network: Network, run: KeptRun, engine: QuietEngine, kind: str) -> dict[str, Any]:
     """One job of a run, in the midst of which somebody is killed, and comes back."""
     victim, after = network.victim(kind), network.coins.randint(1, _LINES)
     before, began = network.count(run.name), time.monotonic()
-    run.submit(engine)
+    submission.submit(run, engine)
     hit = _until(lambda: network.count(run.name) >= before + after, _SECONDS)
     network.kill(victim)
     network.up()
@@ -167,10 +168,10 @@ def disturbed(network: Network, run: NetworkRun, engine: QuietEngine, kind: str)
     return {"run": run.name, "blow": blow, "hit": hit, "outcome": outcome, "sites": sites, "seconds": seconds}
 
 
-def resumed(run: NetworkRun, engine: QuietEngine) -> dict[str, Any]:
+def resumed(run: KeptRun, engine: QuietEngine) -> dict[str, Any]:
     """One job of a run, with everybody there."""
     began = time.monotonic()
-    run.submit(engine)
+    submission.submit(run, engine)
     outcome, sites = _ended(run, engine)
     return {"run": run.name, "outcome": outcome, "sites": sites, "seconds": round(time.monotonic() - began, 1)}
 
@@ -186,7 +187,7 @@ def _messages(lines: list[dict[str, Any]]) -> list[tuple[Message, bytes]]:
     return [(decode(data), data) for data in found]
 
 
-def look(network: Network, run: NetworkRun) -> list[str]:
+def look(network: Network, run: KeptRun) -> list[str]:
     """What is wrong with what a run left behind; beside it lies a world in which nobody was disturbed."""
     messages, terms, place = _messages(network.heard(run.name)), run.terms, network.world
     spent, usual = looks.accounts(place, terms), looks.accounts(network.twin, terms)

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 from node_world import write_policy
 from remote_world import OWNERS, make_world, write_job
 
+from likeset.homes.consumer.home import ConsumerHome
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger, Limit
@@ -23,8 +24,9 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.messages import Bid, Delivery, Misfit, Offer, decode
 from likeset.protocol.terms import Terms
-from likeset.run.consumer_home import ConsumerHome
 from likeset.run.job import Job
+from likeset.run.publish import publish
+from likeset.run.remote import collect, invite
 from likeset.transports.nvflare.engine import simulate
 
 pytestmark = [
@@ -70,7 +72,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _terms(home: ConsumerHome, folder: Path, **changes: object) -> Terms:
     with Ledger(home.ledger) as ledger:
         ledger.set_limit(View.owners("new-clinic"), Limit(100.0, 1e-5, Relation.REPLACE_ONE))
-    return home.invite(Job.load(write_job(folder, **changes)), expires="2099-01-01").terms
+    return invite(home, Job.load(write_job(folder, **changes)), expires="2099-01-01").terms
 
 
 def secrets_of(folder: Path, name: str) -> tuple[set[str], dict[str, set[bytes]]]:
@@ -132,7 +134,8 @@ def test_the_seed_of_hashes_is_with_owners_and_consumer_and_nobody_else(world: P
 
 
 def test_the_consumer_reads_rows_from_hashes_that_came_over_the_network(world: Path) -> None:
-    done = ConsumerHome(world / "home").known("hashes").collect(render=lambda *_: "")
+    run = ConsumerHome(world / "home").known("hashes")
+    done = publish(collect(run), run.result, render=lambda *_: "")
     table = pq.read_table(done.out / "summary.parquet")
     assert table.num_rows == done.result["rows_selected"] == 6
     assert all(round(dose % 1, 2) == 0.42 for dose in table.column("dose").to_pylist())

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import curator
 from likeset.homes.owner.site import owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.run.consumer_home import consumer
 from likeset.transports.sites import Seat
 
 

@@ -11,6 +11,8 @@ from node_world import SCHEMA, Wire, make_node, rows_text
 
 from likeset import documents
 from likeset.errors import LikesetError
+from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
+from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import curator, make_curator_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.consumer import Consumer
@@ -18,7 +20,6 @@ from likeset.protocol.curator import Curator
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.run.consumer_home import ConsumerHome, consumer, make_consumer_home
 from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
 from likeset.transports.pump import Pump
 from likeset.transports.sites import Seat

@@ -10,9 +10,9 @@ import job_world
 from job_world import World, rows, write
 from likeset.errors import InvalidArgument
 from likeset.run.job import Job
+from likeset.run.job_plan import plan_job
 from likeset.run.local import run_job
 from likeset.run.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
-from likeset.run.plan import plan_job
 
 CLINICS = 30
 
@@ -103,7 +103,7 @@ def test_rows_per_id_cost_as_many_times(world: World) -> None:
     """With two rows an id the noise for the same epsilon is twice as large; the guarantee is the same."""
     two = plan_job(job(world, epsilon=20.0))
     one = plan_job(job(world, epsilon=20.0, schema=str(world.folder / "once.yaml")))
-    assert (two.outline.terms.rows_per_unit, one.outline.terms.rows_per_unit) == (2, 1)
+    assert (two.terms.rows_per_unit, one.terms.rows_per_unit) == (2, 1)
     assert two.advice.noise is not None
     assert one.advice.noise is not None
     assert two.advice.noise == pytest.approx(2.0 * one.advice.noise, rel=1e-3)
@@ -172,7 +172,7 @@ def test_what_texts_and_labels_take_is_planned_as_declared(
     twice = plan_job(job(world, schema=str(schema))).traffic.sent_bytes
     assert bounded is not None
     assert twice is not None
-    rows_offered = plan_job(job(world)).outline.terms.rows_per_owner
+    rows_offered = plan_job(job(world)).terms.rows_per_owner
     assert twice - bounded == pytest.approx(4096 * rows_offered, rel=0.01)
     schema.write_text(job_world.SCHEMA.replace(", values: [0, 1]", ""))
     assert plan_job(job(world, schema=str(schema))).traffic.sent_bytes is None

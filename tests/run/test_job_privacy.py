@@ -24,8 +24,10 @@ from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import Party
 from likeset.run.job import Job
-from likeset.run.local import FinishedJob, _kept, run_job
-from likeset.run.plan import plan_job
+from likeset.run.job_folder import _kept
+from likeset.run.job_plan import plan_job
+from likeset.run.local import run_job
+from likeset.run.publish import FinishedJob
 
 Heard = dict[str, list[bytes]]
 
@@ -104,7 +106,7 @@ def test_every_word_for_missing_is_the_same_unknown_person(world: World) -> None
 
 def test_as_many_rows_without_an_id_as_a_person_may_have_will_do(world: World) -> None:
     with_ids(world, ["NA", "?"])
-    assert plan_job(job_of(world)).outline.terms.rows_per_unit == 2
+    assert plan_job(job_of(world)).terms.rows_per_unit == 2
 
 
 def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
@@ -113,7 +115,7 @@ def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
     for most in (2, 4):
         text = job_world.SCHEMA.replace("rows_per_id: 2", f"rows_per_id: {most}")
         (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-        about_target = plan_job(job_of(world, offers="tilted", epsilon=40.0)).outline.guarantees[0]
+        about_target = plan_job(job_of(world, offers="tilted", epsilon=40.0)).plan.guarantees[0]
         assert about_target.guarantee.epsilon == pytest.approx(40.0, rel=1e-3)
         assert isinstance(about_target.event, Composition)
         events[most] = about_target.event.events

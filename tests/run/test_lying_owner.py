@@ -15,7 +15,8 @@ from job_world import World
 from likeset.geometry.tilt import Drawing
 from likeset.protocol.admission import Admission
 from likeset.run.job import Job
-from likeset.run.local import FinishedJob, run_job
+from likeset.run.local import run_job
+from likeset.run.publish import FinishedJob
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.schema.schema import Schema

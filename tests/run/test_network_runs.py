@@ -14,13 +14,16 @@ from remote_world import OWNERS, HereEngine, make_world, write_job
 
 from likeset.app.report import render
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.consumer.site import consumer
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import Message, Summary
-from likeset.run.consumer_home import ConsumerHome, NetworkRun, consumer, expiry, make_consumer_home
 from likeset.run.job import Job
-from likeset.run.whereabouts import Stage, Whereabouts
+from likeset.run.publish import FinishedJob, publish
+from likeset.run.remote import collect, expiry, invite, job_of
+from likeset.run.submission import Stage, Whereabouts, ending_of, look, submit
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
@@ -36,8 +39,12 @@ def home(tmp_path: Path) -> ConsumerHome:
     return make_world(tmp_path)
 
 
-def invited(home: ConsumerHome, **changes: Any) -> NetworkRun:
-    return home.invite(Job.load(write_job(home.folder.parent, **changes)), expires=UNTIL)
+def invited(home: ConsumerHome, **changes: Any) -> KeptRun:
+    return invite(home, Job.load(write_job(home.folder.parent, **changes)), expires=UNTIL)
+
+
+def published(run: KeptRun) -> FinishedJob:
+    return publish(collect(run), run.result, render=render)
 
 
 def spent(home: ConsumerHome) -> float:
@@ -59,14 +66,15 @@ def test_terms_are_drafted_once_and_the_choice_of_the_width_is_charged_once(home
 
 
 def test_a_run_comes_to_a_result_that_says_only_what_the_consumer_knows(home: ConsumerHome) -> None:
-    """Six rows are wanted with four offers for each, so each of two owners discloses twelve."""
-    run, engine = invited(home), HereEngine(home.folder.parent)
-    run.submit(engine)
-    assert run.look(engine) == Whereabouts(Ending.DONE, dict.fromkeys(OWNERS, SiteState.DONE))
-    done = run.collect(render=render)
+    """Six rows are wanted with four offers for each: each of two owners discloses at most twelve, for 2 each."""
+    run, engine = invited(home, price_per_row=2.0), HereEngine(home.folder.parent)
+    submit(run, engine)
+    assert look(run, engine) == Whereabouts(Ending.DONE, dict.fromkeys(OWNERS, SiteState.DONE))
+    done = published(run)
     result = done.result
     assert (result["rows_selected"], result["rows_seen"], result["private"]) == (6, 24, True)
-    assert [one["disclosed"] for one in result["owners"]] == [12, 12]
+    assert [(one["disclosed"], one["disclosed_at_most"]) for one in result["owners"]] == [(None, 12)] * 2
+    assert [(one["payment"], one["payment_at_most"]) for one in result["owners"]] == [(None, 24.0)] * 2
     assert sum(one["selected"] for one in result["owners"]) == 6
     assert all(one["rows"] is None and one["heard_bytes"] is None for one in result["owners"])
     assert result["budget"]["shared"]
@@ -79,14 +87,14 @@ def test_a_run_comes_to_a_result_that_says_only_what_the_consumer_knows(home: Co
 
 def test_a_run_that_is_resumed_draws_nothing_anew(home: ConsumerHome) -> None:
     run, engine = invited(home), HereEngine(home.folder.parent, dies=True)
-    run.submit(engine)
-    assert run.look(engine) == Whereabouts(Stage.INTERRUPTED)
+    submit(run, engine)
+    assert look(run, engine) == Whereabouts(Stage.INTERRUPTED)
     with pytest.raises(InvalidArgument, match="has no summary yet"):
-        run.collect(render=render)
+        published(run)
     engine.dies = False
-    run.submit(engine)
+    submit(run, engine)
     first, charged = (run.folder / "summary.bin").read_bytes(), spent(home)
-    run.submit(engine)
+    submit(run, engine)
     assert (run.folder / "summary.bin").read_bytes() == first
     assert spent(home) == charged
     assert len(run.jobs) == 3
@@ -94,14 +102,14 @@ def test_a_run_that_is_resumed_draws_nothing_anew(home: ConsumerHome) -> None:
 
 def test_an_owner_that_gave_no_answer_is_named(home: ConsumerHome) -> None:
     run, engine = invited(home), HereEngine(home.folder.parent, absent=("b",))
-    run.submit(engine)
-    assert run.look(engine) == Whereabouts(Ending.DONE, {"a": SiteState.DONE, "b": SiteState.NO_ANSWER})
-    run.ended(engine)
-    result = run.collect(render=render).result
+    submit(run, engine)
+    assert look(run, engine) == Whereabouts(Ending.DONE, {"a": SiteState.DONE, "b": SiteState.NO_ANSWER})
+    ending_of(run, engine)
+    result = published(run).result
     assert [(one["owner"], one["text"]) for one in result["warnings"]] == [("b", "b did not take part (no answer)")]
-    assert [one["disclosed"] for one in result["owners"]] == [12, 0]
+    assert [one["disclosed_at_most"] for one in result["owners"]] == [12, 12]  # its answer may have been lost
     with pytest.raises(InvalidArgument, match="has ended"):
-        run.submit(engine)
+        submit(run, engine)
 
 
 def test_a_site_answers_only_in_runs_that_its_consumer_drafted(home: ConsumerHome) -> None:
@@ -117,7 +125,7 @@ def test_a_site_answers_only_in_runs_that_its_consumer_drafted(home: ConsumerHom
 
 def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerHome) -> None:
     run = invited(home)
-    path = Path(run.job.schema_file)
+    path = run.schema_path
     text = path.read_text()
     path.write_text(text.replace("[0, 120]", "[0, 121]"))
     with pytest.raises(BadDocument, match="is not the schema of run"):
@@ -126,7 +134,7 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
     made = consumer(run.terms, "new-clinic", home.folder).party
     assert isinstance(made, Consumer)
     declared = DeclaredRecords(Schema.load(path))
-    table = declared.of(pa_csv.read_csv(run.job.target).slice(0, 1))
+    table = declared.of(pa_csv.read_csv(job_of(run).target).slice(0, 1))
     rows, packed = declared.mapped(table)[0], np.frombuffer(records.pack(table), dtype=np.uint8)
     place, one, none = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(0, dtype=np.int64)
     labels, handles, reasons = np.array(["undeclared"]), place.astype(np.uint64), np.empty(0, dtype=np.str_)
@@ -172,11 +180,11 @@ def test_a_name_stands_for_one_job(home: ConsumerHome) -> None:
 
 def test_another_runs_summary_is_not_taken_for_this_one(home: ConsumerHome) -> None:
     run, engine = invited(home), HereEngine(home.folder.parent)
-    run.submit(engine)
+    submit(run, engine)
     other = invited(home, run="run-2", epsilon=0.0, offers="uniform")
     (other.folder / "summary.bin").write_bytes((run.folder / "summary.bin").read_bytes())
     with pytest.raises(BadDocument, match="is not the summary of this run"):
-        other.collect(render=render)
+        collect(other)
 
 
 def test_files_of_a_run_are_the_consumers_own(home: ConsumerHome) -> None:

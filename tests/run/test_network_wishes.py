@@ -19,6 +19,8 @@ from likeset.app.report import render
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable, NotCurated
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import median_gamma
+from likeset.homes.consumer.home import ConsumerHome, KeptRun
+from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger
@@ -28,10 +30,12 @@ from likeset.protocol.messages import Summary, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
-from likeset.run.consumer_home import ConsumerHome, NetworkRun, consumer
 from likeset.run.hashed_summary import read_summary
 from likeset.run.job import Job
 from likeset.run.job_files import open_target
+from likeset.run.publish import publish
+from likeset.run.remote import collect, invite, job_of
+from likeset.run.submission import look, submit
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import open_source
@@ -47,21 +51,21 @@ def home(tmp_path: Path) -> ConsumerHome:
     return make_world(tmp_path)
 
 
-def invited(home: ConsumerHome, **changes: Any) -> NetworkRun:
-    return home.invite(Job.load(write_job(home.folder.parent, **changes)), expires="2099-01-01")
+def invited(home: ConsumerHome, **changes: Any) -> KeptRun:
+    return invite(home, Job.load(write_job(home.folder.parent, **changes)), expires="2099-01-01")
 
 
-def done(home: ConsumerHome, run: NetworkRun, *names: str) -> dict[str, Any]:
+def done(home: ConsumerHome, run: KeptRun, *names: str) -> dict[str, Any]:
     """Brought to its end; owners of these names were given the seed, or all."""
     seed = run.hash_seed
     seeds = {} if seed is None else dict.fromkeys(names or OWNERS, seed)
     engine = HereEngine(home.folder.parent, seeds=seeds)
-    run.submit(engine)
-    assert run.look(engine).is_done
-    return dict(run.collect(render=render).result)
+    submit(run, engine)
+    assert look(run, engine).is_done
+    return dict(publish(collect(run), run.result, render=render).result)
 
 
-def received(run: NetworkRun) -> Summary:
+def received(run: KeptRun) -> Summary:
     body = decode((run.folder / "summary.bin").read_bytes()).body
     assert isinstance(body, Summary)
     return body
@@ -233,7 +237,7 @@ def test_hashes_too_short_to_be_read_are_refused_before_anything_is_spent(home: 
 def test_rows_that_cannot_be_read_are_left_out_and_counted(home: ConsumerHome) -> None:
     run = invited(home, **HASHED)
     done(home, run)
-    whole, target, seed = received(run), open_target(run.job, SCHEMA_OF_ALL), run.hash_seed
+    whole, target, seed = received(run), open_target(job_of(run), SCHEMA_OF_ALL), run.hash_seed
     assert seed is not None
     noise = public_coins(0).normal(size=64).astype(np.float32)
     no_row = np.array([[0.5, 0.5, 0.6, 0.6, 0.0]], dtype=np.float32)  # half one category, half another
@@ -265,7 +269,7 @@ def test_a_row_that_was_not_found_is_none_even_where_any_numbers_are_a_record(ho
     rows = public_coins(1).random((6, 2)).astype(np.float32)
     hashed = hash_map(narrow, seed)(rows)
     hashed[2] = np.roll(hashed[2], 1)
-    target = replace(open_target(run.job, SCHEMA_OF_ALL), rows=public_coins(2).random((30, 2), np.float32))
+    target = replace(open_target(job_of(run), SCHEMA_OF_ALL), rows=public_coins(2).random((30, 2), np.float32))
     schema = Schema.from_text(text)
     found = read_summary(narrow, replace(whole, rows=hashed), schema=schema, target=target, hash_seed=seed)
     assert found.unread == 1
@@ -280,7 +284,7 @@ SEEDED: dict[str, Any] = {
 }
 
 
-def _with_public_rows(home: ConsumerHome, **changes: Any) -> NetworkRun:
+def _with_public_rows(home: ConsumerHome, **changes: Any) -> KeptRun:
     folder = home.folder.parent
     (folder / "public.csv").write_text(rows_text(21, count=7))
     limits = {"epsilon": 5.0, "delta": 1e-5, "rows": 36}
@@ -313,14 +317,14 @@ def test_a_curator_without_the_public_rows_or_with_others_ends_the_run_first(hom
     (folder / "other.csv").write_text(rows_text(22, count=7))
     assert place.add_seed_rows(str(folder / "other.csv")) != (run.terms.seed_digest,)
     with pytest.raises(NotCurated, match=f"does not have the public seed rows {run.terms.seed_digest[:12]}"):
-        run.submit(HereEngine(folder))
+        submit(run, HereEngine(folder))
     place.add_seed_rows(str(folder / "public.csv"))
     kept = place.public_rows.folder / f"{run.terms.seed_digest}.npy"
     whole = kept.read_bytes()
     for data, reason in ((whole[:-4], "cannot read"), (whole[:-4] + b"\0\0\0?", "are not what they were")):
         kept.write_bytes(data)
         with pytest.raises(NotCurated, match=reason):
-            run.submit(HereEngine(folder))
+            submit(run, HereEngine(folder))
     for name in OWNERS:
         with OwnerNode(folder / f"node-{name}") as node:
             assert run.name not in node.runs.by_name  # nobody heard of it

@@ -42,8 +42,8 @@ class Aim:
 
 
 BOUNDS = (
-    Bound("match", "plans", at_most=2, wanted=1),
-    Bound("match", "terms", at_most=3, wanted=1),
+    Bound("match", "plans", at_most=1, wanted=1),
+    Bound("match", "terms", at_most=2, wanted=1),
     Bound("match", "passes over csv", at_most=4, wanted=2),
     Bound("match", "passes over parquet", at_most=6, wanted=2),
     Bound("answer", "encodings", at_most=8, wanted=1),

@@ -32,12 +32,12 @@ from likeset.geometry import tilt
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol import messages
 from likeset.protocol.terms import Terms
-from likeset.run.market import Outline
+from likeset.run.plan import Plan
 from likeset.transports.sites import ABSTAINS, SiteParties
 
 __all__ = ["TERMS", "Walk", "column_bytes", "terms", "walks_of_answers", "walks_of_matches"]
 
-PLAN: type = Outline
+PLAN: type = Plan
 """What a run will do and cost, made before any owner's row is read."""
 TERMS: type = Terms
 DRAWING: CodeType = tilt.large_perturbations.__code__

@@ -1,349 +1,151 @@
-"""From what a user wishes to the terms of a run: the choices that are made for them, and why.
+"""Every setting of a run, declared once: name, type, default, what it means, and where it goes.
 
-Every choice is a function of public facts: how many rows the target has, how many owners there are, the budget. None
-looks at a row.
+``job.yaml``, the options of ``likeset match`` and ``likeset plan``, the arguments of ``likeset.Summarizer`` and the
+terms are made from it, or held against it by a test.
 """
 
-import math
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, get_type_hints
 
-from likeset import arguments
-from likeset.arguments import Rows
-from likeset.errors import InvalidArgument
-from likeset.mechanisms import auction, gaussian_mean, width_choice
-from likeset.privacy import accounting, loss
-from likeset.privacy.events import Gaussian, Observer
-from likeset.privacy.relation import Relation
-from likeset.protocol.notices import Notice, UniformOffers
-from likeset.protocol.terms import Budget, Hashing, Kernel, Terms, digest_of_rows
+__all__ = ["Setting", "Wishes", "settings"]
 
-__all__ = ["Draft", "Facts", "ReleaseOutlook", "Wishes", "release_outlook"]
 
-_WIDTH_SHARE = 0.15
-"""Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, as it is declared.
 
-_SHORTEST, _LONGEST = 64, 320  # released vectors: outside of this nothing was gained
-_SIGNAL = 0.075
-"""Noise in a row's score at which, with ten offers for each row wanted, a release keeps half of what one without noise
-would gain. Fitted (docs/studies/frontier); how many rows are wanted and how many owners there are hardly matters."""
-_SIGNAL_POWER = 0.5
-"""With which it grows with the number of offers: who offers more can afford to be wrong more often. Fitted as well."""
-_USUAL_OFFERS = 10.0
-_MOST_COORDINATES = 1 << 16
-_MOST_ROWS = 1 << 40
-_LARGEST_EPSILON = 1e6
-_OFFERED_PER_ASKED = 10.0
-"""With a threshold auction, about how many rows each asked owner discloses."""
+    Attributes:
+        name: in a job; its option on the command line is called alike.
+        type: of its value.
+        default: its value if nobody says otherwise; ``dataclasses.MISSING`` where it must be given.
+        meaning: what it is, in a sentence; ``words to type`` are marked so.
+        argument: its name as an argument of ``Summarizer``.
+        in_terms: whether it stands in the terms as it is wished.
+        is_fine: whether few people ever change it.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    meaning: str
+    argument: str
+    in_terms: bool
+    is_fine: bool
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is MISSING
+
+
+def _declared(
+    meaning: str, default: Any = MISSING, *, argument: str = "", in_terms: bool = False, is_fine: bool = False
+) -> Any:
+    metadata = {"meaning": meaning, "argument": argument, "in_terms": in_terms, "is_fine": is_fine}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What a user asks for; the fields are described in ``likeset.Summarizer``."""
+    """What a user asks for, whether in a file, on the command line or in Python."""
 
-    size: int
-    epsilon: float
-    delta: float
-    protocol: Literal["sealed", "interactive"]
-    dimension: int | Literal["auto"]
-    offer_factor: float
-    offers: Literal["auto", "tilted", "uniform"]
-    label_strata: bool
-    thinning: bool
-    auction: Literal["auto", "everyone", "threshold", "paper"]
-    auction_epsilon: float
-    summary_release: Literal["none", "gaussian", "mwem"]
-    schedule: str
-    owner_epsilon: float
-    relation: str
-    rows_per_unit: int
-    accept_unproven: tuple[str, ...]
-    price_per_row: float
-    quorum: int
-    run: str
-
-
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Facts:
-    """What is public about the data.
-
-    Attributes:
-        consumer: who wants the summary.
-        purpose: what for.
-        expires: until when the terms may be used; empty for no end.
-        target_size: rows of the target.
-        columns: columns of a row, as numbers.
-        column_names: of the table that they came from; empty for arrays.
-        schema_digest: of the schema that declares them; empty for arrays.
-        record_bytes: how long a record may be, by that schema; 0 for arrays.
-        largest_entry: no number of a row is larger in size, by that schema; 0 for arrays, of which nothing is declared.
-        owners: names of the owners.
-        seed_rows: public rows that start the summary of ``interactive``; None for none.
-        version: of the package.
-    """
-
-    consumer: str
-    purpose: str
-    expires: str
-    target_size: int
-    columns: int
-    column_names: tuple[str, ...]
-    schema_digest: str
-    record_bytes: int
-    largest_entry: float
-    owners: tuple[str, ...]
-    seed_rows: Rows | None
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseOutlook:
-    """What a release of the target's mean can be expected to tell, from public facts alone.
-
-    Attributes:
-        noise: standard deviation of the noise in the score of a row.
-        signal: the noise at which half of the gain is left.
-    """
-
-    noise: float
-    signal: float
-
-    @property
-    def ratio(self) -> float:
-        """Signal to noise."""
-        return self.signal / self.noise
-
-    @property
-    def kept(self) -> float:
-        """Which share of the gain of a release without noise is left, in logarithms of MMD²."""
-        return 1.0 / (1.0 + self.ratio**-2)
-
-    @property
-    def pays(self) -> bool:
-        """Whether offers tilted toward the release can be expected to beat uniform ones: half of the gain is left."""
-        return self.ratio >= 1.0
-
-
-def release_outlook(
-    budget: Budget, *, target_size: int, dimension: int, relation: Relation, rows_per_unit: int, offer_factor: float
-) -> ReleaseOutlook:
-    """What a release within this budget can be expected to tell, with so many offers for each row wanted."""
-    plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(rows_per_unit, relation),
-        size=target_size,
-        dimension=dimension,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
+    size: int = _declared("how many rows to collect", in_terms=True)
+    epsilon: float = _declared(
+        "what owners may learn about a row of the target; 0 tells them nothing, and goes with uniform offers", 1.0
     )
-    return ReleaseOutlook(
-        noise=plan.standard_deviation, signal=_SIGNAL * (offer_factor / _USUAL_OFFERS) ** _SIGNAL_POWER
+    delta: float = _declared("the chance that epsilon leaves out", 1e-5)
+    protocol: Literal["sealed", "interactive"] = _declared(
+        "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", "sealed", in_terms=True
+    )
+    gamma: float | Literal["median"] = _declared(
+        "width of the selection's kernel, or ``median``: by the target's own distances, which no owner hears", "median"
+    )
+    gamma_scale: float = _declared("gamma times the median squared distance, for ``median``", 1.0, is_fine=True)
+    release_gamma: float | None = _declared(
+        "width of the release's kernel, which owners see; if not given, from public rows, or chosen privately within "
+        "the budget",
+        None,
+    )
+    dimension: int | Literal["auto"] = _declared("length of the released vector, or ``auto``", "auto", is_fine=True)
+    offer_factor: float = _declared(
+        "about how many rows the curator sees for each row of the summary", 10.0, in_terms=True
+    )
+    offers: Literal["auto", "tilted", "uniform"] = _declared(
+        "which rows owners offer: ``auto`` or ``tilted`` (toward the release, but uniform, with a warning, where a "
+        "release would be mostly noise, by the target's size and the budget alone), or ``uniform`` (no release at all)",
+        "auto",
+    )
+    label_strata: bool = _declared(
+        "whether owners may use their own labels to find the classes that the target consists of",
+        default=True,
+        in_terms=True,
+        is_fine=True,
+    )
+    thinning: bool = _declared(
+        "whether owners thin more candidates than they offer to an offer that represents them",
+        default=True,
+        in_terms=True,
+        is_fine=True,
+    )
+    auction: Literal["auto", "everyone", "threshold", "paper"] = _declared(
+        "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``", "auto"
+    )
+    auction_epsilon: float = _declared("epsilon of one use of an auction other than ``everyone``", 1.0, is_fine=True)
+    summary_release: Literal["none", "gaussian", "mwem"] = _declared(
+        "what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``",
+        "none",
+        in_terms=True,
+        is_fine=True,
+    )
+    schedule: str = _declared(
+        "the paper's schedule for ``mwem``: ``theorem``, ``proof``, ``experiment``; empty splits the budget",
+        "",
+        in_terms=True,
+        is_fine=True,
+    )
+    owner_epsilon: float = _declared(
+        "what owners may learn about one another's rows; 0 unless an auction or summary release needs it",
+        0.0,
+        is_fine=True,
+    )
+    hash_dimension: int | None = _declared(
+        "if given, the curator sees hashes of this length instead of rows; with ``sealed`` and everyone asked", None
+    )
+    weights: bool = _declared(
+        "whether to weigh the selected rows so that they match better still",
+        default=False,
+    )
+    relation: Literal["replace-one", "add-or-remove"] = _declared(
+        "what neighbouring data are: ``replace-one`` or ``add-or-remove``", "replace-one"
+    )
+    declared_size: int | None = _declared(
+        "under add-or-remove, where the number of the target's rows is itself protected, the public number that stands "
+        "for it",
+        None,
+    )
+    accept_unproven: tuple[str, ...] = _declared("names of parts without a proof that are accepted", ())
+    price_per_row: float = _declared("what an owner is paid for each row disclosed", 0.0, in_terms=True, is_fine=True)
+    quorum: int = _declared("how many owners must take part", 1, in_terms=True)
+    noise: Literal["secret", "simulated"] = _declared(
+        "kind of noise: ``secret``, or ``simulated`` (repeatable with a seed, and NOT private)", "secret"
+    )
+    seed: int | None = _declared(
+        "seed of the public coins and, with simulated noise, of everything", None, argument="random_state"
     )
 
 
-@dataclass
-class Draft:
-    """Terms in the making.
-
-    Attributes:
-        wishes: of the user.
-        facts: about the data.
-        notes: what was chosen otherwise than wished.
-    """
-
-    wishes: Wishes
-    facts: Facts
-    notes: list[Notice] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        wishes = self.wishes
-        self.relation = Relation(arguments.one_of("relation", wishes.relation, tuple(Relation)))
-        arguments.one_of("protocol", wishes.protocol, ("sealed", "interactive"))
-        self._check_amounts()
-        self.budget = Budget(float(wishes.epsilon), wishes.delta)
-        accepted: object = wishes.accept_unproven
-        if isinstance(accepted, str) or not isinstance(accepted, Collection):
-            raise InvalidArgument("accept_unproven", type(accepted).__name__, "must be a list of the names of parts")
-        self.offers: Literal["tilted", "uniform"] = self._wished_offers()
-        automatic = wishes.dimension == "auto"
-        self.dimension = (
-            self._dimension() if automatic else arguments.count("dimension", wishes.dimension, most=_MOST_COORDINATES)
+def settings() -> tuple[Setting, ...]:
+    """All settings, in the order in which they are declared."""
+    types = get_type_hints(Wishes)
+    return tuple(
+        Setting(
+            name=declared.name,
+            type=types[declared.name],
+            default=declared.default,
+            meaning=declared.metadata["meaning"],
+            argument=declared.metadata["argument"] or declared.name,
+            in_terms=declared.metadata["in_terms"],
+            is_fine=declared.metadata["is_fine"],
         )
-        if self.offers == "tilted" and wishes.protocol == "sealed" and not self._pays():
-            self._fall_back()
-
-    def _check_amounts(self) -> None:
-        """Numbers within bounds far beyond use, so that what is computed from them stays a number."""
-        wishes = self.wishes
-        for name in ("epsilon", "owner_epsilon", "auction_epsilon"):
-            if arguments.positive(name, getattr(wishes, name), zero=True) > _LARGEST_EPSILON:
-                raise InvalidArgument(name, getattr(wishes, name), f"must be at most {_LARGEST_EPSILON:g}")
-        arguments.positive("delta", wishes.delta, zero=True)
-        arguments.count("rows_per_unit", wishes.rows_per_unit, most=_MOST_ROWS)
-        size = arguments.count("size", wishes.size, most=_MOST_ROWS)
-        if arguments.positive("offer_factor", wishes.offer_factor) * size > _MOST_ROWS:
-            raise InvalidArgument("offer_factor", wishes.offer_factor, f"asks for more than {_MOST_ROWS:,} rows in all")
-
-    @property
-    def releases_target(self) -> bool:
-        """Whether the target's mean is released at all."""
-        return self.offers == "tilted"
-
-    def split_for_width(self) -> tuple[width_choice.WidthPlan, Budget]:
-        """A choice of the release's width and what its cost leaves for the release, together within the budget."""
-        if self.wishes.schedule:
-            raise InvalidArgument("release_gamma", None, "must be given with a schedule, which has a budget of its own")
-        if self.relation is not Relation.REPLACE_ONE:
-            raise InvalidArgument(
-                "release_gamma",
-                None,
-                f"cannot be chosen privately under {self.relation} (there is no proof): give it, or public_rows",
-            )
-        rows = self.wishes.rows_per_unit
-        rho = _rho_within(self.budget)
-        choice = width_choice.plan(
-            size=self.facts.target_size, rows=rows, rho=_WIDTH_SHARE * rho, relation=self.relation
-        )
-        quantity = gaussian_mean.unit_rows(rows, self.relation)
-        sigma = quantity.sensitivity / math.sqrt(2.0 * (1.0 - _WIDTH_SHARE) * rho)
-        event = Gaussian(sigma=sigma, quantity=quantity, coordinates=self.dimension, spacing=gaussian_mean.SPACING)
-        left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
-        return choice, Budget(left.epsilon, self.budget.delta)
-
-    def terms(
-        self, *, release_gamma: float, feature_seed: int, target_budget: Budget, hashing: Hashing | None
-    ) -> Terms:
-        """The terms, once the release's kernel is known."""
-        wishes, facts = self.wishes, self.facts
-        paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
-        name, epsilon, offset = self._auction(hashed=hashing is not None)
-        kernel = Kernel(
-            columns=facts.columns,
-            dimension=self.dimension,
-            gamma=release_gamma,
-            seed=feature_seed,
-            kind="paper" if paper else "paired",
-            largest=facts.largest_entry,
-        )
-        return Terms(
-            run=wishes.run,
-            consumer=facts.consumer,
-            purpose=facts.purpose,
-            expires=facts.expires,
-            owners=facts.owners,
-            quorum=wishes.quorum,
-            schema_digest=facts.schema_digest,
-            columns=facts.column_names,
-            record_bytes=facts.record_bytes,
-            kernel=kernel,
-            hashing=hashing,
-            protocol=wishes.protocol,
-            size=wishes.size,
-            target_size=facts.target_size,
-            offer_factor=wishes.offer_factor,
-            offers=self.offers,
-            label_strata=wishes.label_strata,
-            thinning=wishes.thinning,
-            target_budget=target_budget if self.releases_target else Budget(0.0, wishes.delta),
-            owner_budget=Budget(self._owner_epsilon(name, epsilon), wishes.delta),
-            relation=self.relation,
-            rows_per_unit=wishes.rows_per_unit,
-            auction=name,
-            auction_epsilon=epsilon,
-            auction_offset=offset,
-            summary_release=wishes.summary_release,
-            seed_rows=0 if facts.seed_rows is None else len(facts.seed_rows),
-            seed_digest="" if facts.seed_rows is None else digest_of_rows(facts.seed_rows),
-            schedule=wishes.schedule,
-            price_per_row=wishes.price_per_row,
-            accept_unproven=tuple(wishes.accept_unproven),
-            version=facts.version,
-        )
-
-    def _dimension(self) -> int:
-        """Length of the released vector.
-
-        The noise in a row's score is s = sigma/m at any length: features have norm 1. What grows with the length is the
-        noise in the score that the target itself would have, ``s² sqrt(2d)``; what shrinks is the kernel's error, like
-        ``a/d``. Their sum is least at ``d = (sqrt(2) a / s²)^(2/3)``. ``a = 1/2`` is fitted, not derived: it gives the
-        140 that did well with 360 rows at epsilon 1. Measured quality is nearly flat from 64 to 320.
-        """
-        if self.budget.epsilon == 0.0:
-            return _SHORTEST
-        best = math.pow(1.0 / (math.sqrt(2.0) * self._outlook(_LONGEST).noise ** 2), 2.0 / 3.0)
-        return 2 * round(min(max(best, _SHORTEST), _LONGEST) / 2.0)
-
-    def _outlook(self, dimension: int) -> ReleaseOutlook:
-        return release_outlook(
-            self.budget,
-            target_size=self.facts.target_size,
-            dimension=dimension,
-            relation=self.relation,
-            rows_per_unit=self.wishes.rows_per_unit,
-            offer_factor=self.wishes.offer_factor,
-        )
-
-    def _wished_offers(self) -> Literal["tilted", "uniform"]:
-        """Tilted, unless the user wants otherwise; there must be something to pay for it with."""
-        wished = arguments.one_of("offers", self.wishes.offers, ("auto", "tilted", "uniform"))
-        interactive = self.wishes.protocol == "interactive"
-        if interactive and wished == "uniform":
-            raise InvalidArgument(
-                "offers", "'uniform'", "is of the sealed protocol; interactive needs a target release"
-            )
-        if interactive and self.budget.epsilon == 0.0:
-            raise InvalidArgument("epsilon", 0.0, "allows no release of the target, which interactive needs")
-        if wished == "uniform":
-            return "uniform"
-        if self.budget.delta == 0.0 and self.budget.epsilon > 0.0:
-            raise InvalidArgument(
-                "delta", 0.0, "must be above 0 for a release of the target; offers='uniform' needs none"
-            )
-        return "tilted"
-
-    def _pays(self) -> bool:
-        """Whether a release can be expected to pay: a matter of the budget and the target's size alone."""
-        return self.budget.epsilon > 0.0 and self._outlook(self.dimension).pays
-
-    def _fall_back(self) -> None:
-        """Offers without a release, and a word about it."""
-        self.offers = "uniform"
-        self.notes.append(UniformOffers(self.facts.target_size, self.budget.epsilon))
-
-    def _auction(self, *, hashed: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
-        """Who is asked: everyone, unless there are more owners than rows to be offered, and rows are seen."""
-        wishes, owners = self.wishes, len(self.facts.owners)
-        arguments.one_of("auction", wishes.auction, ("auto", "everyone", "threshold", "paper"))
-        offered = wishes.offer_factor * wishes.size
-        name = wishes.auction
-        if name == "auto":
-            many = owners > offered and wishes.protocol == "sealed" and not hashed
-            name = "threshold" if many else "everyone"
-        if name == "everyone":
-            return "everyone", 0.0, 0
-        epsilon = arguments.positive("auction_epsilon", wishes.auction_epsilon)
-        if name == "paper":
-            return "paper", epsilon, 0
-        least = auction.plan_threshold(
-            owners, epsilon=epsilon, observer=Observer.COALITION, rounds=1, summary_released=False
-        ).offset
-        return "threshold", epsilon, max(least, min(owners, round(offered / _OFFERED_PER_ASKED)))
-
-    def _owner_epsilon(self, auction_name: str, auction_epsilon: float) -> float:
-        """What owners may learn about one another: as wished, or what the auction needs."""
-        if auction_name != "threshold" or self.wishes.owner_epsilon > 0.0:
-            return self.wishes.owner_epsilon
-        rounds = self.wishes.size if self.wishes.protocol == "interactive" else 1
-        return rounds * math.log1p(math.exp(auction_epsilon))
-
-
-def _rho_within(budget: Budget) -> float:
-    """The largest rho of zero-concentrated privacy within a budget."""
-    low, high = 0.0, 1.0
-    while loss.epsilon_of_rho(high, budget.delta) <= budget.epsilon:
-        high *= 2.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if loss.epsilon_of_rho(middle, budget.delta) <= budget.epsilon else (low, middle)
-    # A hair less: what is planned here is added up again, step by step, by the ledger.
-    return low * (1.0 - 1e-6)
+        for declared in fields(Wishes)
+    )

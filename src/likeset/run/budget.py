@@ -1,5 +1,6 @@
 """What a run leaves of the budgets, and over which runs they count."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from likeset.ledger import Ledger
@@ -8,7 +9,7 @@ from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
 from likeset.run.job import Job
 
-__all__ = ["ONE_RUN", "budget_document"]
+__all__ = ["ONE_RUN", "CountedBudget", "counted_budget"]
 
 ONE_RUN = (
     "The budget counts this run alone. What other runs tell about the same rows adds to it; "
@@ -16,25 +17,44 @@ ONE_RUN = (
 )
 
 
-def budget_document(job: Job, ledger: Ledger) -> dict[str, Any]:
-    """What owners may learn and have learned about the target, as far as this ledger knows.
+@dataclass(frozen=True, slots=True)
+class CountedBudget:
+    """What owners may learn and have learned about the target.
+
+    Attributes:
+        shared: whether other runs are counted in the same ledger.
+        epsilon_spent: what they learned; None where there is no bound.
+        epsilon_limit: what they may learn; None for no limit.
+        delta: the chance that both leave out.
+        in_words: the same for people.
+    """
+
+    shared: bool
+    epsilon_spent: float | None
+    epsilon_limit: float | None
+    delta: float | None
+    in_words: str
+
+
+def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
+    """What a run left, as far as this ledger knows.
 
     A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
     """
     view = View.owners(job.consumer)
-    accounts = [one for one in ledger.accounts() if one.view.observer == "owners"]
-    account = next(one for one in accounts if one.view == view)
-    unbounded = [one for one in accounts if one.basis is not Basis.PROVEN]
+    accounts = [account for account in ledger.accounts() if account.view.observer == "owners"]
+    about_target = next(account for account in accounts if account.view == view)
+    unbounded = [account for account in accounts if account.basis is not Basis.PROVEN]
     words = ONE_RUN
     if job.ledger is not None:
-        words = _over_all_runs(account, unbounded) + _mixed(_units(ledger, view))
-    return {
-        "shared": job.ledger is not None,
-        "epsilon_spent": account.epsilon if account.basis is Basis.PROVEN else None,
-        "epsilon_limit": account.limit.epsilon,
-        "delta": account.limit.delta,
-        "in_words": words,
-    }
+        words = _over_all_runs(about_target, unbounded) + _mixed(_units(ledger, view))
+    return CountedBudget(
+        shared=job.ledger is not None,
+        epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
+        epsilon_limit=about_target.limit.epsilon,
+        delta=about_target.limit.delta,
+        in_words=words,
+    )
 
 
 def _units(ledger: Ledger, view: View) -> set[int]:
@@ -66,8 +86,8 @@ def _mixed(units: set[int]) -> str:
 
 def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
     if unbounded:
-        whose = ", ".join(one.view.protected for one in unbounded)
-        parts = ", ".join(sorted({part for one in unbounded for part in one.unproven}))
+        whose = ", ".join(other.view.protected for other in unbounded)
+        parts = ", ".join(sorted({part for other in unbounded for part in other.unproven}))
         return f"There is no bound over all runs in this ledger for the rows of {whose}: it was charged for {parts}."
     return (
         f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "

@@ -1,16 +1,16 @@
 """What a job asks for: the arguments of ``likeset match``, or the same in a ``job.yaml``."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from likeset import arguments, documents
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.protocol.wishes import Wishes
-from likeset.run.order import Order
+from likeset.protocol.wishes import Wishes, settings
 
 __all__ = ["Job"]
 
@@ -18,7 +18,30 @@ _FORM = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")  # sql:, sqlite:, postgres: and
 _SQLITE = "sqlite:"
 
 
-class Job(Document):
+class _Files(Document):
+    """What stands first in a job."""
+
+    likeset: Literal["job"] = "job"
+    version: Literal[1] = 1
+    schema_file: str = Field(alias="schema")
+    target: str = Field(repr=False)  # an address may hold a password
+    owners: dict[str, str] = Field(min_length=1, repr=False)
+
+
+if TYPE_CHECKING:
+
+    class _Settings(_Files, Wishes):  # type: ignore[misc]  # a document is frozen by its configuration
+        """A type checker reads the fields of ``Wishes`` here; the model below has the very same."""
+
+else:
+    _Settings = create_model(
+        "_Settings",
+        __base__=_Files,
+        **{setting.name: (setting.type, ... if setting.is_required else setting.default) for setting in settings()},
+    )
+
+
+class Job(_Settings):  # type: ignore[misc]  # likewise
     """A whole job.
 
     Attributes:
@@ -33,40 +56,9 @@ class Job(Document):
         out: the output directory.
         run: name of the run in the ledger; made up if not given.
 
-    The other fields say how to match; they are described in ``likeset.Summarizer``.
+    The other fields say how to match; they are declared in ``likeset.protocol.wishes``.
     """
 
-    likeset: Literal["job"] = "job"
-    version: Literal[1] = 1
-    schema_file: str = Field(alias="schema")
-    target: str = Field(repr=False)  # an address may hold a password
-    owners: dict[str, str] = Field(min_length=1, repr=False)
-    size: int
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    protocol: Literal["sealed", "interactive"] = "sealed"
-    gamma: float | Literal["median"] = "median"
-    gamma_scale: float = 1.0
-    release_gamma: float | None = None
-    dimension: int | Literal["auto"] = "auto"
-    offer_factor: float = 10.0
-    offers: Literal["auto", "tilted", "uniform"] = "auto"
-    label_strata: bool = True
-    thinning: bool = True
-    auction: Literal["auto", "everyone", "threshold", "paper"] = "auto"
-    auction_epsilon: float = 1.0
-    summary_release: Literal["none", "gaussian", "mwem"] = "none"
-    schedule: str = ""
-    owner_epsilon: float = 0.0
-    hash_dimension: int | None = None
-    weights: bool = False
-    relation: Literal["replace-one", "add-or-remove"] = "replace-one"
-    declared_size: int | None = None
-    accept_unproven: tuple[str, ...] = ()
-    price_per_row: float = 0.0
-    quorum: int = 1
-    noise: Literal["secret", "simulated"] = "secret"
-    seed: int | None = None
     public_rows: str | None = Field(None, repr=False)
     seed_rows: str | None = Field(None, repr=False)
     consumer: str = "consumer"
@@ -110,24 +102,15 @@ class Job(Document):
             }
         )
 
-    def order(self, *, rows_per_unit: int, seed_rows: Any = None) -> Order:
-        """The same as an order to the market."""
+    def wishes(self) -> Wishes:
+        """What it asks for, beside files and names."""
         if self.epsilon == 0.0 and self.offers != "uniform":
             raise InvalidArgument(
                 "epsilon", 0, "allows no release of the target; raise it, or ask for uniform offers, which need none"
             )
         if self.seed is not None:
             arguments.count("seed", self.seed, least=0)
-        given = self.model_dump()
-        wishes = {name: given[name] for name in Wishes.__dataclass_fields__ if name in given}
-        wishes["run"] = self.run or "run"
-        names = ("gamma", "gamma_scale", "release_gamma", "hash_dimension", "weights", "declared_size", "noise")
-        return Order(
-            wishes=Wishes(**wishes, rows_per_unit=rows_per_unit),
-            seed_rows=seed_rows,
-            random_state=self.seed,
-            **{name: given[name] for name in names},
-        )
+        return Wishes(**{field.name: getattr(self, field.name) for field in fields(Wishes)})
 
     def document(self) -> dict[str, Any]:
         """As it stands in a ``job.yaml``."""

@@ -3,13 +3,11 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
@@ -17,9 +15,9 @@ from likeset.geometry.tilt import Drawing
 from likeset.privacy.view import checked_name
 from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan
+from likeset.run.inputs import Inputs, OwnersRows
 from likeset.run.job import Job
 from likeset.run.notices import BoundsFromData, NoiseIsSimulated, SuspectedIdentifier, TooLongRows, WeakPromise
-from likeset.run.order import Stalls
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
@@ -31,7 +29,7 @@ from likeset.tables.schema.rows_per_id import check_most_rows
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import Block, Source, open_source
 
-__all__ = ["OpenedJob", "Target", "job_warnings", "open_job", "open_target", "stalls_without_owners"]
+__all__ = ["OpenScan", "OpenedJob", "OwnFiles", "Target", "job_warnings", "open_job", "open_own_files", "open_target"]
 
 _MOST_TARGET_ROWS = 1_000_000
 _LARGEST_FEATURE = 1e6  # the largest weight that a column may have
@@ -39,9 +37,6 @@ _LARGEST_USUAL_EPSILON = 16.0
 
 OpenScan = Callable[[Source, Schema], SourceScan]
 """How an owner passes over its rows: on this machine, or elsewhere."""
-
-Check = Callable[[Schema, Stalls, Rows | None], object]
-"""Looks at a schema, at a market without owners' rows, and at public seed rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,51 +56,80 @@ class Target:
     fingerprint: str
 
 
-@dataclass(eq=False)
-class OpenedJob:
-    """Everything that a run needs of the files.
+@dataclass(frozen=True, eq=False)
+class OwnFiles:
+    """What the consumer has itself: all that a plan is made from.
 
     Attributes:
         job: what is asked for.
         schema: the declared columns.
         target: the consumer's rows.
-        owners: each owner's rows, behind a scan.
-        names: the owners' files, as given.
-        stalls: the same for the market.
-        warnings: what the user should know about the files.
+        public_rows: rows that anybody may see; None for none.
+        seed_rows: public rows that start the summary of ``interactive``; None for none.
+        fingerprints: of the files of public and seed rows, by kind.
     """
 
     job: Job
     schema: Schema
     target: Target
-    owners: Mapping[str, Scan]
+    public_rows: Rows | None
+    seed_rows: Rows | None
+    fingerprints: Mapping[str, str]
+
+    def inputs(self) -> Inputs:
+        """The same for a plan."""
+        return Inputs(
+            target=self.target.rows,
+            owners=tuple(self.job.owners),
+            public_rows=self.public_rows,
+            seed_rows=self.seed_rows,
+            largest_squared_norm=_LARGEST_FEATURE**2 * self.schema.width,
+            rows_per_unit=self.schema.rows_per_unit,
+            run=self.job.run or "run",
+            column_names=self.schema.record_columns,
+            schema_digest=self.schema.digest,
+            declared=DeclaredRecords(self.schema),
+            consumer=self.job.consumer,
+            purpose=self.job.purpose,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedJob:
+    """Owners' files.
+
+    Attributes:
+        rows: each owner's rows, behind a scan.
+        names: the owners' files, as given.
+        warnings: what the user should know about all files.
+    """
+
+    rows: OwnersRows
     names: Mapping[str, str]
-    stalls: Stalls
-    seed_rows: Rows | None = None
-    warnings: list[Notice] = field(default_factory=list)
+    warnings: tuple[Notice, ...]
+
+
+def open_own_files(job: Job) -> OwnFiles:
+    """Open what the consumer has itself; of owners only the names are looked at."""
+    _check_names(job)
+    schema = Schema.load(job.schema_file)
+    target = open_target(job, schema)
+    rows, fingerprints = _extra_rows(job, schema)
+    return OwnFiles(job, schema, target, rows.get("public"), rows.get("seed"), fingerprints)
 
 
 @contextmanager
 def open_job(
-    job: Job,
-    *,
-    check: Check | None = None,
-    scan: OpenScan = SourceScan,
-    sample: Callable[[str], Drawing] | None = None,
+    files: OwnFiles, *, scan: OpenScan = SourceScan, samples: Mapping[str, Drawing] | None = None
 ) -> Iterator[OpenedJob]:
-    """Open everything, and read every owner's rows once; nothing stays open afterwards.
+    """Open owners' files, and read every owner's rows once; nothing stays open afterwards.
 
     Args:
-        job: what is asked for.
-        check: looks at the market before any owner's file is opened, and raises if it will not do.
+        files: what the consumer has itself.
         scan: how owners pass over their rows.
-        sample: the draw with which an owner of this name will begin, asked after ``check``; it is made on the way.
+        samples: the draw with which each owner will begin; it is made on the way.
     """
-    _check_names(job)
-    schema = Schema.load(job.schema_file)
-    target = open_target(job, schema)
-    if check is not None:
-        check(schema, *stalls_without_owners(job, schema, target))
+    job, schema, target = files.job, files.schema, files.target
     with ExitStack() as stack:
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
@@ -117,7 +141,7 @@ def open_job(
             every = scan(source, schema)
             # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
             withhold = job.protocol == "sealed"
-            seen = every.first_pass(sample=sample(name) if sample else None, without_too_long=withhold)
+            seen = every.first_pass(sample=samples[name] if samples else None, without_too_long=withhold)
             if seen.row_count == 0:
                 raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
             twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
@@ -138,18 +162,9 @@ def open_job(
         if faults:
             raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
-        extra, digests = _extra_rows(job, schema)
-        content += [f"{kind}: {digest}" for kind, digest in digests.items()]
-        yield OpenedJob(
-            job=job,
-            schema=schema,
-            target=target,
-            owners=owners,
-            names=shown,
-            stalls=_stalls(job, schema, target, owners, extra.get("public"), content),
-            seed_rows=extra.get("seed"),
-            warnings=warnings,
-        )
+        content += [f"{kind}: {digest}" for kind, digest in files.fingerprints.items()]
+        digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
+        yield OpenedJob(OwnersRows(owners, digest), shown, tuple(warnings))
 
 
 def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, str]]:
@@ -174,37 +189,6 @@ def open_target(job: Job, schema: Schema) -> Target:
     if len(rows) < 2:
         raise BadTable(name, f"the target has {len(rows)} row{'s' if len(rows) != 1 else ''}; at least 2 are needed")
     return Target(name=name, rows=rows, table=table, fingerprint=fingerprint)
-
-
-def stalls_without_owners(job: Job, schema: Schema, target: Target) -> tuple[Stalls, Rows | None]:
-    """The market as far as it can be seen without a look at any owner's rows; and the public seed rows."""
-    _check_names(job)
-    extra, _ = _extra_rows(job, schema)
-    unread = {name: _Unread() for name in job.owners}
-    return _stalls(job, schema, target, unread, extra.get("public"), []), extra.get("seed")
-
-
-def _stalls(
-    job: Job,
-    schema: Schema,
-    target: Target,
-    owners: Mapping[str, Scan],
-    public_rows: Rows | None,
-    content: list[str],
-) -> Stalls:
-    digest = hashlib.sha256("\n".join([schema.digest, *content]).encode())
-    return Stalls(
-        target=target.rows,
-        owners=owners,
-        public_rows=public_rows,
-        largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
-        content=digest.digest(),
-        column_names=schema.record_columns,
-        schema_digest=schema.digest,
-        declared=DeclaredRecords(schema),
-        consumer=job.consumer,
-        purpose=job.purpose,
-    )
 
 
 def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
@@ -275,24 +259,3 @@ def job_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
     if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":
         found.append(WeakPromise(job.epsilon))
     return found + [BoundsFromData(name) for name in schema.from_data]
-
-
-class _Unread:
-    """An owner's rows in a plan: nobody may look."""
-
-    @property
-    def row_count(self) -> int:
-        return self._refuse()
-
-    def draw(self, *_: Any) -> NoReturn:
-        self._refuse()
-
-    def fetch(self, _: NDArray[np.int64]) -> NoReturn:
-        self._refuse()
-
-    def blocks(self) -> NoReturn:
-        self._refuse()
-
-    @staticmethod
-    def _refuse() -> NoReturn:
-        raise AssertionError("a plan reads no owner's rows")

@@ -3,6 +3,7 @@
 The offers are rows that only the curator saw. In a run on one machine the curator is whoever holds the report.
 """
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,42 @@ from likeset.arguments import Rows
 from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
 from likeset.tables.schema.schema import Schema
 
-__all__ = ["pictures_document"]
+__all__ = ["Images", "pictures_document"]
 
 _POINTS = 400
 _BARS = 12
 _COLUMNS = 8
 
 
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Rows that are square images, point by point.
+
+    Attributes:
+        side: how many points a side has.
+        target: some rows of the target.
+        summary: some of the summary.
+    """
+
+    side: int
+    target: list[list[float]]
+    summary: list[list[float]]
+
+
 def pictures_document(
-    schema: Schema, *, target: tuple[Rows, pa.Table], summary: tuple[Rows, pa.Table], offered: Rows | None
+    schema: Schema,
+    *,
+    target: tuple[Rows, pa.Table],
+    summary: tuple[Rows, pa.Table],
+    offered: Rows | None,
+    images: Images | None,
 ) -> dict[str, Any]:
     """``pictures.json``."""
     coins = np.random.default_rng(0)
     return {
         "projection": _projection(target[0], summary[0], offered, coins),
         "marginals": _marginals(schema, target, summary, offered),
-        "images": None,
+        "images": None if images is None else asdict(images),
     }
 
 

@@ -1,207 +1,322 @@
-"""What a job will do and cost, before any owner's rows are read or anything is spent."""
+"""What a run will do and cost, before any owner's row is read or anything is spent; then the numbers that are drawn."""
 
-import math
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
 
-from likeset.errors import InvalidArgument
+import numpy as np
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import BudgetExceeded, InvalidArgument
+from likeset.geometry.kernels import median_gamma
+from likeset.ledger import Ledger, Request
+from likeset.mechanisms import width_choice
+from likeset.privacy.events import Event, Release, Simulated
+from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
+from likeset.privacy.view import View
+from likeset.protocol.budgets import check_relations, check_rows_left, limit_of, open_accounts
+from likeset.protocol.draft import Draft, Facts
+from likeset.protocol.hashing import commitment
 from likeset.protocol.notices import Notice
-from likeset.protocol.terms import Budget, Terms
-from likeset.protocol.wishes import ReleaseOutlook, release_outlook
-from likeset.run.budget import ONE_RUN
-from likeset.run.job import Job
-from likeset.run.job_files import Target, job_warnings, open_target, stalls_without_owners
-from likeset.run.market import Market, Outline
-from likeset.run.notices import notice_documents
-from likeset.run.result import guarantee_document, is_private
-from likeset.run.traffic import MostTraffic, most_traffic
-from likeset.tables.schema.schema import Schema
+from likeset.protocol.plans import PlannedView, planned_views, size_event
+from likeset.protocol.run_secrets import RunSecrets
+from likeset.protocol.selection import Selection, is_usable_width
+from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
+from likeset.protocol.wishes import Wishes
+from likeset.run.inputs import Inputs
 
-__all__ = ["Advice", "RunPlan", "plan_job"]
+__all__ = ["Plan", "RunDraws", "SettledRun", "make_plan"]
 
-_BYTES_PER_SECOND = 25e6  # of an owner's file, read twice, mapped and hashed on two cores; a rough measure
-_SELECTED_PER_SECOND = 5e6  # candidates times rows of the summary
-_LARGEST_SUGGESTED = 16.0
-_MOST_SUGGESTED_ROWS = 1_000_000
+_LONGEST_HASH = 1 << 16
+_ROUNDING = 1e-6  # of a budget that is spent in parts
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What the release of the target can be expected to tell.
+@dataclass(frozen=True, eq=False, repr=False)
+class RunDraws:
+    """What a run draws by itself, before it hears anything.
 
     Attributes:
-        noise: standard deviation of the noise in a row's score; None where nothing is released.
-        signal: by how much scores differ, typically.
-        text: the same in words, with what to do about it.
-        pays: whether the release can be expected to be worth its price.
+        noises: of the width's choice, the curator and the consumer.
+        public_seed: of the release's features, where the user wants a particular one.
+        secrets: keys and seeds, unless the run began earlier with others.
     """
 
-    noise: float | None
-    signal: float | None
-    text: str
-    pays: bool
+    noises: tuple[Noise, Noise, Noise]
+    public_seed: int | None
+    secrets: RunSecrets
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SettledRun:
+    """What is settled before any owner hears anything.
+
+    Attributes:
+        terms: final.
+        secrets: of the run.
+        curators_noise: for what the curator draws.
+        consumers_noise: for the release of the target.
+    """
+
+    terms: Terms
+    secrets: RunSecrets
+    curators_noise: Noise
+    consumers_noise: Noise
 
 
 @dataclass(frozen=True, eq=False)
-class RunPlan:
-    """What will happen.
+class Plan:
+    """What a run will do and cost.
 
     Attributes:
-        job: what is asked for.
-        outline: terms and guarantees.
-        target: name and rows of the target.
-        rows_seen: how many rows the curator will see, at most.
-        expected_rows_seen: about how many it will be, where an auction decides who is asked.
-        traffic: what one owner hears and sends, at most.
-        advice: about the release.
-        seconds: how long it will take, roughly; None where the owners' files cannot be weighed without opening them.
-        warnings: what the user should know.
+        wishes: what the user asks for.
+        inputs: what the plan was made from.
+        terms: as they will be, but for seeds and, where it is chosen privately, the width of the release's kernel.
+        selection: how the curator is to select; it may depend on the target, so that no owner hears of it.
+        seed_rows: public rows that start the summary of ``interactive``, checked.
+        width_plan: the private choice of the release's width; None where public facts give it.
+        notes: what was chosen otherwise than asked.
     """
 
-    job: Job
-    outline: Outline
-    target: Target
-    rows_seen: int
-    expected_rows_seen: int
-    traffic: MostTraffic
-    advice: Advice
-    seconds: float | None
-    warnings: tuple[Notice, ...]
+    wishes: Wishes
+    inputs: Inputs
+    terms: Terms
+    selection: Selection
+    seed_rows: Rows | None
+    width_plan: width_choice.WidthPlan | None
+    notes: tuple[Notice, ...]
 
     @property
-    def messages(self) -> int:
-        """How many messages travel between curator and owners, at most."""
-        return self.traffic.messages * len(self.outline.terms.owners)
+    def simulated(self) -> bool:
+        """Whether the noise is simulated: then nothing is private."""
+        return self.wishes.noise == "simulated"
 
-    def document(self) -> dict[str, Any]:
-        """For machines."""
-        terms = self.outline.terms
-        simulated = self.job.noise == "simulated"
-        return {
-            "private": is_private(self.outline.guarantees, simulated=simulated),
-            "protocol": terms.protocol,
-            "size": terms.size,
-            "target": {"name": self.target.name, "rows": len(self.target.rows)},
-            "owners": list(terms.owners),
-            "guarantees": [
-                guarantee_document(one, simulated=simulated, rows_per_unit=terms.rows_per_unit)
-                for one in self.outline.guarantees
-            ],
-            "rows_per_owner": terms.rows_per_owner,
-            "rows_seen_at_most": self.rows_seen,
-            "rows_seen_expected": self.expected_rows_seen,
-            "messages_at_most": self.messages,
-            "heard_bytes_per_owner_at_most": self.traffic.heard_bytes,
-            "sent_bytes_per_owner_at_most": self.traffic.sent_bytes,
-            "offers": terms.offers,
-            "released_coordinates": terms.kernel.dimension if terms.offers == "tilted" else 0,
-            "width_is_chosen_privately": self.outline.width_is_chosen,
-            "noise": self.advice.noise,
-            "signal": self.advice.signal,
-            "advice": self.advice.text,
-            "seconds": self.seconds,
-            "notes": notice_documents(self.outline.notes),
-            "warnings": notice_documents(self.warnings),
-            "budget": {"shared": self.job.ledger is not None, "in_words": "" if self.job.ledger else ONE_RUN},
-        }
+    @cached_property
+    def guarantees(self) -> tuple[PlannedView, ...]:
+        """For each view what it will cost; whatever else is wrong with the terms shows here."""
+        choice = None if self.width_plan is None else self.width_plan.event
+        return planned_views(self.terms, simulated=self.simulated, width_choice=choice)
+
+    @property
+    def kernel_width(self) -> float:
+        """Gamma of the selection's kernel, unless hashes take the place of rows: then it stands in the final terms."""
+        return self.selection.kernel_width(self.inputs.target)
+
+    def draw(self) -> RunDraws:
+        """New draws; the same for the same seed where noise is simulated."""
+        coins = _coins(self.wishes)
+        draw = _drawn_from(coins) if self.simulated else secrets.randbits
+        # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
+        first, second, third = (SimulatedNoise(draw(63)) if self.simulated else SecretNoise() for _ in range(3))
+        public_seed = None if self.wishes.seed is None else int(coins.integers(2**63))
+        return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
+
+    def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None) -> SettledRun:
+        """Put into the terms what was drawn; the choice of the release's width, if there is one, is charged here.
+
+        Args:
+            ledger: the consumer's.
+            draws: what the run drew.
+            content: where the ledger outlives this call, a digest of all that the run is about: the run's secrets are
+                kept with it, and asked again, the same terms come out.
+        """
+        guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
+        wishes, relation = self.wishes, self.terms.relation
+        first, second, third = draws.noises
+        check_relations(ledger, guarantees)
+        check_rows_left(ledger, self.terms)
+        about_target = View.owners(self.inputs.consumer)
+        limit = limit_of(wishes.epsilon, wishes.delta, relation, simulated=self.simulated)
+        open_accounts(ledger, {about_target: limit})
+        _check_affordable(ledger, guarantees[0], run=self.terms.run)
+        kept = draws.secrets
+        if content is not None:
+            told = size_event(relation)
+            kept = kept.kept(ledger, about_target, run=self.terms.run, content=content, told=told)
+        gamma = self._release_gamma(ledger, first)
+        seed = kept.feature_seed if draws.public_seed is None else draws.public_seed
+        return SettledRun(self._settled_terms(gamma, seed, kept.hash_seed), kept, second, third)
+
+    def _settled_terms(self, gamma: float, feature_seed: int, hash_seed: int) -> Terms:
+        # How large a number may be follows from the width, where no schema says it.
+        kernel = replace(self.terms.kernel, gamma=gamma, seed=feature_seed, largest=_largest_entry(self.inputs))
+        return replace(self.terms, kernel=kernel, hashing=_hashing(self.wishes, gamma, hash_seed))
+
+    def _release_gamma(self, ledger: Ledger, noise: Noise) -> float:
+        """The width of the release's kernel: public, or by a private choice charged to the target's budget."""
+        plan = self.width_plan
+        if plan is None:
+            return self.terms.kernel.gamma
+        event: Event = plan.event if noise.private else Simulated(plan.event)
+
+        def run() -> tuple[bytes, Release[float]]:
+            chosen = width_choice.run(plan, self.inputs.target, noise)
+            return np.float64(chosen.value).tobytes(), chosen
+
+        consumer = self.inputs.consumer
+        request = Request(self.terms.run, 0, f"{consumer}/width")
+        data = ledger.answer(View.owners(consumer), event, run, request=request)
+        return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
-def plan_job(job: Job, *, check: Callable[[Terms], object] = lambda _: None) -> RunPlan:
-    """Plan a job; opens the schema, the target and public rows, and looks at no owner's row.
+def make_plan(wishes: Wishes, inputs: Inputs) -> Plan:
+    """Plan a run; what is wrong with the wishes shows here, or when the plan is asked for its guarantees."""
+    arguments.one_of("noise", wishes.noise, ("secret", "simulated"))
+    _coins(wishes)  # wrong words and numbers show before anything else is done
+    seed_rows = _checked_seed_rows(wishes, inputs)
+    selection = _selection(wishes, inputs)
+    draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
+    width = _public_width(wishes, inputs, released=draft.releases_target)
+    width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
+    gamma = width or 1.0
+    terms = draft.terms(
+        release_gamma=gamma,
+        feature_seed=0,
+        target_budget=budget,
+        hashing=_hashing(wishes, gamma, RunSecrets(0).hash_seed),
+    )
+    return Plan(wishes, inputs, terms, selection, seed_rows, width_plan, tuple(draft.notes))
 
-    Args:
-        job: what is asked for.
-        check: looks at the terms, but for numbers that come later, before anything is priced; raises where they will
-            not do.
-    """
-    schema = Schema.load(job.schema_file)
-    for name, place in job.owners.items():
-        if "://" not in place and ":" not in place and not Path(place).exists():
-            raise InvalidArgument(f"owner {name}", place, "there is no such file")
-    target = open_target(job, schema)
-    stalls, seed_rows = stalls_without_owners(job, schema, target)
-    market = Market(job.order(rows_per_unit=schema.rows_per_unit, seed_rows=seed_rows), stalls)
-    check(market.outlined_terms())
-    outline = market.outline()
-    terms = outline.terms
-    # With an auction, chance decides how many owners are asked; interactive sees one row a round of each of them.
-    asked = terms.asked_owners if terms.auction == "threshold" else len(terms.owners)
-    return RunPlan(
-        job=job,
-        outline=outline,
-        target=target,
-        rows_seen=terms.rows_per_owner * len(terms.owners),
-        expected_rows_seen=terms.rows_per_owner * asked,
-        traffic=most_traffic(terms, schema),
-        advice=_advice(job, terms, outline),
-        seconds=_seconds(job, terms),
-        warnings=tuple(job_warnings(job, schema, target)),
+
+def _coins(wishes: Wishes) -> np.random.Generator:
+    """Public coins."""
+    return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
+
+
+def _facts(wishes: Wishes, inputs: Inputs, seed_rows: Rows | None) -> Facts:
+    return Facts(
+        run=inputs.run,
+        consumer=inputs.consumer,
+        purpose=inputs.purpose,
+        expires="",
+        target_size=_public_size(wishes, inputs),
+        columns=inputs.target.shape[1],
+        column_names=inputs.column_names,
+        schema_digest=inputs.schema_digest,
+        record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
+        largest_entry=_largest_entry(inputs),
+        owners=inputs.owners,
+        rows_per_unit=inputs.rows_per_unit,
+        seed_rows=seed_rows,
+        version=version("likeset"),
     )
 
 
-def _advice(job: Job, terms: Terms, outline: Outline) -> Advice:
-    if terms.offers == "uniform":
-        reason = (
-            " ".join(note.text for note in outline.notes)
-            or "offers are uniform, as asked: nothing about the target is released"
-        )
-        return Advice(None, None, f"{reason}.", pays=True)
-    if terms.kernel.kind != "paired":
-        return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)
-
-    def outlook(epsilon: float, rows: int) -> ReleaseOutlook:
-        return release_outlook(
-            Budget(epsilon, terms.target_budget.delta),
-            target_size=rows,
-            dimension=terms.kernel.dimension,
-            relation=terms.relation,
-            rows_per_unit=terms.rows_per_unit,
-            offer_factor=terms.offer_factor,
-        )
-
-    epsilon, rows = terms.target_budget.epsilon, terms.target_size
-    now = outlook(epsilon, rows)
-    have = f"Your target has {rows:,} rows: at epsilon = {job.epsilon:g} "
-    if now.ratio >= 2.0:
-        return Advice(now.noise, now.signal, have + f"the signal is {now.ratio:.1f} times the noise: good.", pays=True)
-    share = epsilon / job.epsilon  # of the budget that goes into the release
-    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= 2.0, job.epsilon, _LARGEST_SUGGESTED)
-    better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= 2.0, rows, _MOST_SUGGESTED_ROWS)
-    ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
-    ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
-    relation = "as large as" if now.ratio >= 0.8 else f"{1.0 / now.ratio:.1f} times"
-    if now.ratio >= 1.25:
-        relation = f"{100.0 / now.ratio:.0f}% of"
-    text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or 'offers: uniform'}."
-    return Advice(now.noise, now.signal, text, pays=now.pays)
+def _largest_entry(inputs: Inputs) -> float:
+    return 0.0 if inputs.declared is None else inputs.declared.largest_entry
 
 
-def _least(good_enough: Any, low: float, high: float) -> float | None:
-    """The least value above ``low`` that is good enough, to within 5%; None if none up to ``high`` is."""
-    if not good_enough(high):
+def _selection(wishes: Wishes, inputs: Inputs) -> Selection:
+    """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
+    scale = arguments.positive("gamma_scale", wishes.gamma_scale)
+    if not isinstance(wishes.weights, bool):
+        raise InvalidArgument("weights", type(wishes.weights).__name__, "must be True or False")
+    if wishes.weights and (wishes.hash_dimension is not None or wishes.protocol == "interactive"):
+        raise InvalidArgument("weights", True, "go with the sealed protocol and a curator who sees rows")
+    if wishes.hash_dimension is not None:
+        if wishes.protocol == "interactive" or wishes.auction not in ("auto", "everyone"):
+            raise InvalidArgument(
+                "hash_dimension",
+                wishes.hash_dimension,
+                "goes with protocol sealed and auction everyone: by bids the curator would see what hashes hide",
+            )
+        return Selection()
+    if wishes.gamma == "median":
+        gamma = _median_gamma("target", inputs.target, scale=scale)
+    else:
+        gamma = arguments.positive("gamma", wishes.gamma)
+    _check_width("gamma_scale" if wishes.gamma == "median" else "gamma", gamma, inputs)
+    return Selection(gamma=gamma, weighted=wishes.weights)
+
+
+def _public_width(wishes: Wishes, inputs: Inputs, *, released: bool) -> float | None:
+    """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
+    if wishes.release_gamma is not None:
+        gamma = arguments.positive("release_gamma", wishes.release_gamma)
+    elif inputs.public_rows is not None:
+        gamma = _median_gamma("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
+    elif released:
         return None
-    while high / low > 1.05:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if good_enough(middle) else (middle, high)
-    return high
+    elif wishes.hash_dimension is None or wishes.gamma != "median":
+        return 1.0  # nobody uses it
+    else:
+        raise InvalidArgument("gamma", "'median'", "must be a number: hashes are public, and nothing is released")
+    _check_width("release_gamma", gamma, inputs)
+    return gamma
 
 
-def _up(value: float) -> float:
-    """Rounded up to one decimal."""
-    return math.ceil(value * 10.0 - 1e-9) / 10.0
+def _hashing(wishes: Wishes, release_gamma: float, hash_seed: int) -> Hashing | None:
+    """What the terms say about hashes, where the curator may see nothing else."""
+    if wishes.hash_dimension is None:
+        return None
+    dimension = arguments.count("hash_dimension", wishes.hash_dimension, least=2, most=_LONGEST_HASH)
+    if dimension % 2:
+        raise InvalidArgument("hash_dimension", dimension, "must be even")
+    # Owners use this kernel too, so it must not be read off the target: it follows from the release's, or from what
+    # the user gave, which then stands in the terms.
+    by_release = wishes.gamma_scale * release_gamma / RELEASE_SCALE
+    gamma = by_release if wishes.gamma == "median" else arguments.positive("gamma", wishes.gamma)
+    return Hashing(dimension, gamma, commitment(hash_seed))
 
 
-def _seconds(job: Job, terms: Terms) -> float | None:
-    """From the sizes of the files alone; one figure to expect, not to rely on."""
-    total = 0
-    for place in job.owners.values():
-        path = Path(place)
-        if not path.exists():
-            return None
-        files = path.rglob("*.parquet") if path.is_dir() else [path]
-        total += sum(file.stat().st_size for file in files)
-    selection = terms.rows_per_owner * len(terms.owners) * terms.size / _SELECTED_PER_SECOND
-    rounds = 0.1 * terms.size if terms.protocol == "interactive" else 0.0
-    return round(1.0 + total / _BYTES_PER_SECOND + selection + rounds, 1)
+def _public_size(wishes: Wishes, inputs: Inputs) -> int:
+    """The number that everybody may know: of the target's rows, or the one declared in its place."""
+    if wishes.relation == "add-or-remove":
+        if wishes.declared_size is None:
+            raise InvalidArgument(
+                "declared_size",
+                None,
+                "must be given under add-or-remove: the number of the target's rows is protected",
+            )
+        return arguments.count("declared_size", wishes.declared_size)
+    if wishes.declared_size is not None:
+        raise InvalidArgument("declared_size", wishes.declared_size, "goes with add-or-remove only")
+    return len(inputs.target)
+
+
+def _checked_seed_rows(wishes: Wishes, inputs: Inputs) -> Rows | None:
+    if inputs.seed_rows is None:
+        return None
+    if wishes.protocol != "interactive":
+        raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
+    rows = arguments.matrix("seed_rows", inputs.seed_rows)
+    arguments.same_columns("target", inputs.target, "seed_rows", rows)
+    return rows
+
+
+def _check_width(argument: str, gamma: float, inputs: Inputs) -> None:
+    """Exponents of the kernel must be numbers in single precision."""
+    if not is_usable_width(gamma, inputs.largest_squared_norm):
+        raise InvalidArgument(argument, f"{gamma:g}", "is too large for these rows: a kernel of them is not a number")
+
+
+def _median_gamma(argument: str, rows: Rows, *, scale: float) -> float:
+    """By the median squared distance; an error names the argument that the caller gave."""
+    try:
+        return median_gamma(rows, scale=scale, coins=np.random.default_rng(0))
+    except InvalidArgument as error:
+        raise InvalidArgument(argument, error.value, error.reason) from error
+
+
+def _check_affordable(ledger: Ledger, about_target: PlannedView, *, run: str) -> None:
+    """All releases of the target together must fit: nothing is spent on the first if the last cannot be paid."""
+    if ledger.messages(run=run):
+        return  # a run that is resumed has paid for some of them
+    view = about_target.view
+    for before, after in ledger.quote(view, about_target.event):
+        most, epsilon = after.limit.epsilon, after.epsilon
+        if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
+            raise BudgetExceeded(
+                str(view),
+                spent=before.epsilon or 0.0,
+                requested=about_target.guarantee.epsilon,
+                limit=most,
+                unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
+            )
+
+
+def _drawn_from(coins: np.random.Generator) -> Callable[[int], int]:
+    """A stand-in for ``secrets.randbits`` that repeats itself with the seed."""
+    return lambda bits: int.from_bytes(coins.bytes((bits + 7) // 8), "big") >> (-bits % 8)

@@ -3,7 +3,6 @@
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,15 @@ from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
+from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.plans import planned_views
 from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
-from likeset.protocol.wishes import Draft, Facts, Wishes
+from likeset.protocol.wishes import Wishes
 from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
-from likeset.summarizer import Summarizer
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports.local import LocalEngine
 
@@ -89,13 +88,13 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
 def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | None) -> tuple[Terms, bool | None]:
     """The terms, and whether the draft thinks that a release pays; None where that is not asked."""
     market = task.market
-    defaults = Summarizer(task.size, delta=DELTA, auction="everyone", run="study")
-    wanted: dict[str, Any] = {field.name: getattr(defaults, field.name) for field in fields(Wishes)}
     # Half a row less than wanted: it is rounded up to whole rows for each owner.
-    wanted["offer_factor"] = (task.offers - 0.5) * len(market.owners) / task.size
-    wanted |= wishes
-    starts_from_rows = wanted["summary_release"] != "none" and market.public is not None
+    offer_factor = (task.offers - 0.5) * len(market.owners) / task.size
+    usual = {"size": task.size, "delta": DELTA, "auction": "everyone", "offers": "tilted", "offer_factor": offer_factor}
+    wanted = Wishes(**{**usual, **wishes})
+    starts_from_rows = wanted.summary_release != "none" and market.public is not None
     facts = Facts(
+        run="study",
         consumer=_CONSUMER,
         purpose="study",
         expires="",
@@ -106,16 +105,17 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
         record_bytes=0,
         largest_entry=0.0,
         owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
+        rows_per_unit=1,
         seed_rows=market.public if starts_from_rows else None,
         version=version("likeset"),
     )
-    draft = Draft(Wishes(**wanted), facts)
-    asked = wanted["protocol"] == "sealed" and wanted["offers"] == "tilted"
+    draft = Draft(wanted, facts)
+    asked = wanted.protocol == "sealed" and wanted.offers == "tilted"
     pays = draft.offers == "tilted" if asked else None
     # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
-    draft.offers = wanted["offers"]
+    draft.offers = "uniform" if wanted.offers == "uniform" else "tilted"
     terms = draft.terms(
-        release_gamma=task.gamma * (1.0 if wanted["protocol"] == "interactive" else RELEASE_SCALE),
+        release_gamma=task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE),
         feature_seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
         target_budget=draft.budget,
         hashing=None if hashing is None else Hashing(hashing[0], task.gamma, commitment(hashing[1])),

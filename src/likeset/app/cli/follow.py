@@ -10,11 +10,12 @@ from rich.table import Table
 
 from likeset.display.screen import literal, stdout
 from likeset.errors import NoAnswer
-from likeset.run.whereabouts import Stage, Whereabouts
+from likeset.run.submission import Stage, Whereabouts, look
 from likeset.transports.nvflare.run_report import SiteState
 
 if TYPE_CHECKING:
-    from likeset.run.consumer_home import Engine, NetworkRun
+    from likeset.homes.consumer.home import KeptRun
+    from likeset.run.submission import Engine
 
 __all__ = ["follow"]
 
@@ -33,14 +34,14 @@ _SHOWN = {
 _Show = Callable[[Whereabouts], None]
 
 
-def follow(made: "NetworkRun", engine: "Engine", *, once: bool, quiet: bool) -> Whereabouts:
+def follow(made: "KeptRun", engine: "Engine", *, once: bool, quiet: bool) -> Whereabouts:
     """Look at a run until it has ended, and show what changes; a server that is away for a while may come back."""
     last: Whereabouts | None = None
     heard = time.monotonic()
     with _screen(made.name, live=stdout.is_terminal and not once, quiet=quiet) as show:
         while True:
             try:
-                whereabouts = made.look(engine)
+                whereabouts = look(made, engine)
                 heard = time.monotonic()
             except NoAnswer:
                 if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:

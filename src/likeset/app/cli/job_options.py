@@ -1,14 +1,16 @@
-"""The options that ``likeset match`` and ``likeset plan`` share."""
+"""The options that ``likeset match`` and ``likeset plan`` share: one for each field of a job."""
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
 from likeset.errors import InvalidArgument
+from likeset.protocol.wishes import Setting, settings
 
 if TYPE_CHECKING:
     from likeset.run.job import Job
@@ -18,73 +20,62 @@ __all__ = ["job_from", "takes_a_job"]
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; options given beside it count instead.")
 ]
-SchemaFile = Annotated[str | None, typer.Option("--schema", help="The schema that declares the columns.")]
-TargetFile = Annotated[str | None, typer.Option("--target", help="Your rows: CSV, Parquet, or another source.")]
-Owners = Annotated[
-    list[str] | None, typer.Option("--owner", metavar="NAME=PATH", help="An owner's rows; once for each owner.")
-]
-Size = Annotated[int | None, typer.Option(help="How many rows you want.")]
-Epsilon = Annotated[float | None, typer.Option(help="What owners may learn about a row of your target.  [default: 1]")]
-Delta = Annotated[float | None, typer.Option(help="The chance that epsilon leaves out.  [default: 1e-5]")]
-Protocol = Annotated[str | None, typer.Option(help="sealed or interactive.  [default: sealed]")]
-OfferFactor = Annotated[
-    float | None, typer.Option(help="Rows that the curator sees for each row wanted.  [default: 10]")
-]
-Offers = Annotated[str | None, typer.Option(help="auto, tilted or uniform.  [default: auto]")]
-Auction = Annotated[str | None, typer.Option(help="auto, everyone, threshold or paper.  [default: auto]")]
-Gamma = Annotated[str | None, typer.Option(help="Width of the kernel: a number, or median.  [default: median]")]
-Weights = Annotated[
-    bool | None, typer.Option("--weights/--no-weights", help="Weigh the rows to match better.", show_default=False)
-]
-HashDimension = Annotated[
-    int | None,
-    typer.Option(help="Show the curator hashes of this length instead of rows (sealed only).", show_default=False),
-]
-PublicRows = Annotated[
-    str | None, typer.Option(help="Rows that anybody may see; they set the release's scale for free.")
-]
-Relation = Annotated[str | None, typer.Option(help="replace-one or add-or-remove.  [default: replace-one]")]
-DeclaredSize = Annotated[
-    int | None, typer.Option(help="Under add-or-remove: a public number for the target's rows.", show_default=False)
-]
-AcceptUnproven = Annotated[
-    list[str] | None, typer.Option(metavar="PART", help="A part without a proof that you accept; repeatable.")
-]
-Quorum = Annotated[int | None, typer.Option(help="How many owners must take part.  [default: 1]")]
-LedgerFile = Annotated[
-    str | None, typer.Option("--ledger", help="Budgets that outlive this job.  [default: in the output directory]")
-]
-Run = Annotated[str | None, typer.Option(help="Name of the run in the ledger.", show_default=False)]
-Noise = Annotated[str | None, typer.Option(help="secret, or simulated: repeatable and NOT private.  [default: secret]")]
-Seed = Annotated[int | None, typer.Option(help="Of public coins and, with simulated noise, of everything.")]
-Out = Annotated[str | None, typer.Option(help="Output directory; must not exist.  [default: matched]")]
+_FINE = "Fine settings"
 
 
-_OPTIONS: dict[str, Any] = {
-    "schema": SchemaFile,
-    "target": TargetFile,
-    "owner": Owners,
-    "size": Size,
-    "epsilon": Epsilon,
-    "delta": Delta,
-    "protocol": Protocol,
-    "offers": Offers,
-    "offer_factor": OfferFactor,
-    "auction": Auction,
-    "gamma": Gamma,
-    "weights": Weights,
-    "hash_dimension": HashDimension,
-    "public_rows": PublicRows,
-    "relation": Relation,
-    "declared_size": DeclaredSize,
-    "accept_unproven": AcceptUnproven,
-    "quorum": Quorum,
-    "ledger": LedgerFile,
-    "run": Run,
-    "noise": Noise,
-    "seed": Seed,
-    "out": Out,
+def _text(words: str, **more: Any) -> Any:
+    return Annotated[str | None, typer.Option(help=words, show_default=False, **more)]
+
+
+_OWNERS = typer.Option(metavar="NAME=PATH", help="An owner's rows; once for each owner.")
+_FILES: dict[str, Any] = {
+    "schema": _text("The schema that declares the columns."),
+    "target": _text("Your rows: CSV, Parquet, or another source."),
+    "owner": Annotated[list[str] | None, _OWNERS],
 }
+_PLACES: dict[str, Any] = {
+    "public_rows": _text("Rows that anybody may see; they set the release's scale for free."),
+    "ledger": _text("Budgets that outlive this job.  [default: in the output directory]"),
+    "run": _text("Name of the run in the ledger; made up if not given."),
+    "out": _text("Output directory; must not exist.  [default: matched]"),
+    "seed_rows": _text("Public rows that start the summary of interactive.", rich_help_panel=_FINE),
+    "consumer": _text("Your name in the records.  [default: consumer]", rich_help_panel=_FINE),
+    "purpose": _text("What the summary is for.  [default: a matched training set]", rich_help_panel=_FINE),
+}
+
+
+def _option(setting: Setting) -> Any:
+    """A setting as an option; its words are those of the declaration."""
+    text = setting.meaning.replace("``", "")
+    text = f"{text[0].upper()}{text[1:]}."
+    if setting.default not in (None, (), "") and not setting.is_required and setting.default is not False:
+        shown = "yes" if setting.default is True else setting.default
+        text += f"  [default: {shown:g}]" if isinstance(shown, float) else f"  [default: {shown}]"
+    flag = setting.name.replace("_", "-")
+    names = (f"--{flag}/--no-{flag}",) if setting.type is bool else ()
+    metavar = "PART" if setting.type == tuple[str, ...] else None
+    panel = _FINE if setting.is_fine else None
+    described = typer.Option(*names, help=text, metavar=metavar, show_default=False, rich_help_panel=panel)
+    return Annotated[_typed(setting.type), described]
+
+
+def _typed(kind: Any) -> Any:
+    """What the command line reads for a type: text where a word may stand, and None where nothing is given."""
+    if kind == tuple[str, ...]:
+        return list[str] | None
+    if get_origin(kind) is Literal or _word_of(kind) is not None:
+        return str | None
+    return kind | None
+
+
+def _word_of(kind: Any) -> str | None:
+    """The word that may stand in a number's place; None where there is none."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return None
+    return next((str(get_args(part)[0]) for part in get_args(kind) if get_origin(part) is Literal), None)
+
+
+_OPTIONS: dict[str, Any] = {**_FILES, **{setting.name: _option(setting) for setting in settings()}, **_PLACES}
 
 
 def takes_a_job(command: Callable[..., None]) -> Callable[..., None]:
@@ -102,7 +93,7 @@ def takes_a_job(command: Callable[..., None]) -> Callable[..., None]:
     file = inspect.Parameter("job", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=JobFile)
     parameters = [file, *shared, *(parameter.replace(kind=keyword) for parameter in own)]
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
 
 
@@ -113,10 +104,10 @@ def job_from(path: Path | None, **options: Any) -> "Job":
     given = {name: value for name, value in options.items() if value is not None and value != []}
     if "owners" in given:
         given["owners"] = _owners(given["owners"])
-    if isinstance(given.get("gamma"), str) and given["gamma"] != "median":
-        given["gamma"] = _number("--gamma", given["gamma"])
-    if "accept_unproven" in given:
-        given["accept_unproven"] = list(given["accept_unproven"])
+    for setting in settings():
+        word = _word_of(setting.type)
+        if word is not None and given.get(setting.name, word) != word:
+            given[setting.name] = _number(setting, given[setting.name], word)
     if path is not None:
         document = {name: value for name, value in Job.load(path).document().items() if value is not None}
         return Job.of(**{**document, **given})
@@ -129,17 +120,19 @@ def job_from(path: Path | None, **options: Any) -> "Job":
 def _owners(pairs: list[str]) -> dict[str, str]:
     owners: dict[str, str] = {}
     for pair in pairs:
-        name, sign, place = pair.partition("=")
-        if not sign or not name or not place:
+        name, sign, source = pair.partition("=")
+        if not sign or not name or not source:
             raise InvalidArgument("--owner", pair, "must be NAME=PATH, such as north=north.csv")
         if name in owners:
             raise InvalidArgument("--owner", name, "is given twice; each owner needs a name of its own")
-        owners[name] = place
+        owners[name] = source
     return owners
 
 
-def _number(option: str, text: str) -> float:
+def _number(setting: Setting, text: str, word: str) -> float:
+    number = get_args(setting.type)[0]
+    kind = "a whole number" if number is int else "a number"
     try:
-        return float(text)
+        return number(text)  # type: ignore[no-any-return]
     except ValueError as error:
-        raise InvalidArgument(option, text, "must be a number or median") from error
+        raise InvalidArgument(f"--{setting.name.replace('_', '-')}", text, f"must be {kind} or {word}") from error

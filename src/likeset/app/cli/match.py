@@ -10,7 +10,7 @@ from likeset.display.screen import JsonFlag, Waiting, literal, show_json, show_n
 
 if TYPE_CHECKING:
     from likeset.run.job import Job
-    from likeset.run.plan import RunPlan
+    from likeset.run.job_plan import JobPlan
 
 __all__ = ["match", "plan"]
 
@@ -37,7 +37,8 @@ def match(
     south=south.parquet --size 100 --epsilon 1 --out matched[/]
     """
     from likeset.app.report import render
-    from likeset.run.local import passes_folder, run_job
+    from likeset.run.job_folder import passes_folder
+    from likeset.run.local import run_job
     from likeset.tables.scan.scan_choice import scan_factory
 
     with (
@@ -69,7 +70,7 @@ def plan(
     Example: [bold]likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1[/]
     """
-    from likeset.run.plan import plan_job
+    from likeset.run.job_plan import plan_job
 
     planned = plan_job(job)
     if json:
@@ -78,11 +79,12 @@ def plan(
     _tell(planned)
 
 
-def _tell(planned: "RunPlan") -> None:
-    terms, document, sent = planned.outline.terms, planned.document(), planned.traffic.sent_bytes
+def _tell(planned: "JobPlan") -> None:
+    terms, document, traffic = planned.terms, planned.document(), planned.traffic
+    target, sent, seconds = planned.files.target, traffic.sent_bytes, document["seconds"]
     stdout.print(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners)} owners, to look like the "
-        f"{len(planned.target.rows):,} rows of {literal(planned.target.name)}. Protocol: {terms.protocol}.\n",
+        f"{len(target.rows):,} rows of {literal(target.name)}. Protocol: {terms.protocol}.\n",
         soft_wrap=True,
     )
     show_table(
@@ -93,10 +95,10 @@ def _tell(planned: "RunPlan") -> None:
             ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
             *([("and as expected", f"{planned.expected_rows_seen:,}")] if terms.auction != "everyone" else []),
             ("messages between curator and owners, at most", f"{planned.messages:,}"),
-            ("an owner hears, at most", f"{planned.traffic.heard_bytes:,} bytes"),
+            ("an owner hears, at most", f"{traffic.heard_bytes:,} bytes"),
             ("an owner sends, at most", "not bounded" if sent is None else f"{sent:,} bytes"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
-            ("time, roughly", "unknown" if planned.seconds is None else f"{planned.seconds:,.0f} s"),
+            ("time, roughly", "unknown" if seconds is None else f"{seconds:,.0f} s"),
         ],
         caption="Nothing was read of any owner, and nothing was spent.",
     )

@@ -24,7 +24,7 @@ def report(
     """
     from likeset import documents
     from likeset.app.report import render, render_for_owner
-    from likeset.run.local import REPORT, read_result
+    from likeset.run.publish import REPORT, read_result
 
     result, pictures = read_result(folder)
     if for_owner is None:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from likeset.display.screen import literal, show_notes, show_table, stdout
 
-__all__ = ["show_guarantees", "show_not_private", "show_result"]
+__all__ = ["known_or_bound", "show_guarantees", "show_not_private", "show_result"]
 
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
@@ -61,7 +61,7 @@ def _show_owners(result: Mapping[str, Any]) -> None:
             one["name"],
             "unknown" if one["rows"] is None else f"{one['rows']:,}",  # between organisations only the owner knows
             "unknown" if one["heard_bytes"] is None else f"{one['heard_bytes']:,} bytes",
-            f"{one['disclosed']:,}",
+            known_or_bound(one["disclosed"], one["disclosed_at_most"], "{:,}"),
             f"{one['selected']:,}",
             f"{100 * one['share']:.0f}%",
         )
@@ -71,6 +71,11 @@ def _show_owners(result: Mapping[str, Any]) -> None:
     what = "hashes of rows" if result["terms"]["summary"]["hashing"] else "rows"
     seen = f"The curator saw {result['rows_seen']:,} {what}, {each:.1f} for each row selected."
     show_table("Who gave what?", ("owner", "rows", "heard", "disclosed", "selected", "share"), rows, caption=seen)
+
+
+def known_or_bound(known: float | None, most: float, form: str) -> str:
+    """A number as text; where only an owner knows it, what it is at most."""
+    return f"at most {form.format(most)}" if known is None else form.format(known)
 
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:

@@ -11,7 +11,8 @@ from likeset.display.screen import JsonFlag, complain, literal, show_json, show_
 from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
-    from likeset.run.consumer_home import ConsumerHome, Engine, NetworkRun
+    from likeset.homes.consumer.home import ConsumerHome, KeptRun
+    from likeset.run.submission import Engine
 
 __all__ = ["run"]
 
@@ -45,7 +46,7 @@ def init(
 
     Example: [bold]likeset run init clinic --name new-clinic --kit kits/lead@example.org --user lead@example.org[/]
     """
-    from likeset.run.consumer_home import make_consumer_home
+    from likeset.homes.consumer.home import make_consumer_home
 
     if not (kit / "startup").is_dir():
         raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
@@ -64,20 +65,19 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     """
     from likeset.app.cli.result_screen import show_guarantees
     from likeset.run.job import Job
+    from likeset.run.job_plan import check_owners_files
     from likeset.run.notices import notice_documents
-    from likeset.run.plan import plan_job
-    from likeset.run.remote import check_carried, check_terms, notes_on_size
-    from likeset.tables.schema.schema import Schema
+    from likeset.run.remote import check_carried, notes_on_size, plan_between
 
     wanted = Job.load(job)
-    notes = check_carried(wanted, Schema.load(wanted.schema_file))
-    planned = plan_job(wanted, check=check_terms)
-    notes += notes_on_size(planned.traffic)
+    check_owners_files(wanted)
+    planned = plan_between(wanted)
+    notes = [*check_carried(wanted, planned.files.schema), *notes_on_size(planned.traffic)]
     document = planned.document()
     if as_json:
         show_json({**document, "between_organisations": notice_documents(notes)})
         return
-    terms = planned.outline.terms
+    terms = planned.terms
     facts = [
         ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
         (f"{'hashes of rows' if terms.hashing else 'rows'} that the curator sees, at most", f"{planned.rows_seen:,}"),
@@ -138,9 +138,10 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     Example: [bold]likeset run invite job.yaml --home clinic[/]
     """
     from likeset.run.notices import notice_documents
+    from likeset.run.remote import notes_on
 
     made = _invite(job, days, _home(home))
-    terms, notes = made.terms, made.notes
+    terms, notes = made.terms, notes_on(made)
     if as_json:
         told = {"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires}
         show_json({**told, "hash_seed": _seed_file(made), "notes": notice_documents(notes)})
@@ -161,7 +162,7 @@ def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     made = _invite(job, days, consumer)
     if made.jobs:
         raise InvalidArgument("run", made.name, "was submitted already; go on with `likeset run resume`")
-    _tell_submitted(made, made.submit(_engine(consumer)), as_json=as_json)
+    _submit(made, _engine(consumer), as_json=as_json)
 
 
 @run.command()
@@ -170,16 +171,16 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: [bold]likeset run resume sepsis-2026-07 --home clinic[/]
     """
-    from likeset.run.stopped_runs import obstacle
+    from likeset.run.submission import look, obstacle
 
     consumer = _home(home)
     made, engine = consumer.known(name), _engine(consumer)
-    whereabouts = made.look(engine) if made.jobs else None
+    whereabouts = look(made, engine) if made.jobs else None
     if whereabouts is not None and whereabouts.is_open:
         raise InvalidArgument("RUN", name, f"is {whereabouts.text}; there is nothing to resume")
     if (why := obstacle(made, None if whereabouts is None else whereabouts.ending)) is not None:
         raise UnfinishedRequest(why.text)
-    _tell_submitted(made, made.submit(engine), as_json=as_json)
+    _submit(made, engine, as_json=as_json)
 
 
 @run.command()
@@ -194,14 +195,14 @@ def watch(
 
     Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
     """
-    from likeset.run.stopped_runs import obstacle
+    from likeset.run.submission import ending_of, obstacle
 
     consumer = _home(home)
     made = consumer.known(name)
     with _engine(consumer) as engine:
         whereabouts = follow(made, engine, once=once, quiet=as_json)
         if whereabouts.is_done:
-            made.ended(engine)
+            ending_of(made, engine)
     failed = not (whereabouts.is_done or whereabouts.is_open)
     why = obstacle(made, whereabouts.ending) if failed else None
     if as_json:
@@ -249,24 +250,23 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
 @run.command()
 def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """What each owner's rows were worth, and what it is paid.
+    """What each owner's rows were worth, and what it is paid at most: by the rows that left it, which it knows itself.
 
     Telling an owner its share tells it something about the others and your rows: nobody priced that.
 
     Example: [bold]likeset run shares sepsis-2026-07 --home clinic[/]
     """
-    result = _result(_home(home).known(name))
-    owners = [
-        {field: owner[field] for field in ("name", "selected", "share", "shapley", "payment")}
-        for owner in result["owners"]
-    ]
+    from likeset.app.cli.result_screen import known_or_bound
+
+    told = ("name", "selected", "share", "shapley", "payment", "payment_at_most")
+    owners = [{field: owner[field] for field in told} for owner in _result(_home(home).known(name))["owners"]]
     if as_json:
         show_json({"run": name, "owners": owners})
         return
-    rows = [
-        [owner["name"], str(owner["selected"]), f"{100 * owner['share']:.1f}%", f"{owner['payment']:,.2f}"]
-        for owner in owners
-    ]
+    rows = []
+    for owner in owners:
+        paid = known_or_bound(owner["payment"], owner["payment_at_most"], "{:,.2f}")
+        rows.append([owner["name"], str(owner["selected"]), f"{100 * owner['share']:.1f}%", paid])
     show_table("What owners contributed", ["owner", "rows used", "share", "payment"], rows)
 
 
@@ -302,12 +302,12 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)
 
 
-def _seed_file(made: "NetworkRun") -> str | None:
+def _seed_file(made: "KeptRun") -> str | None:
     """Where the seed of hashes lies; None where the curator sees rows."""
     return str(made.hash_seed_path) if made.terms.hashing else None
 
 
-def _show_seed(made: "NetworkRun") -> None:
+def _show_seed(made: "KeptRun") -> None:
     """How the seed of hashes goes to owners, where there is one."""
     seed = _seed_file(made)
     if seed is not None:
@@ -320,7 +320,7 @@ def _show_seed(made: "NetworkRun") -> None:
 
 
 def _home(folder: Path) -> "ConsumerHome":
-    from likeset.run.consumer_home import ConsumerHome
+    from likeset.homes.consumer.home import ConsumerHome
 
     home = ConsumerHome(folder)
     _ = home.connection
@@ -334,14 +334,17 @@ def _engine(home: "ConsumerHome") -> "Engine":
     return QuietEngine(Path(connection.kit), connection.user)
 
 
-def _invite(job: Path, days: int, home: "ConsumerHome") -> "NetworkRun":
-    from likeset.run.consumer_home import expiry
+def _invite(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
     from likeset.run.job import Job
+    from likeset.run.remote import expiry, invite
 
-    return home.invite(Job.load(job), expires=expiry(days))
+    return invite(home, Job.load(job), expires=expiry(days))
 
 
-def _tell_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
+def _submit(made: "KeptRun", engine: "Engine", *, as_json: bool) -> None:
+    from likeset.run.submission import submit
+
+    job = submit(made, engine)
     if as_json:
         show_json({"run": made.name, "job": job, "digest": made.terms.digest, "hash_seed": _seed_file(made)})
         return
@@ -350,10 +353,11 @@ def _tell_submitted(made: "NetworkRun", job: str, *, as_json: bool) -> None:
     stdout.print(f"Follow it with: likeset run watch {literal(made.name)}", soft_wrap=True)
 
 
-def _result(made: "NetworkRun") -> dict[str, Any]:
+def _result(made: "KeptRun") -> dict[str, Any]:
     from likeset.app.report import render
-    from likeset.run.local import read_result
+    from likeset.run.publish import publish, read_result
+    from likeset.run.remote import collect
 
     if not made.result.exists():
-        made.collect(render=render)
+        publish(collect(made), made.result, render=render)
     return read_result(made.result)[0]

@@ -50,10 +50,10 @@ def consumer(
 
     Example: [bold]likeset site consumer kits/new-clinic --home clinic[/]
     """
-    from likeset.run.consumer_home import ConsumerHome
+    from likeset.homes.consumer.home import ConsumerHome
 
     _ = ConsumerHome(home).connection
-    _settle_site(kit, "likeset.run.consumer_home:consumer", home, as_json=as_json)
+    _settle_site(kit, "likeset.homes.consumer.site:consumer", home, as_json=as_json)
 
 
 @site.command()

@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 
 from likeset.app.demo.network_world import CONSUMER, NetworkWorld
-from likeset.app.demo.showcase import EPSILON, SEED, SIZE, amend_with_baselines, write_market
+from likeset.app.demo.showcase import EPSILON, SEED, SIZE, with_baselines, write_market
 from likeset.errors import LikesetError, RunCancelled
+from likeset.homes.consumer.home import KeptRun
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.budgets import spent_by_run
 from likeset.homes.owner.node import OwnerNode
-from likeset.run.consumer_home import NetworkRun, expiry
 from likeset.run.job import Job
-from likeset.run.local import Render
-from likeset.run.whereabouts import Whereabouts
+from likeset.run.publish import Render, publish
+from likeset.run.remote import collect, expiry, invite
+from likeset.run.submission import Whereabouts, ending_of, look, submit
 from likeset.simulation.market import digits_market
 from likeset.transports.nvflare.quiet_client import QuietEngine
 from likeset.transports.nvflare.run_report import SiteState
@@ -73,14 +74,15 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
         world.start()
         port = world.network.port
         tell("network", f"seven processes are connected to port {port} of this machine, each with its certificate")
-        run = world.consumer.invite(_job(world, files["target"]), expires=expiry(7))
+        run = invite(world.consumer, _job(world, files["target"]), expires=expiry(7))
         tell(
             CONSUMER, f"drafts terms {run.terms.digest[:12]}: {SIZE} rows, epsilon = {EPSILON:g}, four owners at least"
         )
         with world.engine() as engine:
             _first_job(world, run, engine, tell=tell)
             seconds = _second_job(world, run, engine, tell=tell)
-    done = run.collect(render=render, amend=amend_with_baselines(market, tell=lambda what: tell("beside it", what)))
+    result = with_baselines(collect(run), market, tell=lambda what: tell("beside it", what))
+    done = publish(result, run.result, render=render)
     return NetworkDemo(done.result, done.out, seconds, _checks(world, run))
 
 
@@ -151,9 +153,9 @@ class _Approver(threading.Thread):
             raise self.trouble
 
 
-def _first_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tell: Tell) -> None:
+def _first_job(world: NetworkWorld, run: KeptRun, engine: QuietEngine, *, tell: Tell) -> None:
     """Ends without a quorum: one denies, and one is killed before anybody has decided there."""
-    run.submit(engine)
+    submit(run, engine)
     tell(CONSUMER, "submits the run; every owner finds it in its inbox")
     _wait(
         run,
@@ -168,7 +170,7 @@ def _first_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tel
     tell("curator", f"ends the first job: {state}")
 
 
-def _second_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, tell: Tell) -> float:
+def _second_job(world: NetworkWorld, run: KeptRun, engine: QuietEngine, *, tell: Tell) -> float:
     """Resumes the run with the owner that came back; returns the seconds from the first call to the last."""
     world.network.start(_killed_owner(world))
     console = world.network.folder / f"{_killed_owner(world)}.txt"  # the server still believes that it never left
@@ -176,10 +178,10 @@ def _second_job(world: NetworkWorld, run: NetworkRun, engine: QuietEngine, *, te
     tell(_killed_owner(world), "is back")
     with _Approver(world, [_killed_owner(world)], tell):
         _wait_until(lambda: _is_approved(world, _killed_owner(world)))
-    run.submit(engine)
+    submit(run, engine)
     tell(CONSUMER, "resumes the run: who answered before sends the same bytes again")
     state = _wait(run, engine, lambda whereabouts: not whereabouts.is_open, tell)
-    report = run.ended(engine)
+    report = ending_of(run, engine)
     if report is None or not report.done:
         raise RunCancelled(f"the demo's run ended otherwise than it should: {state}")
     return report.seconds
@@ -191,11 +193,11 @@ def _is_approved(world: NetworkWorld, name: str) -> bool:
         return record is not None and record.decision is not None
 
 
-def _wait(run: NetworkRun, engine: QuietEngine, until: Callable[[Whereabouts], bool], tell: Tell) -> str:
+def _wait(run: KeptRun, engine: QuietEngine, until: Callable[[Whereabouts], bool], tell: Tell) -> str:
     """Look until something is so; tells what changed."""
     end, last = time.monotonic() + _SECONDS, ""
     while time.monotonic() < end:
-        whereabouts = run.look(engine)
+        whereabouts = look(run, engine)
         words = ", ".join(f"{site} {said}" for site, said in whereabouts.sites.items())
         if words and words != last:
             tell("watch", f"{whereabouts.text}: {words}")
@@ -214,7 +216,7 @@ def _wait_until(so: Callable[[], bool]) -> None:
         time.sleep(0.3)
 
 
-def _checks(world: NetworkWorld, run: NetworkRun) -> tuple[tuple[str, bool], ...]:
+def _checks(world: NetworkWorld, run: KeptRun) -> tuple[tuple[str, bool], ...]:
     """What a suspicious reader would look at: transcripts, logs, and whether rows left once."""
     rows = run.terms.rows_per_owner
     checks: dict[str, bool] = {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from likeset import documents
+from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.curator.home import CuratorHome, make_curator_home
 from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.run.consumer_home import ConsumerHome, make_consumer_home
 from likeset.transports.nvflare.loopback import LoopbackNetwork
 from likeset.transports.nvflare.quiet_client import QuietEngine, quiet_output
 
@@ -86,7 +86,7 @@ class NetworkWorld:
         for name in self.owners:
             self._make_node(name)
             self.network.settle(name, factory="likeset.homes.owner.site:owner", folder=self.node(name))
-        self.network.settle(CONSUMER, factory="likeset.run.consumer_home:consumer", folder=self.consumer.folder)
+        self.network.settle(CONSUMER, factory="likeset.homes.consumer.site:consumer", folder=self.consumer.folder)
         self.network.settle(
             self.network.server,
             factory="likeset.homes.curator.home:curator",

@@ -5,6 +5,7 @@ baselines are a simulation on public data.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,17 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.run.job import Job
-from likeset.run.job_files import OpenedJob
-from likeset.run.local import Amend, FinishedJob, Render, run_job
-from likeset.run.market import Outcome
+from likeset.run.job_result import JobResult
+from likeset.run.local import job_running
+from likeset.run.pictures import Images
+from likeset.run.publish import FinishedJob, Render, write_files
+from likeset.run.result import Baseline
 from likeset.simulation.baselines import greedy, published_protocol, uniform_sampling
 from likeset.simulation.market import DIGIT_GROUPS, LabelledMarket, digits_market, svm_accuracy
 from likeset.simulation.tasks import Task
 from likeset.transports.local import Progress
 
-__all__ = ["EPSILON", "SEED", "SIZE", "amend_with_baselines", "run_showcase", "write_market"]
+__all__ = ["EPSILON", "SEED", "SIZE", "run_showcase", "with_baselines", "write_market"]
 
 SEED, SIZE, EPSILON = 2019, 100, 4.0
 _SHOWN = 20
@@ -84,46 +87,39 @@ def run_showcase(
         purpose="to recognise handwritten 3s and 4s",
         out=str(out / "matched"),
     )
+    with job_running(job, progress=progress) as (folder, result):
+        document = write_files(folder, with_baselines(result, market, tell=tell), render=render)
+    return FinishedJob(Path(job.out), document)
 
-    return run_job(job, render=render, progress=progress, amend=amend_with_baselines(market, tell=tell))
 
-
-def amend_with_baselines(market: LabelledMarket, *, tell: Callable[[str], None] | None = None) -> Amend:
-    """Puts into a result what else could be had in its place, and pictures of rows.
+def with_baselines(
+    result: JobResult, market: LabelledMarket, *, tell: Callable[[str], None] | None = None
+) -> JobResult:
+    """A result with what else could be had in its place, and pictures of rows.
 
     Args:
+        result: of the job.
         market: that the result came from; the baselines see all of it.
         tell: called with what is being done.
     """
     say = tell or (lambda _: None)
-
-    def amend(result: dict[str, Any], pictures: dict[str, Any], opened: OpenedJob, outcome: Outcome) -> None:
-        unit = float(opened.target.rows.max() / market.target.max())  # of the schema, in units of the market's rows
-        rows, gamma = outcome.summary.rows / unit, outcome.gamma * unit**2
-        result["accuracy"] = svm_accuracy(rows, outcome.summary.labels.astype(np.int64), market)
-        task = Task(
-            market=market, size=SIZE, gamma=gamma, offers=outcome.terms.rows_per_owner, seed=SEED, epsilon=EPSILON
-        )
-        for select, name, meaning in _BASELINES:
-            say(name)
-            picks = select(task)
-            chosen = market.pool[picks.indices]
-            result["baselines"].append(
-                {
-                    "kind": "study",
-                    "name": name,
-                    "squared_mmd": squared_mmd(chosen, market.target, gamma=gamma),
-                    "accuracy": svm_accuracy(chosen, market.pool_labels[picks.indices], market),
-                    "meaning": meaning,
-                }
-            )
-        pictures["images"] = {
-            "side": 8,
-            "target": market.target[:_SHOWN].tolist(),
-            "summary": rows[:: len(rows) // _SHOWN][:_SHOWN].tolist(),
-        }
-
-    return amend
+    outcome = result.result.outcome
+    unit = float(result.files.target.rows.max() / market.target.max())  # of the schema, in units of the market's rows
+    rows, gamma = outcome.summary.rows / unit, outcome.gamma * unit**2
+    task = Task(market=market, size=SIZE, gamma=gamma, offers=outcome.terms.rows_per_owner, seed=SEED, epsilon=EPSILON)
+    baselines = list(result.baselines)
+    for select, name, meaning in _BASELINES:
+        say(name)
+        indices = select(task).indices
+        distance = squared_mmd(market.pool[indices], market.target, gamma=gamma)
+        accuracy = svm_accuracy(market.pool[indices], market.pool_labels[indices], market)
+        baselines.append(Baseline("study", name, distance, meaning, accuracy))
+    return replace(
+        result,
+        accuracy=svm_accuracy(rows, outcome.summary.labels.astype(np.int64), market),
+        baselines=tuple(baselines),
+        images=Images(8, market.target[:_SHOWN].tolist(), rows[:: len(rows) // _SHOWN][:_SHOWN].tolist()),
+    )
 
 
 def _write(path: Path, rows: Rows, labels: Any = None) -> None:

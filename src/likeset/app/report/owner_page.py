@@ -6,7 +6,7 @@ warnings: they depend on others' rows too.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from likeset.app.report.markup import definitions, document, glossary, html_text, note, section
@@ -17,6 +17,7 @@ from likeset.app.report.plain_words import (
     amount,
     bytes_in_words,
     number,
+    or_bound,
     plain,
     quantity,
     setting,
@@ -81,14 +82,14 @@ def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
         raise InvalidArgument("owner", plain(owner)[:128], "took no part in this run; result.json has the names")
     own = next(entry for entry in result["owners"] if entry.get("name") == owner)
     others = [name for name in names if name != owner]
-    disclosed, held = own.get("disclosed") or 0, own.get("rows")
+    held = own.get("rows")
     of_all = f" of its {quantity(held, 'row')}" if isinstance(held, int) else ""
     summary = (result.get("terms") or {}).get("summary") or {}
     body = [
         simulation_banner(_public_face(result)),
         f"<header><b>likeset</b><span>report of an owner</span><span>run {_unless_named(result.get('run'), others)}"
         "</span></header>",
-        f"<h1>{html_text(owner)} sent <em>{html_text(number(disclosed))}</em>{html_text(of_all)} to the curator.</h1>",
+        f"<h1>{html_text(owner)} sent <em>{html_text(_left(own))}</em>{html_text(of_all)} to the curator.</h1>",
         "<p>This page has everything that was sent and heard, and nothing about any other owner.</p>",
         definitions(_cards(own, summary), kind="cards"),
         _transcript(result, own, summary),
@@ -108,14 +109,15 @@ def _public_face(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cards(own: Mapping[str, Any], summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     cards = [
-        ("rows that left", f"{html_text(number(own.get('disclosed') or 0))}<small>to the curator only</small>"),
+        ("rows that left", f"{html_text(_left(own))}<small>to the curator only</small>"),
         ("sent", f"{html_text(bytes_in_words(own.get('sent_bytes')))}<small>sealed for the curator</small>"),
         ("heard", f"{html_text(bytes_in_words(own.get('heard_bytes')))}<small>from the curator</small>"),
     ]
     price = summary.get("price_per_row")
     if isinstance(price, int | float) and price > 0:
-        payment = price * (own.get("disclosed") or 0)  # never what the run says: that might be a payment by value
-        cards.append(("payment", f"{html_text(amount(payment))}<small>price {TIMES} rows that left</small>"))
+        # Never what the run says: that might be a payment by value.
+        payment = _left(own, lambda rows: amount(price * rows) if isinstance(rows, int) else DASH)
+        cards.append(("payment", f"{html_text(payment)}<small>price {TIMES} rows that left</small>"))
     return cards
 
 
@@ -129,7 +131,7 @@ def _transcript(result: Mapping[str, Any], own: Mapping[str, Any], summary: Mapp
         steps.append(("heard", "The request for rows at random; nothing about the target was released", heard))
     else:
         steps.append(("heard", "One release: a noisy mean of the target's features", heard + _digest(own, "heard")))
-    rows = quantity(own.get("disclosed") or 0, "row")
+    rows = _left(own, lambda rows: quantity(rows, "row"))
     sent = f"{html_text(rows)}, {html_text(bytes_in_words(own.get('sent_bytes')))}{_digest(own, 'sent')}"
     steps.append(("sent", "Its offer, to the curator only", sent))
     entries = "".join(
@@ -144,6 +146,12 @@ def _transcript(result: Mapping[str, Any], own: Mapping[str, Any], summary: Mapp
         lead="What became of the rows is not told: whether they were selected depends on other owners' rows.",
         anchor="transcript",
     )
+
+
+def _left(own: Mapping[str, Any], form: Callable[[object], str] = number) -> str:
+    """How many rows left the owner; where the consumer was not told, how many that were at most."""
+    most = own.get("disclosed_at_most")
+    return or_bound(own.get("disclosed") if most is not None else own.get("disclosed") or 0, most, form)
 
 
 def _digest(own: Mapping[str, Any], way: str) -> str:

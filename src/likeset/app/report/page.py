@@ -25,6 +25,7 @@ from likeset.app.report.plain_words import (
     amount,
     bytes_in_words,
     number,
+    or_bound,
     percent,
     quantity,
     setting,
@@ -255,7 +256,7 @@ def _change(marginal: Mapping[str, Any]) -> str:
 def _contributions(result: Mapping[str, Any]) -> str:
     owners = sorted(result.get("owners") or (), key=lambda owner: -float(owner.get("share") or 0.0))
     largest = max((float(owner.get("share") or 0.0) for owner in owners), default=0.0) or 1.0
-    paid = any(owner.get("payment") for owner in owners)
+    paid = any(owner.get("payment") or owner.get("payment_at_most") for owner in owners)
     shapley = any(owner.get("shapley") is not None for owner in owners)
     columns = [
         TableColumn("owner"),
@@ -272,10 +273,10 @@ def _contributions(result: Mapping[str, Any]) -> str:
             html_text(owner.get("name", "")),
             f"{bar((share or 0.0) / largest)}{html_text(percent(share))}",
             html_text(number(owner.get("selected"))),
-            html_text(number(owner.get("disclosed"))),
+            html_text(or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)),
         ]
         cells += [html_text(percent(owner.get("shapley")))] if shapley else []
-        cells += [html_text(amount(owner.get("payment")))] if paid else []
+        cells += [html_text(or_bound(owner.get("payment"), owner.get("payment_at_most"), amount))] if paid else []
         rows.append(cells)
     return section(
         "Who contributed what",
@@ -336,12 +337,13 @@ def _premises(result: Mapping[str, Any]) -> str:
     rows = []
     for owner in owners[:_MOST_OWNERS]:
         held, left = owner.get("rows") or 0, owner.get("disclosed") or 0
+        shown = or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)
         where = f"<small>{html_text(owner['table'])}</small>" if owner.get("table") else ""
         problem = f"<small>{html_text(owner['problem'])}</small>" if owner.get("problem") else ""
         cells = [
             f"{html_text(owner.get('name', ''))}{where}",
             bar(left / held if held else 0.0, colour="pool")
-            + _on_one_line(f"{number(left)} of {number(held)}" if held else number(left))
+            + _on_one_line(f"{number(left)} of {number(held)}" if held else shown)
             + problem,
             html_text(bytes_in_words(owner.get("sent_bytes"))),
             html_text(bytes_in_words(owner.get("heard_bytes"))),

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from likeset.shown_text import harmless
@@ -17,6 +17,7 @@ __all__ = [
     "enumeration",
     "number",
     "odds",
+    "or_bound",
     "percent",
     "plain",
     "quantity",
@@ -108,6 +109,11 @@ def amount(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return DASH
     return "0" if value == 0 else f"{value:,.2f}".replace(",", " ")
+
+
+def or_bound(known: object, most: object, form: Callable[[object], str]) -> str:
+    """A number as text; where only an owner knows it, what it is at most."""
+    return f"at most {form(most)}" if known is None and most is not None else form(known)
 
 
 def bytes_in_words(value: object) -> str:

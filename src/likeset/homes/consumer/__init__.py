@@ -1,0 +1,1 @@
+"""A consumer's side of runs between organisations: its directory, its runs, and its party in them."""

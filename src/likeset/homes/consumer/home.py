@@ -1,0 +1,260 @@
+"""The directory of a consumer: ``consumer.yaml``, its ledger, and a folder for each run between organisations."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from likeset import documents
+from likeset.arguments import Rows
+from likeset.documents import Document
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.ledger import Ledger
+from likeset.private_files import (
+    keep_private,
+    make_home_folder,
+    make_private_folder,
+    read_secret,
+    write_secret,
+)
+from likeset.protocol.messages import Summary, decode
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import Terms
+from likeset.tables.schema.schema import Schema
+
+__all__ = ["Connection", "ConsumerHome", "KeptRun", "make_consumer_home"]
+
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class Connection(Document):
+    """``consumer.yaml``: who the consumer is, and with which start-up kit it submits.
+
+    Attributes:
+        name: of the consumer, which is its site's name.
+        kit: start-up kit of a user who may submit jobs.
+        user: that user's name.
+    """
+
+    likeset: Literal["consumer"] = "consumer"
+    version: Literal[1] = 1
+    name: str
+    kit: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """What is kept of one run, in a folder of its own.
+
+    Args:
+        folder: the run's.
+        ledger_path: the consumer's ledger.
+    """
+
+    folder: Path
+    ledger_path: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    @property
+    def job_path(self) -> Path:
+        """The file of what was asked for."""
+        return self.folder / "job.yaml"
+
+    @property
+    def terms_path(self) -> Path:
+        """The terms' file, as owners take it."""
+        return self.folder / "terms.json"
+
+    @property
+    def terms(self) -> Terms:
+        """The terms that were agreed on."""
+        try:
+            return Terms.from_json(self.terms_path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidArgument("RUN", self.name, "is not known here; see `likeset run list`") from error
+
+    @property
+    def schema_path(self) -> Path:
+        """The schema's file, as it was when the terms were drafted."""
+        return self.folder / "schema.yaml"
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the terms."""
+        schema = Schema.load(self.schema_path)
+        if schema.digest != self.terms.schema_digest:
+            reason = f"is not the schema of run {self.name}, as it was when its terms were drafted"
+            raise BadDocument(str(self.schema_path), reason)
+        return schema
+
+    @property
+    def target(self) -> Rows:
+        """The consumer's rows, as the schema maps them."""
+        rows: Rows = np.load(self.folder / "target.npy", allow_pickle=False)
+        return rows
+
+    @property
+    def hash_seed_path(self) -> Path:
+        """The file of the seed by which owners hash, where the curator may see hashes only: for owners alone."""
+        return self.folder / "hash-seed"
+
+    @property
+    def hash_seed(self) -> int | None:
+        """That seed; None where the curator sees rows."""
+        return None if self.terms.hashing is None else read_secret(self.hash_seed_path)
+
+    @property
+    def selection(self) -> Selection:
+        """How the curator is to select."""
+        path = self.folder / "selection.json"
+        try:
+            return Selection(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadDocument(str(path), "cannot be read; restore it from a copy") from error
+
+    @property
+    def summary_path(self) -> Path:
+        """The file of what the site received."""
+        return self.folder / "summary.bin"
+
+    def summary(self) -> Summary:
+        """What the curator sent.
+
+        Raises:
+            InvalidArgument: nothing was received yet.
+        """
+        if not self.summary_path.exists():
+            raise InvalidArgument("RUN", self.name, "has no summary yet; follow it with `likeset run watch`")
+        message = decode(self.summary_path.read_bytes())
+        if not isinstance(message.body, Summary) or message.terms != self.terms.digest:
+            raise BadDocument(str(self.summary_path), "is not the summary of this run")
+        return message.body
+
+    @property
+    def ending_path(self) -> Path:
+        """The file of how its last job ended, by the curator's word."""
+        return self.folder / "ended.json"
+
+    @property
+    def ending(self) -> dict[str, Any]:
+        """What that says; nothing if nobody asked yet."""
+        path = self.ending_path
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    @property
+    def result(self) -> Path:
+        """The directory of the result."""
+        return self.folder / "result"
+
+    @property
+    def jobs(self) -> list[str]:
+        """The names of the jobs that were submitted for it, oldest first."""
+        path = self.folder / "jobs.txt"
+        return path.read_text(encoding="utf-8").split() if path.exists() else []
+
+    def last_job(self) -> str:
+        """The job that was submitted last."""
+        jobs = self.jobs
+        if not jobs:
+            raise InvalidArgument("RUN", self.name, "was not submitted yet; do so with `likeset run submit`")
+        return jobs[-1]
+
+    def add_job(self, name: str) -> None:
+        """Note that a job was submitted."""
+        documents.write_text(self.folder / "jobs.txt", "".join(f"{job}\n" for job in (*self.jobs, name)))
+
+    def keep(
+        self,
+        terms: Terms,
+        *,
+        job: Mapping[str, Any],
+        schema: Path,
+        target: Rows,
+        selection: Selection,
+        hash_seed: int | None,
+    ) -> None:
+        """Keep what a run needs before anybody is asked; the terms come last, and with them the run is known."""
+        make_private_folder(self.folder)
+        documents.write(self.job_path, job)
+        documents.write_text(self.schema_path, schema.read_text(encoding="utf-8-sig"))
+        keep_private(self.folder / "target.npy", lambda path: _save(path, target))
+        wishes = {name: value for name, value in asdict(selection).items() if name in ("gamma", "weighted")}
+        documents.write_text(self.folder / "selection.json", json.dumps(wishes) + "\n")
+        if hash_seed is not None:
+            self.hash_seed_path.unlink(missing_ok=True)
+            write_secret(self.hash_seed_path, hash_seed)
+        documents.write_text(self.terms_path, terms.to_json())
+
+
+@dataclass(frozen=True)
+class ConsumerHome:
+    """The directory of a consumer.
+
+    Args:
+        folder: where it is.
+    """
+
+    folder: Path
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file: what owners may learn about the consumer's rows, over all runs."""
+        return self.folder / "ledger.sqlite"
+
+    @property
+    def connection(self) -> Connection:
+        """What ``consumer.yaml`` says."""
+        path = self.folder / "consumer.yaml"
+        if not path.is_file():
+            raise InvalidArgument(
+                "--home", self.folder, "is not the directory of a consumer; make one with `likeset run init`"
+            )
+        return documents.read(path, Connection)
+
+    def runs(self) -> list[KeptRun]:
+        """All runs, by name."""
+        return [self.run(path.parent.name) for path in sorted((self.folder / "runs").glob("*/terms.json"))]
+
+    def run(self, name: str) -> KeptRun:
+        """A run by its name, known or not."""
+        if _FOLDER.fullmatch(name) is None:
+            raise InvalidArgument("run", name, "must be letters, digits, . _ and -: it names a folder")
+        return KeptRun(self.folder / "runs" / name, self.ledger)
+
+    def known(self, name: str) -> KeptRun:
+        """A run that was invited to.
+
+        Raises:
+            InvalidArgument: it was not.
+        """
+        run = self.run(name)
+        _ = run.terms
+        return run
+
+
+def make_consumer_home(folder: Path, *, name: str, kit: str = "", user: str = "") -> ConsumerHome:
+    """A new directory of a consumer.
+
+    Raises:
+        InvalidArgument: it holds something already, or cannot be made.
+    """
+    make_home_folder(folder)
+    home = ConsumerHome(folder)
+    with Ledger(home.ledger) as ledger:
+        ledger.messages()  # makes their file
+    documents.write(folder / "consumer.yaml", Connection(name=name, kit=kit, user=user))
+    return home
+
+
+def _save(path: Path, rows: Rows) -> None:
+    with path.open("wb") as file:  # given a path, numpy would write to another one, which ends in .npy
+        np.save(file, rows)

@@ -1,0 +1,58 @@
+"""What the parties bring to a run: the consumer's rows and public ones for the plan, owners' rows after it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from likeset.arguments import Rows
+from likeset.protocol.declarations import Declared
+from likeset.protocol.owner import Scan
+
+__all__ = ["Inputs", "OwnersRows"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Inputs:
+    """All that a plan may know; nothing of it is a row of an owner.
+
+    Attributes:
+        target: the consumer's rows.
+        owners: names that may stand in records and messages.
+        public_rows: rows that anybody may see; they give the width of the release's kernel.
+        seed_rows: public rows that start the summary of ``interactive``.
+        largest_squared_norm: of all rows, as far as it is known.
+        rows_per_unit: the unit of privacy: at most so many rows belong to one person.
+        run: the run's name.
+        column_names: of what leaves an owner; empty for bare arrays.
+        schema_digest: of the schema that declares the columns; empty for bare arrays.
+        declared: that schema; None for bare arrays.
+        consumer: the consumer's name.
+        purpose: what the summary is for, in words.
+    """
+
+    target: Rows
+    owners: tuple[str, ...]
+    public_rows: Rows | None
+    seed_rows: ArrayLike | None
+    largest_squared_norm: float
+    rows_per_unit: int
+    run: str
+    column_names: tuple[str, ...] = ()
+    schema_digest: str = ""
+    declared: Declared | None = None
+    consumer: str = "consumer"
+    purpose: str = "a matched training set"
+
+
+@dataclass(frozen=True, eq=False)
+class OwnersRows:
+    """What owners bring who are in this process.
+
+    Attributes:
+        scans: how each owner reaches its rows.
+        content: a digest of everybody's rows: a run goes on with the data that it began with, or not at all.
+    """
+
+    scans: Mapping[str, Scan]
+    content: bytes

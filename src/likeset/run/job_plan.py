@@ -1,0 +1,216 @@
+"""A job's plan: the run's, and what people ask before they start it: what travels, what to expect, how long."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from likeset.errors import InvalidArgument
+from likeset.protocol.draft import ReleaseOutlook, release_outlook
+from likeset.protocol.notices import Notice
+from likeset.protocol.terms import Budget, Terms
+from likeset.run.budget import ONE_RUN
+from likeset.run.guarantees import guarantee_documents, is_private
+from likeset.run.job import Job
+from likeset.run.job_files import OwnFiles, job_warnings, open_own_files
+from likeset.run.notices import notice_documents
+from likeset.run.plan import Plan, make_plan
+from likeset.run.traffic import MostTraffic, most_traffic
+
+__all__ = ["Advice", "JobPlan", "check_owners_files", "expected_seconds", "open_plan", "plan_job"]
+
+_BYTES_PER_SECOND = 25e6  # of an owner's file, read twice, mapped and hashed on two cores; a rough measure
+_SELECTED_PER_SECOND = 5e6  # candidates times rows of the summary
+_LARGEST_SUGGESTED = 16.0
+_MOST_SUGGESTED_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the release of the target can be expected to tell.
+
+    Attributes:
+        noise: standard deviation of the noise in a row's score; None where nothing is released.
+        signal: by how much scores differ, typically.
+        text: the same in words, with what to do about it.
+        pays: whether the release can be expected to be worth its price.
+    """
+
+    noise: float | None
+    signal: float | None
+    text: str
+    pays: bool
+
+
+@dataclass(frozen=True, eq=False)
+class JobPlan:
+    """What will happen.
+
+    Attributes:
+        files: what the consumer has itself.
+        plan: of the run.
+    """
+
+    files: OwnFiles
+    plan: Plan
+
+    @property
+    def job(self) -> Job:
+        """What is asked for."""
+        return self.files.job
+
+    @property
+    def terms(self) -> Terms:
+        """As they will be, but for numbers that are drawn."""
+        return self.plan.terms
+
+    @property
+    def warnings(self) -> tuple[Notice, ...]:
+        """What the user should know."""
+        return tuple(job_warnings(self.job, self.files.schema, self.files.target))
+
+    @property
+    def rows_seen(self) -> int:
+        """How many rows the curator will see, at most."""
+        return self.terms.rows_per_owner * len(self.terms.owners)
+
+    @property
+    def expected_rows_seen(self) -> int:
+        """About how many it will be: with an auction, chance decides how many owners are asked."""
+        asked = self.terms.asked_owners if self.terms.auction == "threshold" else len(self.terms.owners)
+        return self.terms.rows_per_owner * asked
+
+    @property
+    def traffic(self) -> MostTraffic:
+        """What one owner hears and sends, at most."""
+        return most_traffic(self.terms, self.files.schema)
+
+    @property
+    def messages(self) -> int:
+        """How many messages travel between curator and owners, at most."""
+        return self.traffic.messages * len(self.terms.owners)
+
+    @property
+    def advice(self) -> Advice:
+        """About the release."""
+        return _advice(self.plan)
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        terms, simulated = self.terms, self.plan.simulated
+        traffic, advice = self.traffic, self.advice
+        return {
+            "private": is_private(self.plan.guarantees, simulated=simulated),
+            "protocol": terms.protocol,
+            "size": terms.size,
+            "target": {"name": self.files.target.name, "rows": len(self.files.target.rows)},
+            "owners": list(terms.owners),
+            "guarantees": guarantee_documents(
+                self.plan.guarantees, simulated=simulated, rows_per_unit=terms.rows_per_unit
+            ),
+            "rows_per_owner": terms.rows_per_owner,
+            "rows_seen_at_most": self.rows_seen,
+            "rows_seen_expected": self.expected_rows_seen,
+            "messages_at_most": self.messages,
+            "heard_bytes_per_owner_at_most": traffic.heard_bytes,
+            "sent_bytes_per_owner_at_most": traffic.sent_bytes,
+            "offers": terms.offers,
+            "released_coordinates": terms.kernel.dimension if terms.offers == "tilted" else 0,
+            "width_is_chosen_privately": self.plan.width_plan is not None,
+            "noise": advice.noise,
+            "signal": advice.signal,
+            "advice": advice.text,
+            "seconds": expected_seconds(self.job, terms),
+            "notes": notice_documents(self.plan.notes),
+            "warnings": notice_documents(self.warnings),
+            "budget": {"shared": self.job.ledger is not None, "in_words": "" if self.job.ledger else ONE_RUN},
+        }
+
+
+def plan_job(job: Job) -> JobPlan:
+    """Plan a job for people to look at: nothing is read of any owner, and what is wrong shows now."""
+    check_owners_files(job)
+    planned = open_plan(job)
+    _ = planned.plan.guarantees
+    return planned
+
+
+def open_plan(job: Job) -> JobPlan:
+    """Open the schema, the target and public rows, and plan the job; prices are not looked at yet."""
+    files = open_own_files(job)
+    return JobPlan(files, make_plan(job.wishes(), files.inputs()))
+
+
+def check_owners_files(job: Job) -> None:
+    """Raise if an owner's file is not there; nothing is opened."""
+    for name, source in job.owners.items():
+        if "://" not in source and ":" not in source and not Path(source).exists():
+            raise InvalidArgument(f"owner {name}", source, "there is no such file")
+
+
+def _advice(plan: Plan) -> Advice:
+    terms = plan.terms
+    if terms.offers == "uniform":
+        reason = (
+            " ".join(note.text for note in plan.notes)
+            or "offers are uniform, as asked: nothing about the target is released"
+        )
+        return Advice(None, None, f"{reason}.", pays=True)
+    if terms.kernel.kind != "paired":
+        return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)
+
+    def outlook(epsilon: float, rows: int) -> ReleaseOutlook:
+        return release_outlook(
+            Budget(epsilon, terms.target_budget.delta),
+            target_size=rows,
+            dimension=terms.kernel.dimension,
+            relation=terms.relation,
+            rows_per_unit=terms.rows_per_unit,
+            offer_factor=terms.offer_factor,
+        )
+
+    wished, epsilon, rows = plan.wishes.epsilon, terms.target_budget.epsilon, terms.target_size
+    now = outlook(epsilon, rows)
+    have = f"Your target has {rows:,} rows: at epsilon = {wished:g} "
+    if now.ratio >= 2.0:
+        return Advice(now.noise, now.signal, have + f"the signal is {now.ratio:.1f} times the noise: good.", pays=True)
+    share = epsilon / wished  # of the budget that goes into the release
+    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= 2.0, wished, _LARGEST_SUGGESTED)
+    better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= 2.0, rows, _MOST_SUGGESTED_ROWS)
+    ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
+    ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
+    relation = "as large as" if now.ratio >= 0.8 else f"{1.0 / now.ratio:.1f} times"
+    if now.ratio >= 1.25:
+        relation = f"{100.0 / now.ratio:.0f}% of"
+    text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or 'offers: uniform'}."
+    return Advice(now.noise, now.signal, text, pays=now.pays)
+
+
+def _least(good_enough: Callable[[float], bool], low: float, high: float) -> float | None:
+    """The least value above ``low`` that is good enough, to within 5%; None if none up to ``high`` is."""
+    if not good_enough(high):
+        return None
+    while high / low > 1.05:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if good_enough(middle) else (middle, high)
+    return high
+
+
+def _up(value: float) -> float:
+    """Rounded up to one decimal."""
+    return math.ceil(value * 10.0 - 1e-9) / 10.0
+
+
+def expected_seconds(job: Job, terms: Terms) -> float | None:
+    """How long it will take, from the sizes of owners' files alone; None where they cannot be weighed unopened."""
+    total = 0
+    for source in job.owners.values():
+        path = Path(source)
+        if not path.exists():
+            return None
+        files = path.rglob("*.parquet") if path.is_dir() else [path]
+        total += sum(file.stat().st_size for file in files)
+    selection = terms.rows_per_owner * len(terms.owners) * terms.size / _SELECTED_PER_SECOND
+    rounds = 0.1 * terms.size if terms.protocol == "interactive" else 0.0
+    return round(1.0 + total / _BYTES_PER_SECOND + selection + rounds, 1)

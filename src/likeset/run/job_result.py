@@ -1,0 +1,200 @@
+"""What came of a job on files: ``result.json`` and ``pictures.json`` as functions of one typed result."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from likeset.arguments import Rows
+from likeset.protocol.notices import Notice
+from likeset.protocol.owner import Scan
+from likeset.protocol.terms import Terms
+from likeset.run.budget import CountedBudget
+from likeset.run.guarantees import guarantee_documents, is_private
+from likeset.run.job_files import OwnFiles
+from likeset.run.notices import notice_documents
+from likeset.run.pictures import Images, pictures_document
+from likeset.run.result import Baseline, OwnerResult, Result, RunOutcome
+from likeset.tables.schema import records
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
+
+__all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows", "rows_by_number"]
+
+FORMAT = 1
+HANDLE = "likeset_handle"
+"""A column of the summary, where the curator saw hashes: by it an owner elsewhere finds the row that it has."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JobResult:
+    """What came of a job.
+
+    Attributes:
+        files: what the consumer has itself.
+        result: of the run.
+        records: the selected rows in the declared columns.
+        baselines: what the summary can be compared with.
+        warnings: what the user should know, about files and run.
+        budget: what is left of it.
+        seconds: how long its parts took.
+        tables: owners' files, as given; none where owners are elsewhere.
+        with_handles: whether the summary names the handles of its rows.
+        accuracy: of a model trained on the summary; None where nobody measured it.
+        images: rows as pictures; None where they are none.
+        created: when.
+    """
+
+    files: OwnFiles
+    result: Result
+    records: pa.Table
+    baselines: tuple[Baseline, ...]
+    warnings: tuple[Notice, ...]
+    budget: CountedBudget
+    seconds: Mapping[str, float]
+    tables: Mapping[str, str] = field(default_factory=dict)
+    with_handles: bool = False
+    accuracy: float | None = None
+    images: Images | None = None
+    created: datetime = field(default_factory=_now)
+
+    def document(self) -> dict[str, Any]:
+        """``result.json``."""
+        job, outcome, result, schema = self.files.job, self.result.outcome, self.result, self.files.schema
+        terms, owners, simulated = outcome.terms, result.owners, job.noise == "simulated"
+        return {
+            "format": FORMAT,
+            "run": job.run,
+            "created": self.created.isoformat(timespec="seconds"),
+            "version": terms.version,
+            "private": is_private(outcome.guarantees, simulated=simulated),
+            "noise": job.noise,
+            "seed": job.seed,
+            "protocol": terms.protocol,
+            "size": job.size,
+            "rows_selected": len(result.rows),
+            "squared_mmd": result.squared_mmd,
+            "gamma": outcome.gamma,
+            "accuracy": self.accuracy,
+            "baselines": [asdict(baseline) for baseline in self.baselines],
+            "access_ratio": result.access_ratio,
+            "rows_seen": outcome.summary.rows_seen,
+            "target": {"name": self.files.target.name, "rows": len(self.files.target.rows)},
+            "guarantees": guarantee_documents(
+                outcome.guarantees, simulated=simulated, rows_per_unit=terms.rows_per_unit
+            ),
+            "shares": {owner.contribution.owner: owner.contribution.share for owner in owners},
+            "owners": [self._owner_document(owner) for owner in owners],
+            "history": [
+                {"owner": pick.owner, "gain": pick.gain, "squared_mmd": pick.squared_mmd} for pick in result.history
+            ],
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "warnings": notice_documents(self.warnings),
+            "terms": {"digest": terms.digest, "summary": _terms_summary(terms)},
+            "schema": _schema_document(schema),
+            "schema_digest": schema.digest,
+            "budget": asdict(self.budget),
+        }
+
+    def pictures(self) -> dict[str, Any]:
+        """``pictures.json``."""
+        target = self.files.target
+        return pictures_document(
+            self.files.schema,
+            target=(target.rows, target.table),
+            summary=(self.result.rows, self.records),
+            offered=self.result.outcome.offered,
+            images=self.images,
+        )
+
+    def table(self) -> pa.Table:
+        """``summary.parquet``: the records, the label, whose row it is and what it weighs."""
+        table, summary = self.records, self.result.outcome.summary
+        label = self.files.schema.label_column
+        if label is not None and label not in table.column_names and len(summary.labels):
+            table = table.append_column(label, pa.array(summary.labels))
+        owners = pa.array([owner for owner, _ in self.result.outcome.picks])
+        for name, column in (("owner", owners), ("weight", pa.array(summary.weights))):
+            table = table.append_column(f"likeset_{name}" if name in table.column_names else name, column)
+        return table.append_column(HANDLE, pa.array(summary.handles)) if self.with_handles else table
+
+    def _owner_document(self, owner: OwnerResult) -> dict[str, Any]:
+        line, facts, traffic = owner.contribution, owner.facts, owner.facts.traffic
+        return {
+            "name": line.owner,
+            "table": self.tables.get(line.owner),
+            "rows": facts.rows,
+            "disclosed": facts.disclosed,
+            "disclosed_at_most": line.rows_disclosed,
+            "selected": line.rows_selected,
+            "share": line.share,
+            "shapley": line.shapley,
+            "payment": owner.payment,
+            "payment_at_most": line.payment,
+            "heard_bytes": None if traffic is None else traffic.heard_bytes,
+            "sent_bytes": None if traffic is None else traffic.sent_bytes,
+            "messages": None if traffic is None else traffic.heard_messages + traffic.sent_messages,
+            "problem": None if owner.problem is None else owner.problem.text,
+        }
+
+
+def received_rows(outcome: RunOutcome, schema: Schema) -> tuple[Rows, pa.Table]:
+    """The selected rows as the selection sees them, and as the records that came with them."""
+    summary = outcome.summary
+    form = DeclaredRecords(schema).form
+    return summary.rows, records.unpack(summary.records.tobytes(), form=form, rows=len(summary.rows))
+
+
+def rows_by_number(outcome: RunOutcome, schema: Schema, scans: Mapping[str, Scan]) -> tuple[Rows, pa.Table]:
+    """The same where the curator saw hashes only: from the owners, as a consumer would ask for them afterwards."""
+    rows = np.empty((len(outcome.row_numbers), schema.width), dtype=np.float32)
+    pieces: list[pa.Table] = []
+    places: list[int] = []
+    for name, scan in scans.items():
+        own = [place for place, (owner, _) in enumerate(outcome.picks) if owner == name]
+        if own:
+            fetched = scan.fetch(np.array([outcome.row_numbers[place] for place in own], dtype=np.int64))
+            rows[own] = fetched.rows
+            pieces.append(fetched.table)
+            places += own
+    return rows, pa.concat_tables(pieces).take(pa.array(np.argsort(places, kind="stable")))
+
+
+def _schema_document(schema: Schema) -> dict[str, Any]:
+    columns = [
+        {"name": column.name, "kind": column.kind, "unit": column.unit, "from_data": column.from_data}
+        for column in schema.describe()
+    ]
+    return {"digest": schema.digest, "columns": columns}
+
+
+def _terms_summary(terms: Terms) -> dict[str, Any]:
+    """The terms that a reader asks about first, by their names in ``Terms``."""
+    return {
+        "protocol": terms.protocol,
+        "consumer": terms.consumer,
+        "purpose": terms.purpose,
+        "owners": len(terms.owners),
+        "quorum": terms.quorum,
+        "size": terms.size,
+        "target_size": terms.target_size,
+        "rows_per_owner": terms.rows_per_owner,
+        "offers": terms.offers,
+        "auction": terms.auction,
+        "hashing": None if terms.hashing is None else f"hashes of length {terms.hashing.dimension}",
+        "target_budget": f"epsilon = {terms.target_budget.epsilon:.4g}, delta = {terms.target_budget.delta:g}",
+        "owner_budget": f"epsilon = {terms.owner_budget.epsilon:.4g}, delta = {terms.owner_budget.delta:g}",
+        "relation": str(terms.relation),
+        "rows_per_unit": terms.rows_per_unit,
+        "summary_release": terms.summary_release,
+        "price_per_row": terms.price_per_row,
+        "accept_unproven": ", ".join(terms.accept_unproven) or "none",
+        "version": terms.version,
+    }

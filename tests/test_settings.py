@@ -1,0 +1,142 @@
+"""Every setting is declared once, in ``likeset.protocol.wishes``: whatever else names it says the same."""
+
+import inspect
+import re
+import typing
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from likeset import Summarizer, Terms
+from likeset.app import cli
+from likeset.app.cli.job_options import job_from
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.protocol.wishes import Setting, Wishes, settings
+from likeset.run.job import Job
+
+SETTINGS = {setting.name: setting for setting in settings()}
+FILES = {"schema": "schema.yaml", "target": "mine.csv", "size": 5}
+_OF_ARRAYS = {"seed_rows", "rows_per_unit", "ledger", "run", "progress"}
+_OF_A_JOB = {"likeset", "version", "schema_file", "target", "owners", "public_rows", "seed_rows"}
+_OF_A_JOB |= {"consumer", "purpose", "ledger", "out", "run"}
+
+
+def test_a_setting_has_a_name_a_type_a_default_and_a_meaning() -> None:
+    assert [setting.name for setting in settings()] == [field.name for field in fields(Wishes)]
+    assert [name for name, setting in SETTINGS.items() if setting.is_required] == ["size"]
+    for setting in settings():
+        assert len(setting.meaning.split()) > 2
+        assert not setting.meaning.endswith(".")
+        assert "[" not in setting.meaning  # a terminal would take it for markup
+
+
+def arguments_unlike_the_declaration(kind: type) -> list[str]:
+    """Arguments whose name, place, default or type is not the declared one."""
+    parameters = inspect.signature(kind).parameters
+    types = typing.get_type_hints(kind.__init__)  # type: ignore[misc]
+    declared = {setting.argument: setting for setting in settings()}
+    given = [name for name in parameters if name not in _OF_ARRAYS]
+    odd = [name for name, expected in zip(given, declared, strict=False) if name != expected]
+    odd += sorted(set(given) ^ set(declared))
+    for name in set(given) & set(declared):
+        expected, parameter = declared[name], parameters[name]
+        default = inspect.Parameter.empty if expected.is_required else expected.default
+        if (types[name], parameter.default) != (expected.type, default):
+            odd.append(name)
+    return odd
+
+
+def test_the_summarizer_takes_what_is_declared() -> None:
+    assert arguments_unlike_the_declaration(Summarizer) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("epsilon: float = 1.0", "epsilon: float = 2.0"), ("quorum: int", "quorum: float"), ("thinning", "thining")],
+)
+def test_a_summarizer_that_drifted_is_found_out(old: str, new: str) -> None:
+    source = inspect.getsource(Summarizer.__init__)
+    assert source.count(f"{old}") >= 1
+    signature = source.partition("-> None:")[0].replace(old, new) + "-> None: ..."
+    names: dict[str, Any] = dict(vars(inspect.getmodule(Summarizer)))
+    exec(inspect.cleandoc(signature), names)  # noqa: S102 - our own source with one word changed
+    drifted = type("Drifted", (), {"__init__": names["__init__"]})
+    assert arguments_unlike_the_declaration(drifted) != []
+
+
+def test_the_summarizer_describes_every_argument_in_the_declared_words() -> None:
+    text = " ".join((inspect.getdoc(Summarizer) or "").split())
+    assert [setting.name for setting in settings() if f" {setting.argument}: {setting.meaning}." not in text] == []
+    described = re.findall(
+        r"^    (\w+): ", (inspect.getdoc(Summarizer) or "").partition("Attributes:")[0], re.MULTILINE
+    )
+    assert sorted(described) == sorted(inspect.signature(Summarizer).parameters)
+
+
+def test_a_job_has_the_declared_fields() -> None:
+    assert set(Job.model_fields) - _OF_A_JOB == set(SETTINGS)
+    for name, setting in SETTINGS.items():
+        field = Job.model_fields[name]
+        assert (field.is_required(), field.annotation) == (setting.is_required, setting.type)
+        assert setting.is_required or field.default == setting.default
+
+
+def test_what_a_job_says_is_what_is_wished() -> None:
+    wished = Wishes(size=5, epsilon=2.0, weights=True, seed=3)
+    job = Job.of(**FILES, owners={"north": "north.csv"}, epsilon=2.0, weights=True, seed=3)
+    assert job.wishes() == wished
+    assert job.wishes() != replace(wished, quorum=2)
+
+
+def test_an_error_in_a_job_names_field_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("likeset: job\nversion: 1\nschema: s\ntarget: t\nowners: {a: b}\nsize: 3\nquorum: two\n")
+    with pytest.raises(BadDocument) as caught:
+        Job.load(path)
+    assert (caught.value.field, caught.value.line) == ("quorum", 7)
+
+
+@pytest.mark.parametrize("command", ["match", "plan"])
+def test_every_field_of_a_job_is_an_option_that_says_what_it_means(command: str) -> None:
+    options = {one.name: one for one in get_command(cli.app).commands[command].params}  # type: ignore[attr-defined]
+    renamed = {"schema_file": "schema", "owners": "owner"}
+    names = {renamed.get(name, name) for name in Job.model_fields} - {"likeset", "version"}
+    assert names <= set(options)
+    for name, setting in SETTINGS.items():
+        words = options[name].help
+        assert words.lower().startswith(setting.meaning.replace("``", "").lower())
+        assert options[name].default is None  # what a job file says counts unless an option is given
+
+
+def given(setting: Setting) -> tuple[Any, Any]:
+    """What the command line hands on for an unusual value, and that value."""
+    unusual = {int: 7, float: 0.25, bool: not setting.default, str: "word", tuple[str, ...]: ("a", "b")}
+    kind = next((part for part in typing.get_args(setting.type) if part in unusual), setting.type)
+    if typing.get_origin(setting.type) is typing.Literal:
+        value: Any = typing.get_args(setting.type)[-1]
+        return value, value
+    value = unusual[tuple[str, ...] if setting.type == tuple[str, ...] else kind]
+    is_text = any(typing.get_origin(part) is typing.Literal for part in typing.get_args(setting.type))
+    return (str(value) if is_text else list(value) if isinstance(value, tuple) else value), value
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_option_sets_its_field(name: str) -> None:
+    typed, value = given(SETTINGS[name])
+    job = job_from(None, **{**FILES, "owners": ["north=north.csv"], name: typed})
+    assert getattr(job, name) == value
+    assert value != SETTINGS[name].default
+
+
+@pytest.mark.parametrize(("name", "words"), [("gamma", "a number or median"), ("dimension", "a whole number or auto")])
+def test_a_word_in_a_numbers_place_is_refused_by_its_option(name: str, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"--{name} = wide.*must be {words}"):
+        job_from(None, **{**FILES, "owners": ["north=north.csv"], name: "wide"})
+
+
+def test_what_stands_in_the_terms_as_wished_is_a_field_of_the_terms() -> None:
+    terms = {field.name for field in fields(Terms)}
+    assert {setting.name for setting in settings() if setting.in_terms} <= terms
