@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize(("kind", "step", "rows"), [("sealed", 1, 12), ("threshold", 4, 4), ("interactive", 6, 2)])
+@pytest.mark.parametrize(("kind", "step", "rows"), [("sealed", 1, 12), ("threshold", 2, 4), ("interactive", 3, 2)])
 def test_a_killed_node_sends_the_same_bytes_and_pays_once(tmp_path: Path, kind: str, step: int, rows: int) -> None:
     """Rows: 6 * 4 / 2 owners; 2 * 4 / 2 asked; one in each of two rounds."""
     result = subprocess.run(  # noqa: S603 - our own program

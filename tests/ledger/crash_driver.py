@@ -22,7 +22,7 @@ from typing import Any
 from ledger_world import CURATOR, ROWS, TARGET, gaussian, limit, opened
 
 from likeset.errors import BudgetExceeded
-from likeset.ledger import Ledger, Limit, Request, Unfinished
+from likeset.ledger import Ledger, Limit, Request
 from likeset.privacy.accounting import Filter
 from likeset.privacy.events import Event, NoRelease, Release
 from likeset.privacy.relation import Relation
@@ -33,7 +33,7 @@ _MARK_SYSCALLS, _KILL_WITH_TRACER = 0x1, 0x100000
 _SYNCS = {"x86_64": {74, 75}, "aarch64": {82, 83}}.get(platform.machine(), set())
 _WRITES = {"x86_64": {1, 18, 77}, "aarch64": {64, 68, 46}}.get(platform.machine(), set())
 _libc = ctypes.CDLL(None, use_errno=True)
-AGAIN: dict[str, Unfinished] = {"unfinished": "resume"}
+AGAIN: dict[str, Any] = {"unfinished": "resume"}
 ASKED: dict[str, tuple[View, Event, int]] = {
     "mean": (TARGET, gaussian(), 0),
     "rows": (CURATOR, ROWS, 7),

@@ -345,7 +345,7 @@ class TestJournal:
             with pytest.raises(DifferentRequest):
                 journal.keep([answer(5, b"m"), answer(4, b"n")])
             assert journal.messages() == (first,)
-            assert (journal.find(first.key), first.run, first.kind) == (first, "run", "mean")
+            assert (journal.find(first.key, "f"), first.run, first.kind) == (first, "run", "mean")
 
     @pytest.mark.parametrize("key", ["x", "[1, 2, 3]", '["run"]'])
     def test_a_damaged_message_is_named_as_such(self, path: Path, key: str) -> None:

@@ -12,6 +12,7 @@ from site_factory import SECRET, ledger_of, open_ledger, seat
 
 import likeset
 from likeset.errors import LikesetError
+from likeset.ledger import StoredMessage
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.hashing import commitment
@@ -124,6 +125,11 @@ def _unbreakable(owner: Owner) -> Owner:
     return owner
 
 
+def _unsalted(message: StoredMessage) -> StoredMessage:
+    """Without its salt, and without the head that follows from the salts before it."""
+    return replace(message, salt=b"", after="")
+
+
 def _without_salt(document: dict[str, Any]) -> dict[str, Any]:
     """A ledger salts the digest of each message that it keeps; the messages themselves are compared beside it."""
     return {name: value for name, value in document.items() if name != "digest"}
@@ -156,5 +162,5 @@ def traces(folder: Path, run: str) -> dict[str, object]:
         with ledger_of(folder / site, run) as ledger:
             assert ledger.verify(messages=True).ok
             entries = [(entry.kind, entry.key, _without_salt(entry.document())) for entry in ledger.entries()]
-            found[site] = entries, [replace(message, salt=b"") for message in ledger.messages()]
+            found[site] = entries, [_unsalted(message) for message in ledger.messages()]
     return found

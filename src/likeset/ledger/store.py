@@ -92,7 +92,7 @@ class Store:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The connection, to this thread alone, within one consistent snapshot; or within its block of ``writing``."""
         with self._lock:
-            if self._process == os.getpid() and self._connection.in_transaction:
+            if self._process == os.getpid() and self._is_in_block():
                 yield self._connection
                 return
             with self._transaction("BEGIN") as connection:
@@ -136,7 +136,7 @@ class Store:
             # SQLite connections must not cross a fork: both processes would release each other's locks.
             raise LedgerUnavailable(f"{self._name()}: was opened before a fork; open it again in the new process")
         with self._lock, self._plain_words():
-            if self._connection.in_transaction:
+            if self._is_in_block():
                 # What the inner block returned from would count as durable, and is not before the outer one ends.
                 raise LedgerUnavailable(
                     f"{self._name()}: is being written already; a write cannot begin within another"
@@ -148,6 +148,10 @@ class Store:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def _is_in_block(self) -> bool:
+        """Whether this thread, which holds the lock, is reading or writing already."""
+        return self._connection.in_transaction
 
     def _opened_to_write(self) -> sqlite3.Connection:
         try:
