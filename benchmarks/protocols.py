@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 import likeset
 from likeset.geometry.features import FourierFeatures
-from likeset.ledger import Ledger, Limit
-from likeset.ledger.requests import Reservation
+from likeset.ledger import Ledger, Limit, Transaction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import auction_epsilon
@@ -219,19 +218,13 @@ class _TimedLedger(Ledger):
 
     waited = 0.0
 
-    def reserve(self, *arguments: Any, **more: Any) -> Reservation:
-        """As a ledger does, with a look at the clock."""
+    @contextmanager
+    def deciding(self) -> Iterator[Transaction]:
+        """As a ledger does, with a look at the clock; parties compute before or after it."""
         started = time.perf_counter()
-        reservation = super().reserve(*arguments, **more)
+        with super().deciding() as transaction:
+            yield transaction
         self.waited += time.perf_counter() - started
-        return reservation
-
-    def commit(self, *arguments: Any, **more: Any) -> bytes:
-        """As a ledger does, with a look at the clock."""
-        started = time.perf_counter()
-        message = super().commit(*arguments, **more)
-        self.waited += time.perf_counter() - started
-        return message
 
 
 def _own_seconds(profile: cProfile.Profile) -> Iterator[tuple[str, str, float]]:
