@@ -1,7 +1,6 @@
 """What the parties of a run in one process draw once and need again to resume it: keys and seeds, from one number."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Self
 
@@ -51,12 +50,10 @@ class RunSecrets:
     @classmethod
     def found_in(cls, ledger: Ledger, *, run: str) -> Self | None:
         """The secrets that a run began with; None if it did not begin. Whether its data are the same is not asked."""
-        reserved = (entry for entry in ledger.entries() if entry.kind == "reserve")
-        numbers = {entry.number for entry in reserved if json.loads(entry.key) == [run, 0, SECRETS]}
-        for stored in ledger.messages(run=run):
-            if stored.number in numbers:
-                return cls(int.from_bytes(stored.message, "big"))
-        return None
+        key = Request(run, 0, SECRETS).key
+        roots = (stored.message for stored in ledger.messages(run=run) if stored.key == key)
+        root = next(roots, None)
+        return None if root is None else cls(int.from_bytes(root, "big"))
 
     @property
     def feature_seed(self) -> int:
