@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 import likeset
 from likeset.geometry.features import FourierFeatures
+from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger import Ledger, Limit, Transaction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -37,7 +38,6 @@ from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease
-from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
@@ -97,16 +97,16 @@ def _measure_rounds(rows: int) -> Iterator[str]:
     """One owner's round: a release of few coordinates, one of all, and a plain product of all features."""
     terms = _interactive_terms(rounds := 60)
     with _ledger(terms) as ledger:
-        owner = InteractiveOwner(terms, _NAMES[0], scan=MemoryScan(_table(rows)), key=1, ledger=ledger)
-        owner.receive(_to(owner, 0, TargetRelease(release=_direction(0))))
+        owner = Shell(InteractiveOwner(terms, _NAMES[0], scan=MemoryScan(_table(rows)), key=1), ledger)
+        owner.take(_to(owner, 0, TargetRelease(release=_direction(0))))
         spent: dict[str, list[float]] = {"few": [], "all": [], "product": []}
         features = np.ascontiguousarray(terms.kernel.features()(_table(rows)))
         for number in range(1, rounds + 1):
             kind = "few" if number % 2 else "all"
             chosen = np.random.default_rng(number).permutation(_DIMENSION)[: _CHANGED if kind == "few" else None]
             release = SummaryRelease(coordinates=np.sort(chosen), values=_direction(number)[: len(chosen)])
-            spent[kind].append(_seconds(lambda: owner.receive(_to(owner, number, release))))  # noqa: B023 - called now
-            owner.receive(_to(owner, number, Asked(asked=True)))
+            spent[kind].append(_seconds(lambda: owner.take(_to(owner, number, release))))  # noqa: B023 - called now
+            owner.take(_to(owner, number, Asked(asked=True)))
             direction = _direction(number).astype(np.float32)
             spent["product"].append(_seconds(lambda: features @ direction))  # noqa: B023 - called now
     few, everything, product = (statistics.median(spent[kind]) for kind in ("few", "all", "product"))
@@ -134,8 +134,8 @@ def _measure_sealed(rows: int) -> Iterator[str]:
     whole, once = [], []
     for turn in range(3):
         with _ledger(terms) as ledger:
-            owner = SealedOwner(terms, _NAMES[0], scan=scan, key=turn, ledger=ledger)
-            whole.append(_seconds(lambda: owner.receive(_to(owner, 1, TargetRelease(release=release)))))  # noqa: B023
+            owner = Shell(SealedOwner(terms, _NAMES[0], scan=scan, key=turn), ledger)
+            whole.append(_seconds(lambda: owner.take(_to(owner, 1, TargetRelease(release=release)))))  # noqa: B023
         once.append(_seconds(lambda: _hash_all(scan, features)))
     ratio = min(whole) / min(once)
     yield "## The whole of `sealed` for one owner\n"
@@ -200,14 +200,15 @@ def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[loc
     """One run; returns its result and the seconds on the clock that went by in the ledger."""
     noise = SimulatedNoise(0)
     with _ledger(terms) as ledger:
-        owners: dict[str, Owner] = {
-            name: InteractiveOwner(
-                terms, name, scan=MemoryScan(_table(rows, shift=0.2 * number)), key=number, ledger=ledger
+        owners = {
+            name: Shell(
+                InteractiveOwner(terms, name, scan=MemoryScan(_table(rows, shift=0.2 * number)), key=number), ledger
             )
             for number, name in enumerate(_NAMES)
         }
-        curator = InteractiveCurator(terms, ledger=ledger, noise=noise, seed_rows=_table(terms.seed_rows))
-        consumer = Consumer(terms, target=_table(_TARGET, shift=0.5), ledger=ledger, noise=noise)
+        seeds = _table(terms.seed_rows)
+        curator = CuratorShell(InteractiveCurator(terms, noise=noise, seed_rows=seeds), ledger)
+        consumer = ConsumerShell(Consumer(terms, target=_table(_TARGET, shift=0.5), noise=noise), ledger)
         with profile or nullcontext():
             result = local.LocalEngine().run(curator, owners, consumer)
         return result, ledger.waited
@@ -273,7 +274,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def _to(owner: Owner, number: int, body: Body) -> Message:
+def _to(owner: Resident, number: int, body: Body) -> Message:
     return Message(
         run=owner.terms.run, terms=owner.terms.digest, sender=CURATOR, receiver=owner.name, round=number, body=body
     )

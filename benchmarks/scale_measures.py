@@ -25,6 +25,7 @@ import scale_data
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.projection import Projection
 from likeset.geometry.tilt import Drawing
+from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
@@ -124,14 +125,14 @@ def owner(given: Given) -> Callable[[], object]:
     folder = Path(tempfile.mkdtemp())
     ledger = _ledger(folder, terms)
     scan = scan_factory("local", workers=given.workers)(open_source(given.place), schema)
-    party = SealedOwner(terms, terms.owners[0], scan=scan, key=7, ledger=ledger)
+    party = Shell(SealedOwner(terms, terms.owners[0], scan=scan, key=7), ledger)
     # Rows that differ from the owner's in columns, not in classes: so that the weights need the features.
     apart = (pa.compute.field("number_0") > 1.0) & (pa.compute.field("number_5") > 1.0)
     few = scale_data.table_of(1 << 40, 64 * _TARGET).filter(apart).slice(0, _TARGET)
     target = schema.map(few, table="target", locate=str).rows
     release = terms.kernel.features().mean(target) + np.random.default_rng(3).normal(0.0, 0.002, given.dimension)
     message = Message(terms.run, terms.digest, CURATOR, party.name, 1, TargetRelease(release=release))
-    return lambda: party.receive(message)
+    return lambda: party.take(message)
 
 
 def in_memory(given: Given) -> Callable[[], object]:

@@ -14,6 +14,7 @@
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
+    │   ├── PartyFailed                       an earlier step was not carried to its end; make the party anew
     │   ├── QuorumMissed                      fewer owners took part than the terms ask for
     │   ├── NotCurated                        the curator lacks what the terms name; nobody was asked
     │   ├── NoAnswer                          the server between the parties cannot be reached; ask again
@@ -57,6 +58,7 @@ __all__ = [
     "NoAnswer",
     "NotCurated",
     "OtherRelation",
+    "PartyFailed",
     "ProtocolError",
     "QuorumMissed",
     "RunCancelled",
@@ -288,6 +290,10 @@ class BadMessage(ProtocolError, ValueError):
 
 class IllegalMessage(ProtocolError):
     """A well-formed message that may not come now, from that sender, or with that content."""
+
+
+class PartyFailed(ProtocolError):
+    """A step that was begun was not carried to its end: the party says nothing more, and is to be made anew."""
 
 
 class QuorumMissed(ProtocolError):

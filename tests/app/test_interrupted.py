@@ -63,7 +63,7 @@ BEFORE = [
     ("after the ledger was made", "likeset.run.plan.check_rows_left", 1),
     ("before an account is opened", "likeset.run.plan.open_accounts", 1),
     ("before the budget is looked at", "likeset.run.plan._check_affordable", 1),
-    ("before the secrets are kept", "likeset.protocol.run_secrets.RunSecrets.kept", 1),
+    ("before the secrets are kept", "likeset.run.run_secrets.RunSecrets.kept", 1),
     ("after the secrets were kept", "likeset.run.plan.Plan._release_gamma", 1),
 ]
 AFTER = [

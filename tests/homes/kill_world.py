@@ -16,18 +16,19 @@ from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import owner
+from likeset.homes.seats import Seat
+from likeset.homes.shell import ConsumerShell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SecretNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
-from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import planned_views
 from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.remote import invite
-from likeset.transports.sites import Factory, Seat
+from likeset.transports.sites import Factory
 
 OWNERS = ("a", "b", "c")
 CONSUMER = "new-clinic"
@@ -112,7 +113,7 @@ def teed(run: Terms, site: str, folder: Path) -> Seat | None:
     if made is None:
         return None
     party = made.party
-    receive = party.receive
+    take = party.take
 
     def note(heard: list[Message], said: Sequence[Message]) -> None:
         words = {"run": run.run, "pid": os.getpid(), "heard": [encode(one).hex() for one in heard]}
@@ -122,12 +123,12 @@ def teed(run: Terms, site: str, folder: Path) -> Seat | None:
             file.write(line)
 
     def heard(message: Message) -> tuple[Message, ...]:
-        replies = receive(message)
+        replies = take(message)
         note([message], replies)
         return replies
 
-    party.receive = heard  # type: ignore[method-assign]
-    if isinstance(party, Consumer):
+    party.take = heard  # type: ignore[method-assign]
+    if isinstance(party, ConsumerShell):
         start = party.start
 
         def started() -> tuple[Message, ...]:

@@ -16,6 +16,8 @@ from likeset.errors import ProtocolError
 from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import seat_of
+from likeset.homes.seats import ABSTAINS, Abstains
+from likeset.homes.shell import ConsumerShell, CuratorShell
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.entry_kinds import BUDGETS
 from likeset.ledger.journal import Journal
@@ -23,16 +25,15 @@ from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
+from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
-from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.pump import Pump
-from likeset.transports.sites import ABSTAINS, Abstains, SiteParties, SiteSettings
+from likeset.transports.sites import SiteParties, SiteSettings
 
 NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 CANARY = "Xq7-canary"
@@ -202,7 +203,7 @@ class Wire:
     """Between a curator here and nodes: bytes only, and whatever a node says is kept."""
 
     nodes: Mapping[str, OwnerNode]
-    consumer: Consumer
+    consumer: ConsumerShell
     said: list[object] = field(default_factory=list)
 
     @property
@@ -211,7 +212,7 @@ class Wire:
 
     @property
     def done(self) -> bool:
-        return self.consumer.summary is not None
+        return self.consumer.party.summary is not None
 
     def start(self) -> Sequence[bytes]:
         return [encode(message) for message in self.consumer.start()]
@@ -225,7 +226,7 @@ class Wire:
         return answer
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
-        return [encode(message) for message in self.consumer.receive(decode(data))]
+        return [encode(message) for message in self.consumer.take(decode(data))]
 
 
 def held(
@@ -240,16 +241,10 @@ def held(
             ledger.set_limit(View.owners(name), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
         target = pinned_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
-        consumer = Consumer(run, target=target, ledger=ledger, noise=noise, selection=Selection(gamma=1.0))
-        made = InteractiveCurator if run.protocol == "interactive" else SealedCurator
-        curator = made(
-            run,
-            ledger=ledger,
-            noise=noise,
-            declared=DeclaredRecords(SCHEMA_OF_ALL),
-        )
-        wire = Wire(nodes, consumer)
-        Pump(curator, wire, workers=1, clock=now).run()
+        consumer = Consumer(run, target=target, noise=noise, selection=Selection(gamma=1.0))
+        curator = make_curator(run, noise=noise, declared=DeclaredRecords(SCHEMA_OF_ALL))
+        wire = Wire(nodes, ConsumerShell(consumer, ledger))
+        Pump(CuratorShell(curator, ledger), wire, workers=1, clock=now).run()
         return consumer.summary, wire
 
 

@@ -15,10 +15,11 @@ from likeset.homes.owner import budgets, outbox
 from likeset.homes.owner.datasets import DataSet, OpenedData
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review, status_of
+from likeset.homes.shell import Shell
 from likeset.homes.transcripts import compare
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
-from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.owner import Owner
 
 
 @pytest.fixture
@@ -46,14 +47,14 @@ def terms_end(clock: Clock) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
     """Something happens while the answer is drawn: after all that is asked beforehand, before anything leaves."""
-    drawn = SealedOwner.receive
+    drawn = Shell.take
 
-    def receive(self: SealedOwner, message: Message) -> tuple[Message, ...]:
+    def take(self: Shell[Owner], message: Message) -> tuple[Message, ...]:
         replies = drawn(self, message)
         work()
         return replies
 
-    monkeypatch.setattr(SealedOwner, "receive", receive)
+    monkeypatch.setattr(Shell, "take", take)
 
 
 def before_it_begins(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:

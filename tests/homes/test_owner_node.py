@@ -420,10 +420,10 @@ def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:
     seat = node.seat(run)
     assert seat is not None
     assert (seat.name, seat.terms.digest) == ("a", run.digest)
-    assert len(seat.receive(call(run))) == 1
+    assert len(seat.take(call(run))) == 1
     node.withdraw("run-1", by="Ada")
     with pytest.raises(IllegalMessage, match="withdrawn"):
-        seat.receive(call(run))
+        seat.take(call(run))
     with pytest.raises(IllegalMessage, match="does not take part"):
         node.seat(run)
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]

@@ -20,13 +20,13 @@ from likeset.homes import receipts
 from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.shell import ConsumerShell, CuratorShell
 from likeset.homes.transcripts import Line, Transcript, compare
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SecretNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.pump import Pump
@@ -60,13 +60,13 @@ def held(
             make_node(place, name, seed=seed)
     home = CuratorHome(place / "curator")
     seat = curator(run, CURATOR, home.folder)
-    assert isinstance(seat.party, Curator)
+    assert isinstance(seat.party, CuratorShell)
     with OwnerNode(place / "node-a") as a, OwnerNode(place / "node-b") as b, Ledger(place / "mine.sqlite") as ledger:
         for node in (a, b):
             approve(node, run)
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, ()))
         target = public_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
-        consumer = Consumer(run, target=target, ledger=ledger, noise=SecretNoise())
+        consumer = ConsumerShell(Consumer(run, target=target, noise=SecretNoise()), ledger)
         Pump(seat.party, wire({"a": a, "b": b}, consumer), workers=1, cancelled=cancelled).run()
     return Ended(place, home)
 

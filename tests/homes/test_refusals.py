@@ -43,6 +43,8 @@ from likeset.errors import IllegalMessage
 from likeset.geometry.tilt import Drawing
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.seats import Seat
+from likeset.homes.shell import ConsumerShell, CuratorShell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -54,7 +56,7 @@ from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.transports.pump import Pump
-from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, Seat, SiteParties, SiteSettings, load_settings
+from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, SiteParties, SiteSettings, load_settings
 
 LATER = "2099-01-01"  # sites have a real clock
 AGREED = terms(run="agreed", expires=LATER)
@@ -262,10 +264,10 @@ def test_a_curator_refuses_says_why_and_goes_on_with_the_others(
     with _ledger(tmp_path / "curator.sqlite", run) as ledger:
         consumer = _consumer(run, ledger)
         declared = DeclaredRecords(SCHEMA_OF_ALL)
-        curator = SealedCurator(run, ledger=ledger, noise=SimulatedNoise(3), declared=declared)
+        curator = CuratorShell(SealedCurator(run, noise=SimulatedNoise(3), declared=declared), ledger)
         pump = Pump(curator, LyingWire(nodes, consumer, lie=lie), workers=1, clock=lambda: NOON, most_bytes=200_000)
         pump.run()
-    summary = consumer.summary
+    summary = consumer.party.summary
     assert summary is not None
     assert len(summary.rows) == run.size
     said = [*pump.failures.values(), *summary.reasons.tolist()]
@@ -281,9 +283,9 @@ def _ledger(path: Path, run: Terms) -> Ledger:
     return ledger
 
 
-def _consumer(run: Terms, ledger: Ledger) -> Consumer:
+def _consumer(run: Terms, ledger: Ledger) -> ConsumerShell:
     target = public_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
-    return Consumer(run, target=target, ledger=ledger, noise=SimulatedNoise(3))
+    return ConsumerShell(Consumer(run, target=target, noise=SimulatedNoise(3)), ledger)
 
 
 # The consumer.
@@ -328,7 +330,7 @@ class Seated:
     """A consumer at its site."""
 
     table: SiteParties
-    consumer: Consumer
+    consumer: ConsumerShell
     ledger: Ledger
     kept: list[bytes]
 
@@ -359,7 +361,7 @@ def test_a_consumer_refuses_writes_down_why_and_takes_nothing(
     assert seated.table.hear(sent if isinstance(sent, bytes) else encode(sent)) == "abstains"
     (said,) = seated.reasons()
     assert reason in said
-    assert (seated.consumer.summary, seated.kept) == (None, [])
+    assert (seated.consumer.party.summary, seated.kept) == (None, [])
     assert seated.table.hear(encode(_told(_summary()))) == []
     assert len(seated.kept) == 1
 

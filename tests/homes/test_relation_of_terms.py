@@ -10,12 +10,12 @@ from node_world import NOON, make_node, terms, write_policy
 from likeset.errors import BadDocument
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
+from likeset.homes.seats import ABSTAINS, WAITING
 from likeset.ledger import Request
 from likeset.privacy.events import Gaussian
 from likeset.privacy.relation import Norm, Relation, RowSum
 from likeset.privacy.view import View
 from likeset.protocol.terms import Budget
-from likeset.transports.sites import ABSTAINS, WAITING
 
 LIMITS: dict[str, Any] = {
     "smallest_group": 1,

@@ -5,9 +5,9 @@ from pathlib import Path
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import curator
 from likeset.homes.owner.site import owner
+from likeset.homes.seats import Seat
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.transports.sites import Seat
 
 
 def seat(terms: Terms, name: str, folder: Path) -> Seat | None:

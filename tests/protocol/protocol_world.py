@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
 from likeset.geometry.features import FourierFeatures
+from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger import Ledger, Limit, Request, Unfinished
 from likeset.privacy.events import Event, Release
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
 from likeset.protocol.declarations import Declared
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Message, Summary, decode, encode
 from likeset.protocol.owner import Owner
-from likeset.protocol.party import Party
-from likeset.protocol.sealed import SealedCurator, SealedOwner
+from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
 from likeset.tables.scan.memory_scan import MemoryScan
@@ -195,39 +193,34 @@ class World:
     def _hashes(self) -> FourierFeatures | None:
         return hash_map(self.terms, self.secret) if self.terms.hashing else None
 
-    def consumer(self) -> Consumer:
-        return Consumer(
+    def consumer(self) -> ConsumerShell:
+        party = Consumer(
             self.terms,
             target=self.target,
-            ledger=self.ledger,
             noise=self.noise,
             hashes=self._hashes(),
             selection=self.selection,
             declared=self.declared,
         )
+        return ConsumerShell(party, self.ledger)
 
-    def curator(self) -> Curator:
-        given: dict[str, Any] = {"ledger": self.ledger, "noise": self.noise, "declared": self.declared}
-        if self.terms.protocol == "sealed":
-            return SealedCurator(self.terms, **given)
+    def curator(self) -> CuratorShell:
         seeds = rows(99, self.terms.seed_rows) if self.terms.seed_rows else None
-        return InteractiveCurator(self.terms, **given, seed_rows=seeds)
+        party = make_curator(self.terms, noise=self.noise, declared=self.declared, seed_rows=seeds)
+        return CuratorShell(party, self.ledger)
 
-    def owner(self, name: str) -> Owner:
-        kind = SealedOwner if self.terms.protocol == "sealed" else InteractiveOwner
-        scan = MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name))
-        key = 1000 + self.terms.owners.index(name)
-        return kind(
+    def owner(self, name: str) -> Shell[Owner]:
+        party = make_owner(
             self.terms,
             name,
-            scan=scan,
-            key=key,
-            ledger=self.ledger,
+            scan=MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name)),
+            key=1000 + self.terms.owners.index(name),
             declared=self.declared,
             hashes=self._hashes(),
         )
+        return Shell(party, self.ledger)
 
-    def owners(self) -> dict[str, Owner]:
+    def owners(self) -> dict[str, Shell[Owner]]:
         return {name: self.owner(name) for name in self.terms.owners if name in self.data}
 
 
@@ -258,7 +251,7 @@ class Outcome:
     summary: Summary
     heard: dict[str, list[bytes]]
     refused: list[tuple[str, str]]
-    curator: Curator
+    curator: CuratorShell
 
 
 def carry(
@@ -266,7 +259,7 @@ def carry(
     *,
     tamper: Tamper = lambda message: [message],
     replies_of: Mapping[str, Callable[[Message, tuple[Message, ...]], Iterable[Message]]] | None = None,
-    parties: Mapping[str, Party] | None = None,
+    parties: Mapping[str, Resident] | None = None,
 ) -> Outcome:
     """Deliver messages in order until the summary is there; owners who say nothing are given up.
 
@@ -276,16 +269,16 @@ def carry(
         replies_of: for owners who lie: what they say in place of their honest replies.
         parties: in place of new ones.
     """
-    everybody: dict[str, Party] = dict(parties or {})
+    everybody: dict[str, Resident] = dict(parties or {})
     if not everybody:
         everybody = {"curator": world.curator(), CONSUMER: world.consumer(), **world.owners()}
     curator, consumer = everybody["curator"], everybody[CONSUMER]
-    assert isinstance(curator, Curator)
-    assert isinstance(consumer, Consumer)
+    assert isinstance(curator, CuratorShell)
+    assert isinstance(consumer, ConsumerShell)
     heard: dict[str, list[bytes]] = {name: [] for name in (*world.terms.owners, "curator", CONSUMER)}
     refused: list[tuple[str, str]] = []
     queue = deque(delivered for message in consumer.start() for delivered in tamper(message))
-    while consumer.summary is None:
+    while consumer.party.summary is None:
         if not queue:
             waiting = sorted(curator.waiting_for)
             assert waiting, "nobody has anything to say and there is no summary"
@@ -299,7 +292,7 @@ def carry(
         if message.receiver not in everybody:
             continue
         try:
-            replies = everybody[message.receiver].receive(decode(data))
+            replies = everybody[message.receiver].take(decode(data))
         except LikesetError as error:
             if type(error).__name__ == "QuorumMissed":
                 raise
@@ -307,7 +300,7 @@ def carry(
             continue
         liar = (replies_of or {}).get(message.receiver)
         queue.extend(new for reply in (liar(message, replies) if liar else replies) for new in tamper(reply))
-    return Outcome(consumer.summary, heard, refused, curator)
+    return Outcome(consumer.party.summary, heard, refused, curator)
 
 
 def same_summary(first: Summary, second: Summary) -> bool:

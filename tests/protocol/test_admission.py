@@ -17,8 +17,8 @@ from test_neighbouring_worlds import RELEASED, ScriptedCurator, ScriptedNoise
 
 from chance import examples, public_coins
 from likeset.errors import BadTable, IllegalMessage, InvalidArgument
+from likeset.homes.shell import CuratorShell
 from likeset.protocol.admission import Admission
-from likeset.protocol.curator import Curator
 from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.messages import Message, Summary
 from likeset.protocol.terms import Kernel, Terms
@@ -211,10 +211,10 @@ ROUNDS = 12
 class DeclaringWorld(World):
     """The curator releases nothing but zeros, whatever the summary is: what owners hear is the same in all worlds."""
 
-    def curator(self) -> Curator:
-        made = ScriptedCurator(self.terms, ledger=self.ledger, noise=self.noise, declared=self.declared)
+    def curator(self) -> CuratorShell:
+        made = ScriptedCurator(self.terms, noise=self.noise, declared=self.declared)
         made.script = np.zeros((ROUNDS, self.terms.kernel.dimension))
-        return made
+        return CuratorShell(made, self.ledger)
 
 
 def _table(seed: int, shift: float, count: int = 20) -> pa.Table:
@@ -238,7 +238,7 @@ def _picked(word: str) -> tuple[set[bytes], World, list[str]]:
         agreed, data, target, QuickLedger(), ScriptedNoise([]), declared=declared, tables=tables
     )  # fmt: skip
     ended = carry(made)
-    return {row.tobytes() for row in ended.summary.rows}, made, [flag.reason for flag in ended.curator.flags]
+    return {row.tobytes() for row in ended.summary.rows}, made, [flag.reason for flag in ended.curator.party.flags]
 
 
 @pytest.mark.parametrize("letters", [64, 65, 1000, 200_000])
@@ -305,7 +305,7 @@ def test_labels_that_no_message_takes_are_not_admitted_and_make_no_room_for_them
     odd = np.array(["u", "x" * 1001, "\ud800", "v", "v", "v"])
     target = public_coins("target").random((agreed.target_size, 3)).astype(np.float32)
     ended = carry(World(agreed, data, target, QuickLedger(), labels=dict.fromkeys(agreed.owners, odd)))
-    assert ended.curator.flags == []
+    assert ended.curator.party.flags == []
     assert set(ended.summary.labels.tolist()) <= {"u", "v"}
     assert len(ended.summary.rows) == agreed.size
 
@@ -350,7 +350,7 @@ def test_a_consumer_takes_no_row_that_is_none() -> None:
     for packed, reason in ((records.pack(longer), "longer"), (records.pack(others), "makes of"), (b"", "not as")):
         body = replace(message.body, records=np.frombuffer(packed, dtype=np.uint8))
         with pytest.raises(IllegalMessage, match=reason):
-            consumer.receive(replace(message, body=body))
-        assert consumer.summary is None
-    consumer.receive(message)
-    assert consumer.summary is not None
+            consumer.take(replace(message, body=body))
+        assert consumer.party.summary is None
+    consumer.take(message)
+    assert consumer.party.summary is not None

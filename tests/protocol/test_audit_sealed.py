@@ -55,11 +55,11 @@ def _heard(
         drawn: Any = noise(int(coins.integers(2**63)))
         made = World(agreed, data, target, QuickLedger(), drawn, selection=Selection(gamma=1.0))
         curator = made.curator()
-        sent = list(curator.receive(made.consumer().start()[0]))
+        sent = list(curator.take(made.consumer().start()[0]))
         if agreed.auction != "everyone":
             for call in sent[:]:
-                for reply in made.owner(call.receiver).receive(call):
-                    sent += curator.receive(reply)
+                for reply in made.owner(call.receiver).take(call):
+                    sent += curator.take(reply)
         seen.append([number for name in listeners for number in _numbers(sent, name)])
     return seen
 

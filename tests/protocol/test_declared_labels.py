@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, same_summary, terms, world
 
 from likeset.errors import BadMessage, IllegalMessage
+from likeset.homes.shell import CuratorShell
 from likeset.protocol import curator as curators
 from likeset.protocol import messages
 from likeset.protocol.hashing import commitment
@@ -132,9 +133,9 @@ def test_the_consumer_takes_no_summary_with_labels_that_are_not_declared() -> No
         consumer = made.consumer()
         body = replace(summary, labels=labels)
         with pytest.raises(IllegalMessage, match="labels") as caught:
-            consumer.receive(Message(made.terms.run, made.terms.digest, "curator", CONSUMER, 0, body))
+            consumer.take(Message(made.terms.run, made.terms.digest, "curator", CONSUMER, 0, body))
         assert CANARY not in str(caught.value)
-        assert consumer.summary is None
+        assert consumer.party.summary is None
 
 
 def test_an_owner_of_interactive_with_labels_of_another_kind_leaves_the_others_rows() -> None:
@@ -163,13 +164,13 @@ def test_one_long_label_costs_the_curator_no_room_for_all_others() -> None:
     count = 25_000
     agreed = terms(owners=("a", "b"), size=2, offer_factor=float(count))
     made = world(agreed)
-    curator = SealedCurator(agreed, ledger=QuickLedger(), noise=made.noise)
+    curator = CuratorShell(SealedCurator(agreed, noise=made.noise), QuickLedger())
     target = made.consumer().start()[0].body
     assert isinstance(target, Target)
-    curator.receive(decode(_sent(agreed, CONSUMER, target, 0)))
-    curator.receive(decode(_sent(agreed, "a", _offered(rows(1, count), ["no"] * count))))
+    curator.take(decode(_sent(agreed, CONSUMER, target, 0)))
+    curator.take(decode(_sent(agreed, "a", _offered(rows(1, count), ["no"] * count))))
     tracemalloc.start()
-    (reply,) = curator.receive(decode(_sent(agreed, "b", _offered(rows(2, 1, shift=99.0), ["x" * 1000]))))
+    (reply,) = curator.take(decode(_sent(agreed, "b", _offered(rows(2, 1, shift=99.0), ["x" * 1000]))))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert isinstance(reply.body, messages.Summary)

@@ -6,6 +6,7 @@ again, and a party that starts anew is sent again what it was sent before.
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,10 +26,9 @@ from protocol_world import (
 )
 
 from likeset.errors import BadMessage, DifferentRequest, IllegalMessage, LikesetError, UnfinishedRequest
+from likeset.homes.shell import ConsumerShell, Resident
 from likeset.privacy.noise import Integers
-from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import Delivery, Message, Offer, Summary, decode, encode
-from likeset.protocol.party import Party
 from likeset.protocol.terms import Budget, Terms
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive", "size": 2, "owners": ("a", "b")}
@@ -54,11 +54,12 @@ class Network:
     """
 
     world: World
-    parties: dict[str, Party] = field(init=False)
+    parties: dict[str, Resident] = field(init=False)
     bag: list[bytes] = field(default_factory=list)
     log: dict[str, list[bytes]] = field(default_factory=dict)
     places: dict[tuple[str, str, int, str], set[bytes]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
+    taken: dict[str, list[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         made = self.world
@@ -68,12 +69,12 @@ class Network:
     @property
     def summary(self) -> Summary | None:
         consumer = self.parties[CONSUMER]
-        assert isinstance(consumer, Consumer)
-        return consumer.summary
+        assert isinstance(consumer, ConsumerShell)
+        return consumer.party.summary
 
     def start(self) -> None:
         consumer = self.parties[CONSUMER]
-        assert isinstance(consumer, Consumer)
+        assert isinstance(consumer, ConsumerShell)
         self.send(consumer.start())
 
     def send(self, messages: tuple[Message, ...]) -> None:
@@ -88,17 +89,33 @@ class Network:
         message = decode(data)
         self.log.setdefault(message.receiver, []).append(data)
         try:
-            self.send(self.parties[message.receiver].receive(message))
+            self.send(self.parties[message.receiver].take(message))
         except LikesetError as error:
             self.refused.append(str(error))
+            self.mend(message.receiver)
             return False
+        self.taken.setdefault(message.receiver, []).append(data)
         return True
+
+    def mend(self, name: str) -> None:
+        """A party that has failed is thrown away, and made anew from what it took; it need not send that again."""
+        if self.parties[name].failed:
+            self.parties[name] = self.new(name)
+            for data in self.taken.get(name, []):
+                with suppress(LikesetError):  # what came late to a curator who waits again, comes again
+                    self.parties[name].take(decode(data))
+
+    def new(self, name: str) -> Resident:
+        """A party that has heard nothing."""
+        made = self.world
+        if name == CONSUMER:
+            return made.consumer()
+        return made.curator() if name == "curator" else made.owner(name)
 
     def restart(self, name: str) -> None:
         """Kill a party and start it again: it has its ledger, and is sent again what it was sent before."""
-        made = self.world
-        new = {"curator": made.curator, CONSUMER: made.consumer}.get(name)
-        self.parties[name] = new() if new else made.owner(name)
+        self.parties[name] = self.new(name)
+        self.taken[name] = []
         if name == CONSUMER:
             self.start()
         again, self.log[name] = self.log.get(name, []), []
@@ -355,11 +372,11 @@ def test_an_owner_is_not_made_to_send_other_rows_by_another_release_after_a_rest
     agreed = terms(protocol=protocol)
     with ledger_on_disk(agreed) as ledger:
         made = world(agreed, ledger)
-        call = next(one for one in made.curator().receive(made.consumer().start()[0]) if one.receiver == "a")
-        made.owner("a").receive(call)
+        call = next(one for one in made.curator().take(made.consumer().start()[0]) if one.receiver == "a")
+        made.owner("a").take(call)
         another = replace(call, body=replace(call.body, release=np.ones(16)))  # type: ignore[arg-type]
         with pytest.raises(DifferentRequest):
-            made.owner("a").receive(another)
+            made.owner("a").take(another)
 
 
 @each_configuration
@@ -378,8 +395,8 @@ def test_late_answers_are_discarded(options: dict[str, Any]) -> None:
     assert held_back
     before = len(outcome.summary.rows)
     for message in held_back:
-        assert outcome.curator.receive(message) == ()
-    assert outcome.curator.late == len(held_back)
+        assert outcome.curator.take(message) == ()
+    assert outcome.curator.party.late == len(held_back)
     assert 1 in outcome.summary.absent
     assert 1 not in outcome.summary.owners
     assert before == len(outcome.summary.rows)
@@ -396,6 +413,6 @@ def test_an_illegal_message_leaves_a_party_as_it_was(options: dict[str, Any]) ->
         for party in network.parties.values():
             strange = replace(message, receiver=party.name, sender="stranger")
             with pytest.raises(IllegalMessage):
-                party.receive(strange)
+                party.take(strange)
     assert same_summary(network.finish(), expected.summary)
     assert network.world.noise.calls == expected.draws

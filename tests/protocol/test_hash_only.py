@@ -49,13 +49,13 @@ def test_a_seed_that_could_be_guessed_is_refused(seed: int) -> None:
 
 def test_parties_need_the_map_exactly_where_the_terms_foresee_hashes() -> None:
     made = world(_terms(), secret=SECRET)
-    scan, ledger = MemoryScan(rows(1)), made.ledger
+    scan = MemoryScan(rows(1))
     with pytest.raises(IllegalMessage):
-        SealedOwner(_terms(), "a", scan=scan, key=1, ledger=ledger)
+        SealedOwner(_terms(), "a", scan=scan, key=1)
     with pytest.raises(IllegalMessage):
-        SealedOwner(terms(), "a", scan=scan, key=1, ledger=ledger, hashes=hash_map(_terms(), SECRET))
+        SealedOwner(terms(), "a", scan=scan, key=1, hashes=hash_map(_terms(), SECRET))
     with pytest.raises(IllegalMessage):
-        Consumer(_terms(), target=made.target, ledger=ledger, noise=made.noise)
+        Consumer(_terms(), target=made.target, noise=made.noise)
 
 
 def test_the_curator_gets_hashes_and_never_a_row() -> None:
@@ -97,11 +97,11 @@ def test_a_summary_of_hashes_matches_the_target_better_than_chance() -> None:
     agreed = _terms(hashing=hashing, size=12, target_size=80, offer_factor=6.0)
     made = world(agreed, secret=SECRET, count=60)
     made.target = rows(5, 80, shift=0.8)
-    parties = {"curator": made.curator(), CONSUMER: made.consumer(), **made.owners()}
+    parties: dict[str, Any] = {"curator": made.curator(), CONSUMER: made.consumer(), **made.owners()}
     summary = carry(made, parties=parties).summary
     chosen = np.array(
         [
-            made.data[made.terms.owners[place]][parties[made.terms.owners[place]].row_of(int(handle))]  # type: ignore[attr-defined]
+            made.data[made.terms.owners[place]][parties[made.terms.owners[place]].party.row_of(int(handle))]
             for place, handle in zip(summary.owners, summary.handles, strict=True)
         ]
     )

@@ -294,15 +294,15 @@ def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -
 def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
     made = world(terms(**GAUSSIAN, seed_rows=1))
     curator, owner = made.curator(), made.owner("a")
-    calls = [call for call in curator.receive(made.consumer().start()[0]) if call.receiver == "a"]
+    calls = [call for call in curator.take(made.consumer().start()[0]) if call.receiver == "a"]
     opening, first = calls
     with pytest.raises(IllegalMessage):
-        owner.receive(first)  # before the release of the target
-    assert owner.receive(opening) == ()
+        owner.take(first)  # before the release of the target
+    assert owner.take(opening) == ()
     with pytest.raises(IllegalMessage):
-        owner.receive(replace(first, body=Asked(asked=True)))  # before any bid
+        owner.take(replace(first, body=Asked(asked=True)))  # before any bid
     with pytest.raises(IllegalMessage):
-        owner.receive(replace(first, round=2))
+        owner.take(replace(first, round=2))
     nothing = np.empty(0, dtype=np.int64)
     for coordinates, values in (
         (np.array([16]), np.zeros(1)),
@@ -313,11 +313,11 @@ def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
         (nothing, np.zeros(1)),
     ):
         with pytest.raises(IllegalMessage):
-            owner.receive(replace(first, body=SummaryRelease(coordinates=coordinates, values=values)))
+            owner.take(replace(first, body=SummaryRelease(coordinates=coordinates, values=values)))
     with pytest.raises(IllegalMessage):
-        owner.receive(replace(opening, body=TargetRelease(release=np.ones(16))))  # another one in its place
-    (bid,) = owner.receive(first)
-    (again,) = owner.receive(first)
+        owner.take(replace(opening, body=TargetRelease(release=np.ones(16))))  # another one in its place
+    (bid,) = owner.take(first)
+    (again,) = owner.take(first)
     assert bid is again
     assert isinstance(bid.body, Bid)
 
@@ -336,7 +336,7 @@ def test_an_owner_refuses_a_release_about_the_summary_that_the_terms_do_not_anno
     owner = made.owner("a")
 
     def say(round_number: int, body: Body) -> Sequence[Message]:
-        return owner.receive(Message(made.terms.run, made.terms.digest, "curator", "a", round_number, body))
+        return owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", round_number, body))
 
     nothing = SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
     say(0, TargetRelease(release=np.ones(16)))
@@ -354,10 +354,10 @@ def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_
     made = world(terms(**INTERACTIVE, size=9))
     owner = made.owner("a")
     bids = set()
-    owner.receive(Message(made.terms.run, made.terms.digest, "curator", "a", 0, TargetRelease(release=np.ones(16))))
+    owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", 0, TargetRelease(release=np.ones(16))))
     for number in range(1, 10):
         for body in (SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0)), Asked(asked=False)):
-            replies = owner.receive(Message(made.terms.run, made.terms.digest, "curator", "a", number, body))
+            replies = owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", number, body))
             bids |= {(reply.body.gain, reply.body.handle) for reply in replies if isinstance(reply.body, Bid)}
     assert len(bids) == 1
 
@@ -365,11 +365,11 @@ def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_
 def test_the_curator_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
     made = world(terms(**INTERACTIVE))
     curator = made.curator()
-    calls = curator.receive(made.consumer().start()[0])
+    calls = curator.take(made.consumer().start()[0])
     owners = made.owners()
     bids: list[Message] = []
     for call in calls:
-        bids.extend(owners[call.receiver].receive(call))
+        bids.extend(owners[call.receiver].take(call))
     delivery = Delivery(rows=rows(1, 1), labels=np.empty(0), handle=1, features=np.zeros((1, 16), dtype=np.float32))
     for wrong in (
         replace(bids[0], round=2),
@@ -380,13 +380,13 @@ def test_the_curator_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> No
         replace(bids[0], receiver="a"),
     ):
         with pytest.raises(IllegalMessage):
-            curator.receive(wrong)
+            curator.take(wrong)
     assert curator.waiting_for == {"a", "b", "c"}
-    assert curator.receive(bids[0]) == curator.receive(bids[0]) == ()
+    assert curator.take(bids[0]) == curator.take(bids[0]) == ()
     with pytest.raises(IllegalMessage):
-        curator.receive(replace(bids[0], body=Bid(gain=7.0, handle=7)))
+        curator.take(replace(bids[0], body=Bid(gain=7.0, handle=7)))
     assert curator.waiting_for == {"b", "c"}
-    assert curator.rows_seen == curator.late == 0
+    assert curator.party.rows_seen == curator.party.late == 0
 
 
 def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_are_discarded() -> None:
@@ -396,24 +396,24 @@ def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_a
     held_back: list[Message] = []
 
     def answers(calls: tuple[Message, ...]) -> list[Message]:
-        return [reply for call in calls for reply in owners[call.receiver].receive(call)]
+        return [reply for call in calls for reply in owners[call.receiver].take(call)]
 
-    bids = answers(curator.receive(made.consumer().start()[0]))
+    bids = answers(curator.take(made.consumer().start()[0]))
     held_back.append(bids[1])
-    curator.receive(bids[0])
-    curator.receive(bids[2])
+    curator.take(bids[0])
+    curator.take(bids[2])
     asks = curator.give_up("b")  # from bidding in round 1
-    assert curator.receive(held_back[0]) == ()
-    assert curator.late == 1
+    assert curator.take(held_back[0]) == ()
+    assert curator.party.late == 1
     deliveries = answers(asks)
     assert {one.sender for one in deliveries} == {"a", "c"}
     held_back.append(deliveries[0])
-    curator.receive(deliveries[1])
+    curator.take(deliveries[1])
     second = answers(curator.give_up("a"))  # from delivering in round 1
     assert {one.sender for one in second} == {"a", "b", "c"}
-    before = curator.rows_seen
-    assert curator.receive(held_back[1]) == ()  # late in the next round, and its sender is waited for
-    assert (curator.late, curator.rows_seen) == (2, before + 1)  # discarded, but seen
+    before = curator.party.rows_seen
+    assert curator.take(held_back[1]) == ()  # late in the next round, and its sender is waited for
+    assert (curator.party.late, curator.party.rows_seen) == (2, before + 1)  # discarded, but seen
     assert curator.waiting_for == {"a", "b", "c"}
     assert curator.give_up("nobody") == ()
 
@@ -464,7 +464,6 @@ def test_seed_rows_must_be_those_of_the_terms(seeds: Any) -> None:
     with pytest.raises(InvalidArgument, match="seed_rows"):
         InteractiveCurator(
             terms(**INTERACTIVE, seed_rows=3),
-            ledger=QuickLedger(),
             noise=CountingNoise(),
             seed_rows=seeds,
         )

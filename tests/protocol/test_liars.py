@@ -234,11 +234,11 @@ def test_reasons_come_in_the_order_of_owners_whoever_was_first() -> None:
     for order in (1, -1):
         curator = made.curator()
         offers: list[Message] = []
-        for call in curator.receive(target):
-            honest = made.owner(call.receiver).receive(call)
+        for call in curator.take(target):
+            honest = made.owner(call.receiver).take(call)
             liar = {"a": bad, "c": worse}.get(call.receiver)
             offers.extend(liar(call, honest) if liar else honest)
-        *_, last = [curator.receive(offer) for offer in offers[::order]]
+        *_, last = [curator.take(offer) for offer in offers[::order]]
         assert isinstance(last[0].body, Summary)
         summaries.append(last[0].body)
     assert same_summary(*summaries)
@@ -272,12 +272,12 @@ def test_a_summary_whose_parts_do_not_fit_is_refused_and_a_whole_one_still_taken
     ]
     for changes in wrong:
         with pytest.raises(IllegalMessage):
-            consumer.receive(sent(**changes))
-        assert consumer.summary is None
+            consumer.take(sent(**changes))
+        assert consumer.party.summary is None
     with pytest.raises(IllegalMessage):
-        consumer.receive(replace(sent(), sender="a"))
-    consumer.receive(sent())
-    assert consumer.summary is not None
+        consumer.take(replace(sent(), sender="a"))
+    consumer.take(sent())
+    assert consumer.party.summary is not None
 
 
 def test_if_too_few_are_left_there_is_no_summary() -> None:

@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from protocol_world import KERNEL, PAPER_PARTS, CountingNoise, QuickLedger, World, carry, rows, terms
 
 from chance import examples
+from likeset.homes.shell import CuratorShell
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator
 from likeset.protocol.exact_scores import direction_on_lattice
 from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Asked, Message, SummaryRelease, decode
+from likeset.protocol.messages import Asked, SummaryRelease, decode
 from likeset.protocol.plans import planned_views, summary_plan
+from likeset.protocol.steps import PricedDraw, Work
 from likeset.protocol.terms import Budget, Terms
 
 SIZE = 6
@@ -51,7 +52,8 @@ class ScriptedCurator(InteractiveCurator):
     script: NDArray[np.float64]
     keeps_pool = True
 
-    def _release_summary(self) -> SummaryRelease:
+    def _release_summary(self) -> PricedDraw[SummaryRelease]:
+        yield from ()  # nothing is drawn
         if self._round == 1:  # there is no summary yet, and owners hear of none
             return SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
         mean = self.script[self._round - 1]
@@ -59,10 +61,10 @@ class ScriptedCurator(InteractiveCurator):
         self._summary_mean = direction_on_lattice(mean)
         return SummaryRelease(coordinates=np.arange(len(mean)), values=mean)
 
-    def _open_round(self) -> Sequence[Message]:
+    def _open_round(self) -> Work:
         if not self.keeps_pool:
             self._pool = []
-        return super()._open_round()
+        return (yield from super()._open_round())
 
 
 class ExactRelease(CountingNoise):
@@ -90,10 +92,10 @@ class ScriptedWorld(World):
     script: NDArray[np.float64] = field(default_factory=lambda: np.zeros((SIZE, KERNEL.dimension)))
     keeps_pool: bool = True
 
-    def curator(self) -> Curator:
-        curator = ScriptedCurator(self.terms, ledger=self.ledger, noise=self.noise)
+    def curator(self) -> CuratorShell:
+        curator = ScriptedCurator(self.terms, noise=self.noise)
         curator.script, curator.keeps_pool = self.script, self.keeps_pool
-        return curator
+        return CuratorShell(curator, self.ledger)
 
 
 def _selected(

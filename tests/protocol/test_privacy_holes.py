@@ -113,8 +113,8 @@ def test_an_honest_owner_is_believed_whatever_its_rows_are(size: float) -> None:
     made = world(agreed, QuickLedger())
     made.data["a"] = made.data["a"] * np.float32(size)
     outcome = carry(made)
-    assert outcome.curator.flags == []
-    assert 0 in outcome.summary.owners or outcome.curator.rows_seen == 2 * agreed.size
+    assert outcome.curator.party.flags == []
+    assert 0 in outcome.summary.owners or outcome.curator.party.rows_seen == 2 * agreed.size
 
 
 def test_a_row_that_float32_cannot_hold_is_not_offered_and_its_owner_stays() -> None:
@@ -124,8 +124,8 @@ def test_a_row_that_float32_cannot_hold_is_not_offered_and_its_owner_stays() -> 
     wide[0] = 1e30  # within what an owner's table may hold, beyond what a message may
     made.data["a"] = wide  # type: ignore[assignment]
     outcome = carry(made)
-    assert outcome.curator.flags == []
-    assert outcome.curator.rows_seen == 2 * agreed.size
+    assert outcome.curator.party.flags == []
+    assert outcome.curator.party.rows_seen == 2 * agreed.size
 
 
 @pytest.mark.parametrize("release", ["gaussian", "mwem"])
@@ -141,7 +141,7 @@ def test_what_a_row_adds_to_the_released_sum_does_not_depend_on_the_rows_around_
     made = world(agreed, QuickLedger())
     made.data = {name: data * np.float32(1e4) for name, data in made.data.items()}
     curator = made.curator()
-    assert isinstance(curator, InteractiveCurator)
+    assert isinstance(curator.party, InteractiveCurator)
     seen: list[NDArray[np.float32]] = []
     module = "likeset.protocol.interactive." + ("mwem_mean" if release == "mwem" else "gaussian_mean")
     true_run = (mwem_mean if release == "mwem" else gaussian_mean).run
@@ -254,13 +254,13 @@ def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows()
         for attempt in range(4):
             owner = made.owner("a")  # as after a crash: it remembers what its ledger holds, and nothing else
             story = public_coins(attempt)
-            owner.receive(_said(made, 0, TargetRelease(release=np.ones(4))))
+            owner.take(_said(made, 0, TargetRelease(release=np.ones(4))))
             for number in (1, 2):
                 told = story.normal(size=4) if number > 1 else np.empty(0)
                 coordinates = np.arange(len(told))
-                owner.receive(_said(made, number, SummaryRelease(coordinates=coordinates, values=told)))
+                owner.take(_said(made, number, SummaryRelease(coordinates=coordinates, values=told)))
                 try:
-                    (reply,) = owner.receive(_said(made, number, Asked(asked=True)))
+                    (reply,) = owner.take(_said(made, number, Asked(asked=True)))
                 except DifferentRequest:
                     refused += 1
                     break

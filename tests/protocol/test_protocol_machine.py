@@ -14,9 +14,9 @@ from test_faults import Network
 
 from chance import examples
 from likeset.errors import BadMessage, LikesetError, QuorumMissed
+from likeset.homes.shell import CuratorShell
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator
 from likeset.protocol.messages import Delivery, Offer, Summary, decode
 from likeset.protocol.terms import Budget
 
@@ -52,9 +52,9 @@ class Machine(RuleBasedStateMachine):
         self.first_summary: Summary | None = None
 
     @property
-    def curator(self) -> Curator:
+    def curator(self) -> CuratorShell:
         curator = self.network.parties["curator"]
-        assert isinstance(curator, Curator)
+        assert isinstance(curator, CuratorShell)
         return curator
 
     def _safely(self, action: Callable[[], object]) -> None:
@@ -62,6 +62,7 @@ class Machine(RuleBasedStateMachine):
             action()
         except QuorumMissed:
             self.failed = True
+            self.network.mend("curator")
 
     @precondition(lambda self: self.network.bag)
     @rule(place=places)
@@ -103,7 +104,7 @@ class Machine(RuleBasedStateMachine):
         party = self.network.parties[message.receiver]
         if message.run != self.world.terms.run or message.terms != self.world.terms.digest:
             with pytest.raises(LikesetError):
-                party.receive(message)
+                party.take(message)
 
     @rule(name=names)
     def restart(self, name: str) -> None:
@@ -165,8 +166,8 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_curator_sees_no_more_rows_than_announced(self) -> None:
-        assert self.curator.rows_seen <= len(self.world.terms.owners) * self.world.terms.rows_per_owner
-        assert not self.curator.flags
+        assert self.curator.party.rows_seen <= len(self.world.terms.owners) * self.world.terms.rows_per_owner
+        assert not self.curator.party.flags
 
     @invariant()
     def a_summary_holds_rows_of_owners_and_stays_what_it_is(self) -> None:

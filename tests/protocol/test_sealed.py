@@ -122,7 +122,7 @@ def test_with_a_threshold_an_owner_does_hear_something_about_the_others() -> Non
 def test_errors_that_an_owner_raises_name_nothing_of_the_others() -> None:
     made = world(terms())
     owner = made.owner("a")
-    (call, *_) = made.curator().receive(made.consumer().start()[0])
+    (call, *_) = made.curator().take(made.consumer().start()[0])
     for wrong in (
         replace(call, sender="b"),
         replace(call, receiver="b"),
@@ -134,8 +134,8 @@ def test_errors_that_an_owner_raises_name_nothing_of_the_others() -> None:
         replace(call, body=TargetRelease(release=np.full(16, np.nan))),
     ):
         with pytest.raises(IllegalMessage):
-            owner.receive(wrong)
-    assert [type(reply.body) for reply in owner.receive(call)] == [Offer]
+            owner.take(wrong)
+    assert [type(reply.body) for reply in owner.take(call)] == [Offer]
 
 
 def test_an_owner_sends_no_more_than_announced_and_each_row_once() -> None:
@@ -164,7 +164,7 @@ def test_an_owner_finds_its_rows_by_their_handles_also_after_a_restart(
     options: dict[str, Any], restarted: bool
 ) -> None:
     made = world(terms(**options))
-    parties = {"curator": made.curator(), "hospital": made.consumer(), **made.owners()}
+    parties: dict[str, Any] = {"curator": made.curator(), "hospital": made.consumer(), **made.owners()}
     summary = carry(made, parties=parties).summary
     if restarted:
         parties = {"curator": made.curator(), "hospital": made.consumer(), **made.owners()}
@@ -172,9 +172,9 @@ def test_an_owner_finds_its_rows_by_their_handles_also_after_a_restart(
     for place, handle, row in zip(summary.owners, summary.handles, summary.rows, strict=True):
         name = made.terms.owners[place]
         owner = parties[name]
-        assert np.array_equal(made.data[name][owner.row_of(int(handle))], row)  # type: ignore[attr-defined]
+        assert np.array_equal(made.data[name][owner.party.row_of(int(handle))], row)
     with pytest.raises(IllegalMessage):
-        parties["a"].row_of(1)  # type: ignore[attr-defined]
+        parties["a"].party.row_of(1)
 
 
 def test_a_row_has_another_handle_in_each_run_and_another_draw_decides_about_it() -> None:
@@ -182,7 +182,7 @@ def test_a_row_has_another_handle_in_each_run_and_another_draw_decides_about_it(
     first, second = (carry(world(terms(run=name, offers="uniform"), count=2)) for name in ("run-1", "run-2"))
     assert not set(first.summary.handles.tolist()) & set(second.summary.handles.tolist())
     drawn = [carry(world(terms(run=name, offers="uniform", thinning=False), count=400)) for name in ("run-1", "run-2")]
-    offered = [outcome.curator.offered_rows for outcome in drawn]
+    offered = [outcome.curator.party.offered_rows for outcome in drawn]
     assert offered[0] is not None
     assert offered[1] is not None
     assert {row.tobytes() for row in offered[0]} != {row.tobytes() for row in offered[1]}
@@ -212,9 +212,9 @@ def test_rows_and_releases_are_charged_before_they_leave() -> None:
             assert accounts[View.owners(name)].charges == 0  # nobody hears anything about anybody
         another = terms(run="run-2")
         made = world(another, ledger)
-        (call, *_) = made.curator().receive(made.consumer().start()[0])
+        (call, *_) = made.curator().take(made.consumer().start()[0])
         with pytest.raises(BudgetExceeded):
-            made.owner("a").receive(call)
+            made.owner("a").take(call)
 
 
 @pytest.mark.parametrize("options", [{}, THRESHOLD], ids=["everyone", "threshold"])
@@ -225,19 +225,24 @@ def test_an_offer_that_is_too_large_to_be_sent_costs_nothing(
     with ledger_on_disk(agreed) as ledger:
         made = world(agreed, ledger, count=200)
         owner = made.owner("a")
-        (call, *_) = made.curator().receive(made.consumer().start()[0])
+        (call, *_) = made.curator().take(made.consumer().start()[0])
+        calls = [call]
         if options:
-            owner.receive(call)
+            owner.take(call)
             call = replace(call, round=2, body=Asked(asked=True))
+            calls.append(call)
         before = ledger.head()
         with monkeypatch.context() as small:
             small.setattr("likeset.protocol.messages.MOST_BYTES", len(encode(call)) + 200)
             with pytest.raises(BadMessage, match="is too large"):
-                owner.receive(call)
+                owner.take(call)
         assert ledger.head() == before
-        assert owner.rows_disclosed == 0
-        owner.receive(call)
-        assert owner.rows_disclosed == min(200, agreed.rows_per_owner)
+        assert owner.party.rows_disclosed == 0
+        assert owner.failed
+        owner = made.owner("a")
+        for heard in calls:
+            owner.take(heard)
+        assert owner.party.rows_disclosed == min(200, agreed.rows_per_owner)
         assert ledger.head() != before
 
 
@@ -270,10 +275,10 @@ def _auction_bits(made: World, noise: int) -> NDArray[np.bool_]:
 
     made.noise = Fixed(1)
     made.ledger = QuickLedger()
-    calls = made.curator().receive(made.consumer().start()[0])
+    calls = made.curator().take(made.consumer().start()[0])
     curator = made.curator()
-    curator.receive(made.consumer().start()[0])
-    *_, asks = [curator.receive(made.owner(call.receiver).receive(call)[0]) for call in calls]
+    curator.take(made.consumer().start()[0])
+    *_, asks = [curator.take(made.owner(call.receiver).take(call)[0]) for call in calls]
     return np.array([isinstance(ask.body, Asked) and ask.body.asked for ask in asks[: len(made.terms.owners)]])
 
 

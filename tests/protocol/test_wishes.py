@@ -110,19 +110,19 @@ def test_a_wish_that_cannot_be_heeded_is_refused_and_nobody_is_asked(
     made = world(terms(**options), secret=SECRET)
     curator, honest = made.curator(), _sent(made)
     with pytest.raises(IllegalMessage, match=f"target message of {CONSUMER}") as refusal:
-        curator.receive(replace(honest, body=replace(honest.body, **changes)))
+        curator.take(replace(honest, body=replace(honest.body, **changes)))
     assert not any(str(value) in str(refusal.value) for value in changes.values() if value is not True)
     assert curator.waiting_for == frozenset()
-    assert {message.receiver for message in curator.receive(honest)} == {"a", "b", "c"}
+    assert {message.receiver for message in curator.take(honest)} == {"a", "b", "c"}
 
 
 def test_another_wish_in_the_place_of_the_first_is_refused() -> None:
     """Else a run that is resumed could be selected twice, and compared."""
     made = world(terms())
     curator, honest = made.curator(), _sent(made)
-    curator.receive(honest)
+    curator.take(honest)
     with pytest.raises(IllegalMessage, match="another one came in its place"):
-        curator.receive(replace(honest, body=replace(honest.body, gamma=2.0)))  # type: ignore[arg-type]
+        curator.take(replace(honest, body=replace(honest.body, gamma=2.0)))  # type: ignore[arg-type]
 
 
 def test_a_target_without_distances_needs_a_width_before_anything_is_released() -> None:

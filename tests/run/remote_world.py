@@ -15,14 +15,13 @@ from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import curator, make_curator_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
+from likeset.homes.seats import Seat
+from likeset.homes.shell import ConsumerShell, CuratorShell
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
 from likeset.transports.pump import Pump
-from likeset.transports.sites import Seat
 
 OWNERS = ("a", "b")
 
@@ -106,8 +105,8 @@ class HereEngine:
             curator(terms, CURATOR, self.folder / "curator"),
             consumer(terms, "new-clinic", self.folder / "home"),
         )
-        assert isinstance(seat.party, Curator)
-        assert isinstance(mine.party, Consumer)
+        assert isinstance(seat.party, CuratorShell)
+        assert isinstance(mine.party, ConsumerShell)
         _keep_on_arrival(mine)
         nodes = {name: OwnerNode(self.folder / f"node-{name}") for name in terms.owners if name not in self.absent}
         outcome, detail = Ending.DONE, ""
@@ -129,12 +128,12 @@ class HereEngine:
 
 
 def _keep_on_arrival(seat: Seat) -> None:
-    take, keep = seat.party.receive, seat.keep
+    honest, keep = seat.party.take, seat.keep
     assert keep is not None
 
-    def receive(message: Message) -> tuple[Message, ...]:
-        replies = take(message)
+    def take(message: Message) -> tuple[Message, ...]:
+        replies = honest(message)
         keep(encode(message))
         return replies
 
-    seat.party.receive = receive  # type: ignore[method-assign]
+    seat.party.take = take  # type: ignore[method-assign]

@@ -16,9 +16,9 @@ from likeset.app.report import render
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
 from likeset.homes.consumer.site import consumer
+from likeset.homes.shell import ConsumerShell
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
-from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import Message, Summary
 from likeset.run.job import Job
 from likeset.run.publish import FinishedJob, publish
@@ -132,7 +132,7 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
         consumer(run.terms, "new-clinic", home.folder)
     path.write_text(text)
     made = consumer(run.terms, "new-clinic", home.folder).party
-    assert isinstance(made, Consumer)
+    assert isinstance(made, ConsumerShell)
     declared = DeclaredRecords(Schema.load(path))
     table = declared.of(pa_csv.read_csv(job_of(run).target).slice(0, 1))
     rows, packed = declared.mapped(table)[0], np.frombuffer(records.pack(table), dtype=np.uint8)
@@ -140,7 +140,7 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
     labels, handles, reasons = np.array(["undeclared"]), place.astype(np.uint64), np.empty(0, dtype=np.str_)
     body = Summary(rows, labels, place, handles, one, one, one, 1, none, none, reasons, packed)
     with pytest.raises(IllegalMessage, match="none of the declared values"):
-        made.receive(Message(run.terms.run, run.terms.digest, "curator", "new-clinic", 0, body))
+        made.take(Message(run.terms.run, run.terms.digest, "curator", "new-clinic", 0, body))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.shell import CuratorShell
 from likeset.ledger import Ledger
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator
@@ -302,12 +303,13 @@ def test_a_run_starts_from_public_rows_that_the_curator_has(home: ConsumerHome) 
     assert result["rows_selected"] == 6
     assert all(one["problem"] is None for one in result["owners"])
     seat = curator(run.terms, CURATOR, folder / "curator")
-    assert isinstance(seat.party, InteractiveCurator)
+    assert isinstance(seat.party, CuratorShell)
+    assert isinstance(seat.party.party, InteractiveCurator)
     expected = DeclaredRecords(SCHEMA_OF_ALL)
     with open_source(str(folder / "public.csv")) as source:
         (block,) = [one.table for one in source.blocks(SCHEMA_OF_ALL.record_columns)]
     features = run.terms.kernel.features()(expected.mapped(expected.of(block))[0])
-    assert np.array_equal(seat.party._seed_features, features)
+    assert np.array_equal(seat.party.party._seed_features, features)
 
 
 def test_a_curator_without_the_public_rows_or_with_others_ends_the_run_first(home: ConsumerHome) -> None:

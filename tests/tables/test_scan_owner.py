@@ -10,6 +10,7 @@ from protocol_world import QuickLedger, ledger_on_disk, terms
 from scan_world import SCHEMA, in_memory, table, write
 
 from likeset.errors import BadTable
+from likeset.homes.shell import Shell
 from likeset.protocol.messages import Message, TargetRelease, encode
 from likeset.protocol.owner import Scan
 from likeset.protocol.party import CURATOR
@@ -37,8 +38,8 @@ def _call(agreed: Terms) -> Message:
 
 
 def _answer(agreed: Terms, scan: Scan) -> list[bytes]:
-    owner = SealedOwner(agreed, "a", scan=scan, key=5, ledger=QuickLedger())
-    return [encode(reply) for reply in owner.receive(_call(agreed))]
+    owner = Shell(SealedOwner(agreed, "a", scan=scan, key=5), QuickLedger())
+    return [encode(reply) for reply in owner.take(_call(agreed))]
 
 
 @pytest.mark.parametrize("auction", [{}, _THRESHOLD])
@@ -67,9 +68,9 @@ def test_a_category_that_appears_in_file_73_only_ends_it_before_anything_is_sent
     with ledger_on_disk(agreed) as ledger:
         head = ledger.head()
         scan = SourceScan(open_source(place), SCHEMA, workers=2)
-        owner = SealedOwner(agreed, "a", scan=scan, key=5, ledger=ledger)
+        owner = SealedOwner(agreed, "a", scan=scan, key=5)
         with pytest.raises(BadTable) as caught:
-            owner.receive(_call(agreed))
+            Shell(owner, ledger).take(_call(agreed))
         assert caught.value.place == "part-073.parquet, row group 0, row 42"
         assert ledger.head() == head
         assert owner.traffic.sent_messages == 0

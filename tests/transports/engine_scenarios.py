@@ -12,9 +12,8 @@ from site_factory import SECRET, ledger_of, open_ledger, seat
 
 import likeset
 from likeset.errors import LikesetError
+from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger import StoredMessage
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
 from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.owner import Owner
@@ -80,28 +79,28 @@ def settle_sites(folder: Path, agreed: Iterable[Terms]) -> None:
 
 def run_locally(agreed: Terms, folder: Path) -> str:
     """One scenario on the local engine, among parties that the same factory makes; returns how it ended."""
-    owners: dict[str, Owner] = {}
+    owners: dict[str, Resident] = {}
     for name in agreed.owners:
         try:
             taken = seat(agreed, name, folder / name)
         except LikesetError:
             continue
         assert taken is not None
-        assert isinstance(taken.party, Owner)
+        assert isinstance(taken.party, Shell)
         owners[name] = _unbreakable(taken.party)
     curator, consumer = seat(agreed, CURATOR, folder / SERVER), seat(agreed, CONSUMER, folder / CONSUMER)
     assert curator is not None
     assert consumer is not None
-    assert isinstance(curator.party, Curator)
-    assert isinstance(consumer.party, Consumer)
+    assert isinstance(curator.party, CuratorShell)
+    assert isinstance(consumer.party, ConsumerShell)
     told: list[bytes] = []
-    take = consumer.party.receive
+    honest = consumer.party.take
 
-    def receive(message: Message) -> tuple[Message, ...]:
+    def take(message: Message) -> tuple[Message, ...]:
         told.append(encode(message))
-        return take(message)
+        return honest(message)
 
-    consumer.party.receive = receive  # type: ignore[method-assign]
+    consumer.party.take = take  # type: ignore[method-assign]
     try:
         LocalEngine().run(curator.party, owners, consumer.party)
     except LikesetError as error:
@@ -111,17 +110,17 @@ def run_locally(agreed: Terms, folder: Path) -> str:
     return "done"
 
 
-def _unbreakable(owner: Owner) -> Owner:
+def _unbreakable(owner: Shell[Owner]) -> Shell[Owner]:
     """In one process an owner's bug would end the run of all; between sites it is an abstention."""
-    honest = owner.receive
+    honest = owner.take
 
-    def receive(message: Message) -> tuple[Message, ...]:
+    def take(message: Message) -> tuple[Message, ...]:
         try:
             return honest(message)
         except RuntimeError as error:
             raise LikesetError("broken") from error
 
-    owner.receive = receive  # type: ignore[method-assign]
+    owner.take = take  # type: ignore[method-assign]
     return owner
 
 

@@ -24,13 +24,13 @@ class HonestWire:
 
     @property
     def done(self) -> bool:
-        return self.consumer.summary is not None
+        return self.consumer.party.summary is not None
 
     def start(self) -> Sequence[bytes]:
         return [encode(message) for message in self.consumer.start()]
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        return [encode(reply) for reply in self.parties[owner].receive(decode(data))]
+        return [encode(reply) for reply in self.parties[owner].take(decode(data))]
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
-        return [encode(reply) for reply in self.consumer.receive(decode(data))]
+        return [encode(reply) for reply in self.consumer.take(decode(data))]

@@ -17,6 +17,8 @@ import numpy as np
 from protocol_world import open_accounts, world
 
 from likeset.errors import IllegalMessage
+from likeset.homes.seats import Seat
+from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Offer
@@ -24,7 +26,6 @@ from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
-from likeset.transports.sites import Seat
 
 SECRET = 2**128 + 7
 NOON = datetime(2029, 1, 1, 12, tzinfo=UTC)
@@ -117,25 +118,25 @@ def _die(mark: Path) -> None:
     os.kill(os.getpid(), 9)
 
 
-def _swell(owner: Owner) -> None:
+def _swell(owner: Shell[Owner]) -> None:
     """This owner's offers have 16 MiB that nobody asked for."""
-    honest = owner.receive
+    honest = owner.take
 
-    def receive(message: Message) -> tuple[Message, ...]:
+    def take(message: Message) -> tuple[Message, ...]:
         (reply,) = honest(message)
         assert isinstance(reply.body, Offer)
         return (replace(reply, body=replace(reply.body, records=np.zeros(1 << 24, dtype=np.uint8))),)
 
-    owner.receive = receive  # type: ignore[method-assign]
+    owner.take = take  # type: ignore[method-assign]
 
 
-def _disturb(owner: Owner, what: Any, *, after: int = 0) -> None:
+def _disturb(owner: Shell[Owner], what: Any, *, after: int = 0) -> None:
     """From its message of that number on, something happens before this owner answers."""
-    honest, heard = owner.receive, iter(range(1_000_000))
+    honest, heard = owner.take, iter(range(1_000_000))
 
-    def receive(message: Message) -> tuple[Message, ...]:
+    def take(message: Message) -> tuple[Message, ...]:
         if next(heard) >= after:
             what()
         return honest(message)
 
-    owner.receive = receive  # type: ignore[method-assign]
+    owner.take = take  # type: ignore[method-assign]

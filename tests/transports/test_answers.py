@@ -39,12 +39,12 @@ class _Wire(HonestWire):
         heard = decode(data)
         self.asked.append(heard)
         assert len(self.asked) < 200, "owners are asked for ever"
-        replies = list(self.parties[owner].receive(heard))
+        replies = list(self.parties[owner].take(heard))
         return [encode(one) for one in (self.owner_says(heard, replies) if owner == "a" else replies)]
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         heard = decode(data)
-        return [encode(one) for one in self.consumer_says(heard, list(self.consumer.receive(heard)))]
+        return [encode(one) for one in self.consumer_says(heard, list(self.consumer.take(heard)))]
 
 
 def _pumped(made: World, *, owner_says: Says = _honest, consumer_says: Says = _honest) -> tuple[Pump, _Wire]:
@@ -73,8 +73,8 @@ def test_an_owner_who_writes_to_somebody_else_is_given_up_and_nobody_else_is(
     pump, wire = _pumped(world(terms(**options)), owner_says=says)
     pump.run()
     assert set(pump.failures) == {"a"}
-    assert wire.consumer.summary is not None
-    assert same_summary(wire.consumer.summary, carry(_without_the_first(options)).summary)
+    assert wire.consumer.party.summary is not None
+    assert same_summary(wire.consumer.party.summary, carry(_without_the_first(options)).summary)
     assert {heard.sender for heard in wire.asked} == {"curator"}
 
 
@@ -95,8 +95,8 @@ def test_of_several_messages_none_is_heard_if_one_is_bad(options: dict[str, Any]
         pump.run()
         assert set(pump.failures) == {"a"}
         assert "2 messages where at most 1 may come" in pump.failures["a"]
-        assert wire.consumer.summary is not None
-        assert same_summary(wire.consumer.summary, carry(_without_the_first(options)).summary)
+        assert wire.consumer.party.summary is not None
+        assert same_summary(wire.consumer.party.summary, carry(_without_the_first(options)).summary)
 
 
 @pytest.mark.parametrize("options", [THRESHOLD, {"protocol": "interactive"}])
@@ -113,7 +113,7 @@ def test_an_owner_who_repeats_itself_does_not_make_the_others_repeat_themselves(
     pump.run()
     assert set(pump.failures) == {"a"}
     assert "taken before" in pump.failures["a"]
-    assert wire.consumer.summary is not None
+    assert wire.consumer.party.summary is not None
     places = [(heard.receiver, heard.round, heard.body.kind) for heard in wire.asked]
     assert len(places) == len(set(places))
 

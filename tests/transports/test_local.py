@@ -21,6 +21,7 @@ from protocol_world import (
 )
 
 from likeset.errors import InvalidArgument, QuorumMissed, RunCancelled, TermsExpired
+from likeset.homes.shell import Resident, Shell
 from likeset.ledger import Limit
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Bid, Body, Message, Misfit, Offer
@@ -38,7 +39,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 each_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
 
-def _run(made: World, engine: LocalEngine | None = None, **owners: Owner) -> RunResult:
+def _run(made: World, engine: LocalEngine | None = None, **owners: Resident) -> RunResult:
     return (engine or LocalEngine()).run(made.curator(), {**made.owners(), **owners}, made.consumer())
 
 
@@ -105,17 +106,17 @@ def test_an_owner_who_cannot_answer_abstains_and_the_first_reason_is_kept(option
     assert len(result.summary.rows) > 0
 
 
-class _Liar(SealedOwner):
+class _Liar(Shell[Owner]):
     """Says something else."""
 
     says: Callable[[Message], Sequence[Message]]
 
-    def receive(self, message: Message) -> tuple[Message, ...]:
-        return tuple(reply for honest in super().receive(message) for reply in self.says(honest))
+    def take(self, message: Message) -> tuple[Message, ...]:
+        return tuple(reply for honest in super().take(message) for reply in self.says(honest))
 
 
-def _liar(made: World, says: Callable[[Message], Sequence[Message]]) -> Owner:
-    liar = _Liar(made.terms, "a", scan=MemoryScan(made.data["a"]), key=1000, ledger=made.ledger)
+def _liar(made: World, says: Callable[[Message], Sequence[Message]]) -> Resident:
+    liar = _Liar(SealedOwner(made.terms, "a", scan=MemoryScan(made.data["a"]), key=1000), made.ledger)
     liar.says = says
     return liar
 

@@ -44,8 +44,8 @@ def _pumped(says: dict[str, Sequence[bytes] | LikesetError], **options: Any) -> 
 def _large_offer() -> bytes:
     """An honest offer with records that make it larger than the curator allows."""
     made = world(terms())
-    call = next(one for one in made.curator().receive(made.consumer().start()[0]) if one.receiver == "a")
-    (reply,) = made.owner("a").receive(call)
+    call = next(one for one in made.curator().take(made.consumer().start()[0]) if one.receiver == "a")
+    (reply,) = made.owner("a").take(call)
     assert isinstance(reply.body, Offer)
     return encode(replace(reply, body=replace(reply.body, records=np.zeros(1 << 16, dtype=np.uint8))))
 
@@ -68,10 +68,10 @@ def test_whatever_an_owner_sends_in_place_of_an_answer_is_an_abstention(
     pump, wire = _pumped({"a": said}, **options)
     pump.run()
     assert reason in pump.failures["a"]
-    assert wire.consumer.summary is not None
+    assert wire.consumer.party.summary is not None
     absent = world(terms(**options))
     del absent.data["a"]
-    assert same_summary(wire.consumer.summary, carry(absent).summary)
+    assert same_summary(wire.consumer.party.summary, carry(absent).summary)
 
 
 def test_too_few_answers_miss_the_quorum() -> None:

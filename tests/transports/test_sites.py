@@ -15,15 +15,15 @@ from protocol_world import CONSUMER, terms
 from site_factory import seat
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.homes.seats import Seat
+from likeset.homes.shell import Resident
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
-from likeset.protocol.party import Party
 from likeset.protocol.terms import Budget, Terms
 from likeset.transports.answered_messages import HEARD_FILE
 from likeset.transports.nvflare.job import write_job, write_settings
 from likeset.transports.sites import (
     REASONS_FILE,
     SETTINGS_FILE,
-    Seat,
     SiteParties,
     SiteSettings,
     load_settings,
@@ -132,15 +132,17 @@ def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_pat
     assert stat.S_IMODE((tmp_path / "a" / HEARD_FILE).stat().st_mode) == 0o600
 
 
-class _Wrapped(Party):
+class _Wrapped:
     """An owner's party that is none of likeset's own."""
 
-    def __init__(self, inner: Party) -> None:
-        super().__init__(inner.terms, inner.name)
+    failed = False
+
+    def __init__(self, inner: Resident) -> None:
+        self.name, self.terms = inner.name, inner.terms
         self._inner = inner
 
-    def receive(self, message: Message) -> tuple[Message, ...]:
-        return self._inner.receive(message)
+    def take(self, message: Message) -> tuple[Message, ...]:
+        return self._inner.take(message)
 
 
 @pytest.mark.parametrize("remembers", [False, True])

@@ -30,10 +30,11 @@ from node_world import Clock, approve, door, make_node, script, terms
 
 from likeset.geometry import tilt
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.seats import ABSTAINS
 from likeset.protocol import messages
 from likeset.protocol.terms import Terms
 from likeset.run.plan import Plan
-from likeset.transports.sites import ABSTAINS, SiteParties
+from likeset.transports.sites import SiteParties
 
 __all__ = ["TERMS", "Walk", "column_bytes", "terms", "walks_of_answers", "walks_of_matches"]
 

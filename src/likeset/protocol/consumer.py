@@ -1,14 +1,11 @@
 """The consumer's side: its target, the one release of it, and the summary that comes back."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from likeset import arguments
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures
-from likeset.ledger import Ledger, Request
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, random_order
@@ -16,22 +13,23 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
+from likeset.protocol.legality import consumer_rules, named
 from likeset.protocol.messages import Message, Summary, Target, Vector
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selection
+from likeset.protocol.steps import ChargeWanted, PricedDraw, Step, Work
 from likeset.protocol.terms import Terms
 
 __all__ = ["Consumer"]
 
 
 class Consumer(Party):
-    """Holds the target; releases its mean once, charged to its own ledger; receives the summary.
+    """Holds the target; releases its mean once, for a charge; receives the summary.
 
     Args:
         terms: of the run.
         target: rows to match.
-        ledger: where what owners may learn about the target is budgeted.
         noise: where the noise of the release comes from.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
         selection: how the curator is to select; it may depend on the target, and owners hear nothing of it.
@@ -43,13 +41,12 @@ class Consumer(Party):
         terms: Terms,
         *,
         target: ArrayLike,
-        ledger: Ledger,
         noise: Noise,
         hashes: FourierFeatures | None = None,
         selection: Selection | None = None,
         declared: Declared | None = None,
     ) -> None:
-        super().__init__(terms, terms.consumer)
+        super().__init__(terms, terms.consumer, consumer_rules())
         rows = arguments.matrix("target", target)
         wanted = (terms.target_size if terms.relation is Relation.REPLACE_ONE else len(rows), terms.kernel.columns)
         if rows.shape != wanted:  # under add-or-remove the size is declared, and the true one is nobody's business
@@ -61,7 +58,6 @@ class Consumer(Party):
         if terms.relation is Relation.ADD_OR_REMOVE and terms.offers == "tilted":
             terms.kernel.features().check_places()  # else a row that goes would move what the others contribute
         self._rows = rows.astype(np.float32)
-        self._ledger = ledger
         self._noise = noise
         self._hashes = hashes
         self._admission = Admission(terms, declared)
@@ -70,19 +66,27 @@ class Consumer(Party):
         self._gamma = terms.hashing.gamma if terms.hashing else wished.kernel_width(self._rows)
         self.summary: Summary | None = None
 
-    def start(self) -> tuple[Message, ...]:
-        """The target and its release, for the curator; asked again, the same bytes and no second draw."""
+    def start(self) -> Step:
+        """The target and its release, for the curator; asked again, the same bytes and no second draw.
+
+        Raises:
+            PartyFailed: an earlier step was not carried to its end.
+        """
+        return self._begun(self._started())
+
+    def _started(self) -> Work:
         rows = self._rows if self._hashes is None else self._hashes(self._rows)
-        body = Target(rows=rows, release=self._release(), gamma=self._gamma, weighted=self._weighted)
+        release = yield from self._release()
+        body = Target(rows=rows, release=release, gamma=self._gamma, weighted=self._weighted)
         return (self._message(CURATOR, 0, body),)
 
-    def _release(self) -> Vector:
+    def _release(self) -> PricedDraw[Vector]:
         plan = target_plan(self.terms)
         if plan is None:
             return np.empty(0)
         event: Event = plan.event if self._noise.private else Simulated(plan.event)
 
-        def run() -> tuple[bytes, Release[Vector]]:
+        def draw() -> tuple[bytes, Release[Vector]]:
             # In a random order: a table may be sorted, and where a row stands could show in the last bits of features.
             features = self.terms.kernel.features()(self._rows[random_order(len(self._rows), self._noise)])
             if isinstance(plan, gaussian_mean.GaussianPlan):
@@ -92,20 +96,28 @@ class Consumer(Party):
                 drawn = Release(made.value.mean, made.event)
             return drawn.value.astype("<f8").tobytes(), drawn
 
-        request = Request(self.terms.run, 0, f"{self.name}/target-release", content=self._digest.encode())
-        data = self._ledger.answer(View.owners(self.name), event, run, request=request)
-        return np.frombuffer(data, dtype="<f8")
+        kept = yield ChargeWanted(
+            costs=((View.owners(self.name), event),),
+            draw=draw,
+            run=self.terms.run,
+            round=0,
+            kind=f"{self.name}/target-release",
+            content=self._digest.encode(),
+        )
+        return np.frombuffer(kept, dtype="<f8")
 
-    def _handle(self, message: Message) -> Sequence[Message]:
+    def _check_content(self, message: Message) -> None:
         body = message.body
-        if not isinstance(body, Summary) or message.sender != CURATOR or message.round != 0:
-            raise IllegalMessage(f"{self._named(message)}: the consumer expects nothing but the curator's summary")
-        if not self._fits(body):
-            raise IllegalMessage(f"{self._named(message)}: its parts do not fit together")
+        if not isinstance(body, Summary) or not self._fits(body):
+            raise IllegalMessage(f"{named(message)}: its parts do not fit together")
         fault = self._fault(body)
         if fault is not None:
-            raise IllegalMessage(f"{self._named(message)}: has {fault}")
-        self.summary = body
+            raise IllegalMessage(f"{named(message)}: has {fault}")
+
+    def _handle(self, message: Message) -> Work:
+        if isinstance(message.body, Summary):
+            self.summary = message.body
+        yield from ()  # to listen costs nothing
         return ()
 
     def _fault(self, body: Summary) -> str | None:

@@ -2,9 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,40 +11,26 @@ from numpy.typing import NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
-from likeset.ledger import Request
-from likeset.privacy.events import Event, Release
+from likeset.privacy.events import Event, NoRelease, Simulated
 from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
+from likeset.protocol.legality import CuratorState, Sender, curator_rules, named
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selected, Selection, is_usable_width
+from likeset.protocol.steps import ChargeWanted, Draw, Step, Work
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import records
 
-__all__ = ["Charges", "Curator", "Flag", "Held"]
+__all__ = ["Curator", "Flag", "Held"]
 
 _HASH_NORM_TOLERANCE = 1e-3
 _LARGEST_LABELS = 1 << 28  # bytes of all labels of a summary, where their length is not declared
 _BYTES_PER_LETTER = 4
-
-
-class Charges(Protocol):
-    """All that a curator asks of a ledger: charge for a draw, and keep it so that it is never made twice."""
-
-    def answer(
-        self,
-        view: View,
-        event: Event,
-        run: Callable[[], tuple[bytes, Release[Any] | None]],
-        *,
-        request: Request,
-        also: Iterable[tuple[View, Event]] = (),
-    ) -> bytes:
-        """The bytes to use; ``run`` is not called for a request answered before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +54,7 @@ class Curator(Party):
 
     Args:
         terms: of the run.
-        ledger: where auctions and summary releases are charged.
-        noise: where their noise comes from.
+        noise: where that of auctions and summary releases comes from.
         declared: what records and labels must look like, where owners send any: rows that are not what the schema
             makes of their records are not believed, nor are labels that are not as it declares.
 
@@ -82,12 +65,11 @@ class Curator(Party):
         late: messages that came after their step and were discarded.
     """
 
-    def __init__(self, terms: Terms, *, ledger: Charges, noise: Noise, declared: Declared | None = None) -> None:
-        super().__init__(terms, CURATOR)
+    def __init__(self, terms: Terms, *, noise: Noise, declared: Declared | None = None) -> None:
+        super().__init__(terms, CURATOR, curator_rules(terms))
         self._declared = declared
         self._admission = Admission(terms, declared)
         self._selection = Selection()  # as the consumer wishes, once its target is there
-        self._ledger = ledger
         self._noise = noise
         self._target: Rows | None = None
         self._waiting: set[str] = set()
@@ -95,7 +77,6 @@ class Curator(Party):
         self.absent: set[str] = set()
         self.rows_seen = 0
         self.late = 0
-        self.finished = False
 
     @property
     def offered_rows(self) -> Rows | None:
@@ -107,73 +88,113 @@ class Curator(Party):
         """The owners whose answer the current step still waits for."""
         return frozenset(self._waiting)
 
-    def give_up(self, owner: str) -> tuple[Message, ...]:
-        """Wait for this owner no longer: it abstains from the current step; a late answer is discarded."""
+    @property
+    def finished(self) -> bool:
+        """Whether the summary is made."""
+        return self.position.state is CuratorState.FINISHED
+
+    def give_up(self, owner: str) -> Step:
+        """Wait for this owner no longer: it abstains from the current step; a late answer is discarded.
+
+        Raises:
+            PartyFailed: an earlier step was not carried to its end.
+        """
+        return self._begun(self._without(owner))
+
+    def _without(self, owner: str) -> Work:
         if owner not in self._waiting:
             return ()
-        self._waiting.discard(owner)
         self._abstain(owner)
-        return tuple(self._step()) if not self._waiting else ()
+        return (yield from self._no_longer_waiting(owner))
+
+    def _no_longer_waiting(self, owner: str) -> Work:
+        self._waiting.discard(owner)
+        return () if self._waiting else (yield from self._go_on())
 
     def _abstain(self, owner: str) -> None:
         """What it means for the run that an owner did not answer a step."""
         self.absent.add(owner)
 
+    def _sender(self, message: Message) -> Sender:
+        owner = message.sender
+        if owner not in self.terms.owners:
+            return Sender.CONSUMER if owner == self.terms.consumer else Sender.STRANGER
+        if self._is_late(message):
+            return Sender.LATE
+        return Sender.AWAITED if self._awaits(owner) else Sender.OWNER
+
+    def _awaits(self, owner: str) -> bool:
+        """Whether an answer of this owner may come now."""
+        return owner in self._waiting
+
     def _is_late(self, message: Message) -> bool:
         """Whether a message answers a step that is over for its sender, and is discarded."""
         return message.sender in self.absent
 
-    def _step(self) -> Sequence[Message]:
-        """All answers of the current step are in: what comes next."""
-        raise NotImplementedError
-
-    def _handle(self, message: Message) -> Sequence[Message]:
+    def _check_content(self, message: Message) -> None:
         if isinstance(message.body, Target):
-            return self._take_target(message, message.body)
-        if message.sender not in self.terms.owners:
-            raise IllegalMessage(f"{self._named(message)}: its sender is not among the owners")
+            self._check_target(message, message.body)
+
+    def _handle(self, message: Message) -> Work:
+        if isinstance(message.body, Target):
+            self._selection = Selection(gamma=message.body.gamma, weighted=message.body.weighted)
+            self._target = message.body.rows
+            return (yield from self._begin(message.body))
         if self._is_late(message):
             self.late += 1
             if isinstance(message.body, Offer | Delivery):
                 self.rows_seen += len(message.body.rows)
             return ()
-        if message.sender not in self._waiting:
-            raise IllegalMessage(f"{self._named(message)}: nothing is expected from its sender now")
         self._take(message)
-        self._waiting.discard(message.sender)
-        return self._step() if not self._waiting else ()
+        return (yield from self._no_longer_waiting(message.sender))
 
-    def _take(self, message: Message) -> None:
-        """One owner's answer to the current step; a bad one is flagged, a message out of turn raises."""
-        raise NotImplementedError
-
-    def _begin(self, target: Target) -> Sequence[Message]:
+    def _begin(self, target: Target) -> Work:
         """The target is there: the first messages to owners."""
         raise NotImplementedError
 
-    def _take_target(self, message: Message, target: Target) -> Sequence[Message]:
-        if message.sender != self.terms.consumer or message.round != 0 or self._target is not None:
-            raise IllegalMessage(f"{self._named(message)}: the target comes once, from the consumer")
+    def _take(self, message: Message) -> None:
+        """One owner's answer to the current step; a bad one is flagged."""
+        raise NotImplementedError
+
+    def _go_on(self) -> Work:
+        """All answers of the current step are in: what comes next."""
+        raise NotImplementedError
+
+    def _move(self, state: CuratorState) -> None:
+        """On to the next thing to wait for."""
+        self._position = self._rules.moved(self._position, state)
+
+    def _charge_to_owners(self, kind: str, event: Event, draw: Draw, *, round_number: int) -> ChargeWanted:
+        """A draw about all owners' rows that all owners hear of; drawn with coins, so never drawn again."""
+        if not self._noise.private and not isinstance(event, NoRelease):
+            event = Simulated(event)
+        return ChargeWanted(
+            costs=tuple((View.owners(owner), event) for owner in self.terms.owners),
+            draw=draw,
+            run=self.terms.run,
+            round=round_number,
+            kind=f"{CURATOR}/{kind}",
+            content=self._digest.encode(),
+        )
+
+    def _check_target(self, message: Message, target: Target) -> None:
         width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
         plan = target_plan(self.terms)
         size = self.terms.target_size if self.terms.relation is Relation.REPLACE_ONE else max(1, len(target.rows))
         if target.rows.shape != (size, width) or not _usable(target.rows):
-            raise IllegalMessage(f"{self._named(message)}: the target does not have the shape of the terms")
+            raise IllegalMessage(f"{named(message)}: the target does not have the shape of the terms")
         if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
-            raise IllegalMessage(f"{self._named(message)}: the release does not have the shape of the terms")
-        self._selection = self._wished(message, target)
-        self._target = target.rows
-        return self._begin(target)
+            raise IllegalMessage(f"{named(message)}: the release does not have the shape of the terms")
+        self._check_wishes(message, target)
 
-    def _wished(self, message: Message, target: Target) -> Selection:
+    def _check_wishes(self, message: Message, target: Target) -> None:
         """How the consumer wants the rows selected; nothing that owners hear depends on it."""
         hashing, rows = self.terms.hashing, target.rows.astype(np.float64)
         usable = is_usable_width(target.gamma, float(np.einsum("ij,ij->i", rows, rows).max()))
         if not (target.gamma == hashing.gamma if hashing else usable):
-            raise IllegalMessage(f"{self._named(message)}: rows cannot be compared by a kernel of that width")
+            raise IllegalMessage(f"{named(message)}: rows cannot be compared by a kernel of that width")
         if target.weighted and (hashing or self.terms.protocol == "interactive"):
-            raise IllegalMessage(f"{self._named(message)}: weights go with sealed offers of rows")
-        return Selection(gamma=target.gamma, weighted=target.weighted)
+            raise IllegalMessage(f"{named(message)}: weights go with sealed offers of rows")
 
     def _flag(self, owner: str, reason: str) -> None:
         if all(flag.owner != owner for flag in self.flags):
@@ -249,7 +270,7 @@ class Curator(Party):
             reasons=np.array([flag.reason for flag in flags], dtype=np.str_),
             records=self._chosen_records(held, chosen),
         )
-        self.finished = True
+        self._move(CuratorState.FINISHED)
         return self._message(self.terms.consumer, 0, summary)
 
     def _chosen_records(self, held: list[Held], chosen: NDArray[np.int64]) -> NDArray[np.uint8]:

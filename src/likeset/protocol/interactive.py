@@ -7,7 +7,6 @@ there by name and have no proof.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,12 +17,10 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures
-from likeset.ledger import Request
 from likeset.mechanisms import auction, gaussian_mean, mwem_mean
-from likeset.privacy.events import Event, NoRelease, Simulated
+from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.noise import Noise
-from likeset.privacy.view import View
-from likeset.protocol.curator import Charges, Curator, Held, is_number
+from likeset.protocol.curator import Curator, Held, is_number
 from likeset.protocol.declarations import Declared
 from likeset.protocol.exact_scores import (
     STEPS,
@@ -35,6 +32,7 @@ from likeset.protocol.exact_scores import (
     within_bounds,
 )
 from likeset.protocol.interactive_owner import InteractiveOwner
+from likeset.protocol.legality import CuratorState
 from likeset.protocol.messages import (
     Asked,
     Bid,
@@ -46,6 +44,7 @@ from likeset.protocol.messages import (
     TargetRelease,
 )
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
+from likeset.protocol.steps import PricedDraw, Work
 from likeset.protocol.terms import Terms, digest_of_rows
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
@@ -69,8 +68,7 @@ class InteractiveCurator(Curator):
 
     Args:
         terms: of the run.
-        ledger: where auctions and summary releases are charged and kept.
-        noise: where their noise comes from.
+        noise: where that of auctions and summary releases comes from.
         declared: what records must look like, where owners send any.
         seed_rows: public or synthetic rows that start the summary; those that the terms name.
     """
@@ -79,12 +77,11 @@ class InteractiveCurator(Curator):
         self,
         terms: Terms,
         *,
-        ledger: Charges,
         noise: Noise,
         declared: Declared | None = None,
         seed_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(terms, ledger=ledger, noise=noise, declared=declared)
+        super().__init__(terms, noise=noise, declared=declared)
         seeds = np.empty((0, terms.kernel.columns)) if seed_rows is None else seed_rows
         rows = arguments.matrix("seed_rows", seeds, allow_empty=True)
         if rows.shape != (terms.seed_rows, terms.kernel.columns):
@@ -99,8 +96,6 @@ class InteractiveCurator(Curator):
         self._summary_mean = np.zeros(terms.kernel.dimension)  # in lattice steps
         self._released_mean = np.zeros(terms.kernel.dimension)
         self._mwem_state: mwem_mean.State | None = None
-        self._round = 0
-        self._bidding = True
         self._bids: dict[str, Bid] = {}
         self._times_bid: dict[tuple[str, int], int] = {}
         self._pool: list[_Row] = []
@@ -121,10 +116,22 @@ class InteractiveCurator(Curator):
         rows = self._seed_rows
         return self._map(rows) if len(rows) else np.empty((0, self.terms.kernel.dimension), np.float32)
 
-    def _begin(self, target: Target) -> Sequence[Message]:
+    @property
+    def _round(self) -> int:
+        return self.position.round
+
+    @property
+    def _bidding(self) -> bool:
+        return self.position.state is CuratorState.BIDS
+
+    def _begin(self, target: Target) -> Work:
         self._target_mean = direction_on_lattice(target.release)
         opening = [self._message(owner, 0, TargetRelease(release=target.release)) for owner in self.terms.owners]
-        return [*opening, *self._open_round()]
+        return [*opening, *(yield from self._open_round())]
+
+    def _awaits(self, owner: str) -> bool:
+        # At the end of a run everybody may be waited for, in vain: a row still comes only from who was asked for it.
+        return super()._awaits(owner) and (self._bidding or owner in self._asked)
 
     def _is_late(self, message: Message) -> bool:
         """An answer to a step that is over; an owner who missed a step may answer the next one."""
@@ -145,9 +152,9 @@ class InteractiveCurator(Curator):
 
     def _take(self, message: Message) -> None:
         body = message.body
-        if message.round != self._round:
-            raise IllegalMessage(f"{self._named(message)}: may not come now")
-        if self._bidding and isinstance(body, Bid):
+        if isinstance(body, Delivery):
+            self._take_row(message.sender, body)
+        elif isinstance(body, Bid):
             self._heard.add(message.sender)
             if is_number(body.gain):
                 self._bids[message.sender] = body
@@ -155,10 +162,6 @@ class InteractiveCurator(Curator):
                 self._times_bid[message.sender, body.handle] = waited + 1
             elif not math.isnan(body.gain):
                 self._flag(message.sender, "sent a bid that is not a number")
-        elif not self._bidding and isinstance(body, Delivery) and message.sender in self._asked:
-            self._take_row(message.sender, body)
-        else:
-            raise IllegalMessage(f"{self._named(message)}: may not come now")
 
     def _take_row(self, owner: str, delivery: Delivery) -> None:
         """A row that was asked for; one that is not what its owner bid is dropped, and nobody is asked instead."""
@@ -205,33 +208,24 @@ class InteractiveCurator(Curator):
             summary_size=self.terms.seed_rows + self._round - 1,
         )
 
-    def _step(self) -> Sequence[Message]:
-        if self._bidding:
-            return self._ask()
-        return self._close_round()
+    def _go_on(self) -> Work:
+        return (yield from self._ask() if self._bidding else self._close_round())
 
-    def _open_round(self) -> Sequence[Message]:
-        self._round += 1
-        self._bidding, self._bids, self._abstained = True, {}, set()
+    def _open_round(self) -> Work:
+        self._move(CuratorState.BIDS)
+        self._bids, self._abstained = {}, set()
         self._waiting = set(self.terms.owners)
-        release = self._release_summary()
+        release = yield from self._release_summary()
         return [self._message(owner, self._round, release) for owner in self.terms.owners]
 
-    def _release_summary(self) -> SummaryRelease:
+    def _release_summary(self) -> PricedDraw[SummaryRelease]:
         plan = summary_plan(self.terms, self._round)
         if plan is None:
             return SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
         # The first round is about seed rows alone; the second is charged with all that follow it.
         event: Event = summary_event(self.terms) if self._round == 2 else NoRelease()
-        if self._round == 2 and not self._noise.private:
-            event = Simulated(event)
-        first, *others = (View.owners(owner) for owner in self.terms.owners)
-        data = self._ledger.answer(
-            first,
-            event,
-            lambda: (self._drawn_summary(plan), None),
-            request=Request(self.terms.run, self._round, "curator/summary-release", content=self._digest.encode()),
-            also=[(view, event) for view in others],
+        data = yield self._charge_to_owners(
+            "summary-release", event, lambda: (self._drawn_summary(plan), None), round_number=self._round
         )
         stored = np.frombuffer(data, dtype="<f8").reshape(3, self.terms.kernel.dimension)
         mean, tilts, grid_mean = stored
@@ -256,9 +250,9 @@ class InteractiveCurator(Curator):
             stored[:] = made.mean, made.state.tilts, made.state.mean
         return stored.astype("<f8").tobytes()
 
-    def _ask(self) -> Sequence[Message]:
-        asked = self._draw_auction()
-        self._bidding = False
+    def _ask(self) -> Work:
+        asked = yield from self._draw_auction()
+        self._move(CuratorState.DELIVERIES)
         names = self.terms.owners
         chosen = {name for name, yes in zip(names, asked, strict=True) if yes}
         # After a restart the stored draw may ask an owner whose bid did not come this time: it abstains.
@@ -274,9 +268,9 @@ class InteractiveCurator(Curator):
         if not self._waiting and self._round == self.terms.size:
             # The end of the run may fail, but not before all have their answers: everybody is waited for, in vain.
             self._waiting = set(names)
-        return messages if self._waiting else [*messages, *self._close_round()]
+        return messages if self._waiting else [*messages, *(yield from self._close_round())]
 
-    def _draw_auction(self) -> NDArray[np.bool_]:
+    def _draw_auction(self) -> PricedDraw[NDArray[np.bool_]]:
         plan = auction_plan(self.terms)
         out = self._gone | {flag.owner for flag in self.flags}
         bids = {name: bid for name, bid in self._bids.items() if name not in out}
@@ -288,24 +282,20 @@ class InteractiveCurator(Curator):
             return values.present
         # All rounds are charged with the first; later ones are kept so that none is ever drawn twice.
         event: Event = plan.event if self._round == 1 else NoRelease()
-        if self._round == 1 and not self._noise.private:
-            event = Simulated(event)
-        first, *others = (View.owners(owner) for owner in self.terms.owners)
-        data = self._ledger.answer(
-            first,
+        data = yield self._charge_to_owners(
+            "auction",
             event,
             lambda: (np.packbits(auction.run(plan, values, self._noise).value).tobytes(), None),
-            request=Request(self.terms.run, self._round, "curator/auction", content=self._digest.encode()),
-            also=[(view, event) for view in others],
+            round_number=self._round,
         )
         return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=len(self.terms.owners)).astype(bool)
 
-    def _close_round(self) -> Sequence[Message]:
+    def _close_round(self) -> Work:
         """The best row of the pool joins the summary; then the next round, or the end."""
         if self._pool:
             self._chosen.append(self._pool.pop(self._best_at_hand()))
         if self._round < self.terms.size:
-            return self._open_round()
+            return (yield from self._open_round())
         return [self._finish()]
 
     def _best_at_hand(self) -> int:

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import IllegalMessage
-from likeset.ledger import Request
 from likeset.privacy.events import NoRelease, Unbounded
 from likeset.privacy.view import View
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice, gains, in_own_units
+from likeset.protocol.legality import named
 from likeset.protocol.messages import (
     Asked,
     Bid,
@@ -24,6 +24,7 @@ from likeset.protocol.messages import (
 )
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
+from likeset.protocol.steps import ChargeWanted, Work
 from likeset.tables.scan.memory_scan import DrawnRows
 
 __all__ = ["InteractiveOwner"]
@@ -36,41 +37,59 @@ class InteractiveOwner(Owner):
     round costs rows times changed coordinates.
     """
 
-    opening_round = 0
-    _features: NDArray[np.float32] | None = None  # one line per coordinate: a release touches few of them
+    _features: NDArray[np.float32]  # one line per coordinate: a release touches few of them
     _attraction: NDArray[np.float64]  # of each row, from the target's release on
     _repulsion: NDArray[np.float64]
     _summary_mean: NDArray[np.float64]  # in lattice steps
-    _round = 0
     _bid_row: int | None = None
     _story = b""  # a digest of all that was heard, in order: what is bid follows from it
 
-    def _handle(self, message: Message) -> Sequence[Message]:
-        self._check_sender(message)
+    def _check_content(self, message: Message) -> None:
+        super()._check_content(message)
+        if isinstance(message.body, SummaryRelease):
+            self._check_summary_release(message, message.body)
+
+    def _check_summary_release(self, message: Message, release: SummaryRelease) -> None:
+        nothing_to_tell = self.terms.summary_release == "none" or self.terms.seed_rows + message.round == 1
+        if nothing_to_tell and (release.coordinates.size or release.values.size):
+            # By directions of its own choice a curator would learn of every row that it does not ask for.
+            raise IllegalMessage(f"{named(message)}: the terms announce no release in this round")
+        changed = release.coordinates
+        if changed.shape != release.values.shape or not np.isfinite(release.values).all():
+            raise IllegalMessage(f"{named(message)}: does not have a value for each coordinate")
+        if len(changed) and (changed.min() < 0 or changed.max() >= self.terms.kernel.dimension):
+            raise IllegalMessage(f"{named(message)}: names a coordinate that does not exist")
+        if len(np.unique(changed)) != len(changed):
+            raise IllegalMessage(f"{named(message)}: names a coordinate twice")
+
+    def _handle(self, message: Message) -> Work:
         body, story = message.body, hashlib.sha256(self._story + encode(message)).digest()
-        if isinstance(body, TargetRelease) and message.round == self.opening_round and self._features is None:
-            self._check_release(self.terms, message, body)
-            replies = self._open(message, body.release)
-        elif isinstance(body, SummaryRelease) and message.round == self._round + 1 <= self.terms.size:
-            replies = self._bid(message, body)
-        elif isinstance(body, Asked) and 1 <= message.round == self._round:
-            replies = self._answer(message, body, story)
-        else:
-            why = f": the terms foresee {self.terms.size} rounds" if message.round > self.terms.size else ""
-            raise IllegalMessage(f"{self._named(message)}: may not come now{why}")
+        replies: Sequence[Message] = ()
+        if isinstance(body, TargetRelease):
+            yield self._all_rows(message)
+            self._open_rows(body.release)
+        elif isinstance(body, SummaryRelease):
+            replies = (self._message(CURATOR, message.round, self._bid(body)),)
+        elif isinstance(body, Asked):
+            replies = yield from self._answer(message, body, story)
         self._story = story
         return replies
 
-    def _open(self, message: Message, release: Vector) -> Sequence[Message]:
-        # All rows that may leave in this run are charged at once, before the first of them can be asked for.
-        self._ledger.answer(
-            View.curator(self.name),
-            Unbounded("rows are seen by the curator"),
-            lambda: (b"open", None),
-            request=Request(self.terms.run, 0, f"{self.name}/rows", content=encode(message)),
+    def _all_rows(self, message: Message) -> ChargeWanted:
+        """All rows that may leave in this run are charged at once, before the first of them can be asked for."""
+        return ChargeWanted(
+            costs=((View.curator(self.name), Unbounded("rows are seen by the curator")),),
+            draw=lambda: (b"open", None),
+            run=self.terms.run,
+            round=0,
+            kind=f"{self.name}/rows",
+            content=encode(message),
             rows=self.terms.rows_per_owner,
-            unfinished="resume",
+            repeatable=True,
         )
+
+    def _open_rows(self, release: Vector) -> None:
+        """The features of all rows, and what the target's release makes of them."""
         direction = direction_on_lattice(release)
         features = self.terms.kernel.features()
         lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
@@ -85,36 +104,20 @@ class InteractiveOwner(Owner):
         self._attraction[~admitted] = -np.inf  # no curator would take them, nor this owner's other rows with them
         self._repulsion = np.zeros(self._scan.row_count)
         self._summary_mean = np.zeros(self.terms.kernel.dimension)
-        return ()
 
-    def _bid(self, message: Message, release: SummaryRelease) -> Sequence[Message]:
-        if self._features is None:
-            raise IllegalMessage(f"{self._named(message)}: comes before the release of the target")
-        nothing_to_tell = self.terms.summary_release == "none" or self.terms.seed_rows + message.round == 1
-        if nothing_to_tell and (release.coordinates.size or release.values.size):
-            # By directions of its own choice a curator would learn of every row that it does not ask for.
-            raise IllegalMessage(f"{self._named(message)}: the terms announce no release in this round")
-        changed = release.coordinates
-        if changed.shape != release.values.shape or not np.isfinite(release.values).all():
-            raise IllegalMessage(f"{self._named(message)}: does not have a value for each coordinate")
-        if len(changed) and (changed.min() < 0 or changed.max() >= len(self._summary_mean)):
-            raise IllegalMessage(f"{self._named(message)}: names a coordinate that does not exist")
-        if len(np.unique(changed)) != len(changed):
-            raise IllegalMessage(f"{self._named(message)}: names a coordinate twice")
-        values = direction_on_lattice(release.values)
+    def _bid(self, release: SummaryRelease) -> Bid:
+        changed, values = release.coordinates, direction_on_lattice(release.values)
         if len(changed):
             self._repulsion += exact_sums(values - self._summary_mean[changed], self._features[changed])
             self._summary_mean[changed] = values
-        self._round = message.round
         self._bid_row, gain = self._best_row()
         if self._bid_row is None:
-            return (self._message(CURATOR, message.round, Bid(gain=float("nan"), handle=0)),)
-        handle = int(self._handles(np.array([self._bid_row]))[0])
-        return (self._message(CURATOR, message.round, Bid(gain=in_own_units(gain), handle=handle)),)
+            return Bid(gain=float("nan"), handle=0)
+        return Bid(gain=in_own_units(gain), handle=int(self._handles(np.array([self._bid_row]))[0]))
 
     def _best_row(self) -> tuple[int | None, float]:
         """The best row not sent yet, equal ones by their handles; none if every row was sent."""
-        scores = gains(self._attraction, self._repulsion, summary_size=self.terms.seed_rows + self._round - 1)
+        scores = gains(self._attraction, self._repulsion, summary_size=self.terms.seed_rows + self.position.round - 1)
         if not len(scores) or not np.isfinite(scores.max()):
             return None, float("nan")
         best = np.flatnonzero(scores == scores.max())
@@ -122,31 +125,29 @@ class InteractiveOwner(Owner):
             best = best[np.argsort(self._handles(best), kind="stable")]
         return int(best[0]), float(scores[best[0]])
 
-    def _answer(self, message: Message, body: Asked, story: bytes) -> Sequence[Message]:
-        row = self._bid_row
+    def _answer(self, message: Message, body: Asked, story: bytes) -> Work:
+        row, self._bid_row = self._bid_row, None
         if not body.asked or row is None:
-            self._bid_row = None
             return ()
         number = np.array([row])
         drawn = DrawnRows(number, self._scan.fetch(number))
-
-        def run() -> tuple[bytes, None]:
-            return encode(self._message(CURATOR, message.round, self._delivery(drawn))), None
-
         # One row a round, ever: who starts anew and hears another story would otherwise send other rows for the same
         # charge.
-        request = Request(self.terms.run, message.round, f"{self.name}/delivery", content=story)
-        view = View.curator(self.name)
-        reply = decode(self._ledger.answer(view, NoRelease(), run, request=request, unfinished="resume"))
-        self._bid_row = None
+        kept = yield ChargeWanted(
+            costs=((View.curator(self.name), NoRelease()),),
+            draw=lambda: (encode(self._message(CURATOR, message.round, self._delivery(drawn))), None),
+            run=self.terms.run,
+            round=message.round,
+            kind=f"{self.name}/delivery",
+            content=story,
+            repeatable=True,
+        )
         self._attraction[row] = -np.inf  # never offered again
         self.rows_disclosed += 1
-        return (reply,)
+        return (decode(kept),)
 
     def _delivery(self, drawn: DrawnRows) -> Delivery:
         offer = self._offer(drawn)
-        if self._features is None:
-            raise IllegalMessage("a row is asked for before the release of the target")
         return Delivery(
             rows=offer.rows,
             labels=offer.labels,

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.tilt import Drawing
-from likeset.ledger import Ledger
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
+from likeset.protocol.legality import Position, named, owner_rules
 from likeset.protocol.messages import Message, Offer, TargetRelease
-from likeset.protocol.party import CURATOR, Party
+from likeset.protocol.party import Party, check_envelope, curator_or_stranger
 from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.schema import records
@@ -54,16 +54,12 @@ class Owner(Party):
         name: the owner's name in the terms.
         scan: its rows.
         key: secret and kept: decides which rows are drawn and how they are named toward others.
-        ledger: its own, where rows disclosed are budgeted.
         declared: the schema that declares its rows; None for bare arrays.
         hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
 
     Attributes:
-        opening_round: the round of the message with which a run begins at an owner.
         rows_disclosed: how many rows were sent to the curator in this run.
     """
-
-    opening_round: ClassVar[int]
 
     def __init__(
         self,
@@ -72,7 +68,6 @@ class Owner(Party):
         *,
         scan: Scan,
         key: int,
-        ledger: Ledger,
         declared: Declared | None = None,
         hashes: FourierFeatures | None = None,
     ) -> None:
@@ -80,10 +75,9 @@ class Owner(Party):
             raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
         if (terms.hashing is None) != (hashes is None):
             raise IllegalMessage("hashes are agreed on in the terms, and need the map that goes with them")
-        super().__init__(terms, name)
+        super().__init__(terms, name, owner_rules(terms))
         self._scan = scan
         self._key = key
-        self._ledger = ledger
         self._admission = Admission(terms, declared)
         self._hashes = hashes
         self._rows_by_handle: dict[int, int] = {}
@@ -96,11 +90,10 @@ class Owner(Party):
         Raises:
             IllegalMessage: it is for somebody else, does not come from the curator, or is not the target's release.
         """
-        Party(terms, name).check_envelope(message)
-        cls._check_sender(message)
-        if not isinstance(message.body, TargetRelease) or message.round != cls.opening_round:
-            raise IllegalMessage(f"{cls._named(message)}: may not come now")
-        cls._check_release(terms, message, message.body)
+        check_envelope(terms, name, message)
+        rules = owner_rules(terms)
+        rules.after(Position(rules.start), message, curator_or_stranger(message))
+        cls._check_release(terms, message)
 
     def row_of(self, handle: int) -> int:
         """The number of the row that was sent under this handle; only its owner can tell."""
@@ -108,16 +101,17 @@ class Owner(Party):
             raise IllegalMessage(f"{self.name} sent no row under that handle")
         return self._rows_by_handle[handle]
 
-    @classmethod
-    def _check_sender(cls, message: Message) -> None:
-        if message.sender != CURATOR:
-            raise IllegalMessage(f"{cls._named(message)}: an owner hears the curator only")
+    def _check_content(self, message: Message) -> None:
+        self._check_release(self.terms, message)
 
-    @classmethod
-    def _check_release(cls, terms: Terms, message: Message, body: TargetRelease) -> None:
-        width = 0 if terms.offers == "uniform" else terms.kernel.dimension
+    @staticmethod
+    def _check_release(terms: Terms, message: Message) -> None:
+        """Of the target, if the message is one."""
+        body, width = message.body, 0 if terms.offers == "uniform" else terms.kernel.dimension
+        if not isinstance(body, TargetRelease):
+            return
         if body.release.shape != (width,) or not np.isfinite(body.release).all():
-            raise IllegalMessage(f"{cls._named(message)}: the release does not have the shape of the terms")
+            raise IllegalMessage(f"{named(message)}: the release does not have the shape of the terms")
 
     def _derived_key(self, purpose: str) -> int:
         """A key for one purpose in this run: draws of different runs are independent."""

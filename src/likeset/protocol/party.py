@@ -1,16 +1,20 @@
-"""What every party asks of a message before it looks inside: is it for me, of this run, answered before?"""
+"""What every party asks of a message before it looks inside: is it for me, of this run, answered before, its turn?"""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from likeset.errors import IllegalMessage
+from likeset.errors import IllegalMessage, PartyFailed
+from likeset.protocol.legality import Position, Rules, Sender, named
 from likeset.protocol.messages import Body, Message, encode
+from likeset.protocol.steps import Step, Work
 from likeset.protocol.terms import Terms
 
-__all__ = ["CURATOR", "Party", "Traffic"]
+__all__ = ["CURATOR", "Party", "Traffic", "check_envelope", "curator_or_stranger"]
 
 CURATOR = "curator"
+
+_Ended = Callable[[tuple[Message, ...]], None]
 
 
 @dataclass(slots=True)
@@ -24,57 +28,125 @@ class Traffic:
 
 
 class Party:
-    """A state machine: message in, messages out.
+    """A state machine: a message in, a step out; nothing that it wants charged is drawn before it is.
 
     An illegal message raises and leaves the state unchanged. A message that came before gets the replies that it got
-    before; another message in its place (same sender, round and kind) is refused.
+    before; another message in its place (same sender, round and kind) is refused. A party whose step was begun and
+    not carried to its end has failed: it says nothing more, and is to be made anew from what is recorded.
+
+    Args:
+        terms: of the run.
+        name: the party's name in them.
+        rules: when it hears what.
 
     Attributes:
         traffic: what it heard and said so far.
     """
 
-    def __init__(self, terms: Terms, name: str) -> None:
+    def __init__(self, terms: Terms, name: str, rules: Rules) -> None:
         self.terms = terms
         self.name = name
         self.traffic = Traffic()
+        self._rules = rules
+        self._position = Position(rules.start)
         self._digest = terms.digest
         self._seen: dict[tuple[str, int, str], tuple[bytes, tuple[Message, ...]]] = {}
+        self._open: Step | None = None
+        self._failure = ""
 
-    def receive(self, message: Message) -> tuple[Message, ...]:
-        """Take a message; returns the replies.
+    @property
+    def position(self) -> Position:
+        """Where it stands."""
+        return self._position
+
+    @property
+    def failed(self) -> bool:
+        """Whether a step was not carried to its end, so that it says nothing more."""
+        return bool(self._failure)
+
+    def receive(self, message: Message) -> Step:
+        """Take a message; returns what is to be charged, or the replies.
 
         Raises:
             IllegalMessage: it may not come now, from there, or with that content.
+            PartyFailed: an earlier step was not carried to its end.
         """
-        self.check_envelope(message)
+        self._check_usable()
+        check_envelope(self.terms, self.name, message)
         place = (message.sender, message.round, message.body.kind)
         data = encode(message)
         fingerprint = hashlib.sha256(data).digest()
         if place in self._seen:
             known, replies = self._seen[place]
             if known != fingerprint:
-                raise IllegalMessage(f"{self._named(message)}: another one came in its place before")
-            return replies
-        replies = tuple(self._handle(message))
-        self._seen[place] = (fingerprint, replies)
-        self.traffic.heard_messages += 1
-        self.traffic.heard_bytes += len(data)
-        self.traffic.sent_messages += len(replies)
-        self.traffic.sent_bytes += sum(len(encode(reply)) for reply in replies)
-        return replies
+                raise IllegalMessage(f"{named(message)}: another one came in its place before")
+            return Step(replies=replies)
+        after = self._rules.after(self._position, message, self._sender(message))
+        self._check_content(message)
 
-    def check_envelope(self, message: Message) -> None:
-        """Raise unless the message is for this party, of this run, and under these terms."""
-        if message.receiver != self.name:
-            raise IllegalMessage(f"{self._named(message)}: is for {message.receiver}, not for {self.name}")
-        if message.run != self.terms.run:
-            raise IllegalMessage(f"{self._named(message)}: is of run {message.run}, not of {self.terms.run}")
-        if message.terms != self._digest:
-            raise IllegalMessage(f"{self._named(message)}: was made under other terms")
+        def ended(replies: tuple[Message, ...]) -> None:
+            self._seen[place] = (fingerprint, replies)
+            self.traffic.heard_messages += 1
+            self.traffic.heard_bytes += len(data)
+            self.traffic.sent_messages += len(replies)
+            self.traffic.sent_bytes += sum(len(encode(reply)) for reply in replies)
 
-    def _handle(self, message: Message) -> Sequence[Message]:
-        """What is particular to a party; checks everything before it changes anything."""
+        self._position = after
+        return self._begun(self._handle(message), ended)
+
+    def _sender(self, message: Message) -> Sender:
+        """Who speaks, as this party sees it."""
+        return curator_or_stranger(message)
+
+    def _check_content(self, message: Message) -> None:
+        """Raise if a message whose turn it is holds what it may not; changes nothing."""
+
+    def _handle(self, message: Message) -> Work:
+        """What is particular to a party, of a message that may come; from here on it fails, or comes to its end."""
         raise NotImplementedError
+
+    def _begun(self, work: Work, ended: _Ended = lambda _replies: None) -> Step:
+        """The first step of some work."""
+        self._check_usable()
+        return self._advanced(work, None, ended)
+
+    def _advanced(self, work: Work, kept: bytes | None, ended: _Ended) -> Step:
+        """The next step of some work, given the bytes that are kept for its last charge."""
+        self._open = None
+        try:
+            wanted = next(work) if kept is None else work.send(kept)
+        except StopIteration as end:
+            replies = tuple(end.value)
+            ended(replies)
+            return Step(replies=replies)
+        except BaseException as error:
+            self._failure = type(error).__name__
+            raise
+
+        def go_on(step: Step, data: bytes) -> Step:
+            if self._open is not step:
+                self._failure = self._failure or "a step went on twice"
+            self._check_failure()
+            return self._advanced(work, data, ended)
+
+        self._open = Step(wanted, (), go_on, self._abandoned)
+        return self._open
+
+    def _abandoned(self, step: Step) -> None:
+        if self._open is step:
+            self._open, self._failure = None, "a charge was refused, or its draw was lost"
+
+    def _check_usable(self) -> None:
+        if self._open is not None:
+            self._open, self._failure = None, "the next message came before a step was at its end"
+        self._check_failure()
+
+    def _check_failure(self) -> None:
+        if self._failure:
+            raise PartyFailed(
+                f"{self.name} in run {self.terms.run} hears nothing more, for a step of it was not carried to its end "
+                f"({self._failure}); make it anew from what is recorded"
+            )
 
     def _message(self, receiver: str, round_number: int, body: Body) -> Message:
         return Message(
@@ -86,6 +158,17 @@ class Party:
             body=body,
         )
 
-    @staticmethod
-    def _named(message: Message) -> str:
-        return f"{message.body.kind} message of {message.sender}, round {message.round}"
+
+def check_envelope(terms: Terms, name: str, message: Message) -> None:
+    """Raise unless a message is for the party of this name, of this run, and under these terms."""
+    if message.receiver != name:
+        raise IllegalMessage(f"{named(message)}: is for {message.receiver}, not for {name}")
+    if message.run != terms.run:
+        raise IllegalMessage(f"{named(message)}: is of run {message.run}, not of {terms.run}")
+    if message.terms != terms.digest:
+        raise IllegalMessage(f"{named(message)}: was made under other terms")
+
+
+def curator_or_stranger(message: Message) -> Sender:
+    """Who speaks, as owners and the consumer see it: they know nobody else."""
+    return Sender.CURATOR if message.sender == CURATOR else Sender.STRANGER

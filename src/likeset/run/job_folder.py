@@ -29,10 +29,10 @@ from likeset.errors import (
 from likeset.ledger import Ledger
 from likeset.ledger.chain import Entry
 from likeset.private_files import remove_unfinished
-from likeset.protocol.run_secrets import SECRETS
 from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.publish import unfinished
+from likeset.run.run_secrets import SECRETS
 from likeset.run.uninterrupted_ledger import SteadyLedger
 from likeset.shown_text import without_secrets
 

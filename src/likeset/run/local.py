@@ -5,19 +5,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from likeset.geometry.features import FourierFeatures
+from likeset.homes.run_accounts import open_accounts, owner_limits
+from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger
-from likeset.protocol.budgets import open_accounts, owner_limits
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.notices import CouldNotAnswer, FewRows, Notice, notices_on_owners
-from likeset.protocol.owner import Owner, Scan
-from likeset.protocol.run_secrets import RunSecrets
-from likeset.protocol.sealed import SealedCurator, SealedOwner, foreseen_sample
+from likeset.protocol.owner import Scan
+from likeset.protocol.parties import make_curator, make_owner
+from likeset.protocol.sealed import foreseen_sample
 from likeset.run.budget import counted_budget
 from likeset.run.job import Job
 from likeset.run.job_files import OpenScan, open_job
@@ -27,6 +24,7 @@ from likeset.run.job_result import JobResult, received_rows, rows_by_number
 from likeset.run.plan import Plan, RunDraws, SettledRun
 from likeset.run.publish import FinishedJob, Render, write_files
 from likeset.run.result import OwnerFacts, Result, RunOutcome
+from likeset.run.run_secrets import RunSecrets
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.transports.local import LocalEngine, Progress, RunResult
 
@@ -133,18 +131,25 @@ def run_here(
     start, terms = time.perf_counter(), settled.terms
     open_accounts(ledger, owner_limits(terms, simulated=plan.simulated))
     hashes = None if terms.hashing is None else hash_map(terms, settled.secrets.hash_seed)
-    parties = _owners(plan, settled, scans, ledger=ledger, hashes=hashes)
-    curator = _curator(plan, settled, ledger)
+    declared = plan.inputs.declared
+    owners = {
+        name: make_owner(terms, name, scan=scan, key=settled.secrets.owner_key(name), declared=declared, hashes=hashes)
+        for name, scan in scans.items()
+    }
+    curator = make_curator(terms, noise=settled.curators_noise, declared=declared, seed_rows=plan.seed_rows)
     consumer = Consumer(
         terms,
         target=plan.inputs.target,
-        ledger=ledger,
         noise=settled.consumers_noise,
         hashes=hashes,
         selection=plan.selection,
-        declared=plan.inputs.declared,
+        declared=declared,
     )
-    result = LocalEngine(progress=progress).run(curator, parties, consumer)
+    result = LocalEngine(progress=progress).run(
+        CuratorShell(curator, ledger),
+        {name: Shell(owner, ledger) for name, owner in owners.items()},
+        ConsumerShell(consumer, ledger),
+    )
     summary = result.summary
     handles = zip(summary.owners, summary.handles, strict=True)
     return RunOutcome(
@@ -152,49 +157,15 @@ def run_here(
         guarantees=plan.guarantees,
         gamma=terms.hashing.gamma if terms.hashing else plan.kernel_width,
         summary=summary,
-        row_numbers=tuple(parties[terms.owners[owner]].row_of(int(handle)) for owner, handle in handles),
+        row_numbers=tuple(owners[terms.owners[place]].row_of(int(handle)) for place, handle in handles),
         owners={
-            name: OwnerFacts(rows=scans[name].row_count, disclosed=party.rows_disclosed, traffic=party.traffic)
-            for name, party in parties.items()
+            name: OwnerFacts(rows=scans[name].row_count, disclosed=owner.rows_disclosed, traffic=owner.traffic)
+            for name, owner in owners.items()
         },
         offered=curator.offered_rows,
         warnings=_warnings(plan, result, shown_names or {}),
         seconds=time.perf_counter() - start,
     )
-
-
-def _owners(
-    plan: Plan,
-    settled: SettledRun,
-    scans: Mapping[str, Scan],
-    *,
-    ledger: Ledger,
-    hashes: FourierFeatures | None,
-) -> dict[str, Owner]:
-    kind = SealedOwner if settled.terms.protocol == "sealed" else InteractiveOwner
-    return {
-        name: kind(
-            settled.terms,
-            name,
-            scan=scan,
-            key=settled.secrets.owner_key(name),
-            ledger=ledger,
-            declared=plan.inputs.declared,
-            hashes=hashes,
-        )
-        for name, scan in scans.items()
-    }
-
-
-def _curator(plan: Plan, settled: SettledRun, ledger: Ledger) -> Curator:
-    common: dict[str, Any] = {
-        "ledger": ledger,
-        "noise": settled.curators_noise,
-        "declared": plan.inputs.declared,
-    }
-    if settled.terms.protocol == "sealed":
-        return SealedCurator(settled.terms, **common)
-    return InteractiveCurator(settled.terms, seed_rows=plan.seed_rows, **common)
 
 
 def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> tuple[Notice, ...]:

@@ -12,21 +12,21 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
+from likeset.homes.run_accounts import check_relations, check_rows_left, limit_of, open_accounts
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms import width_choice
 from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.view import View
-from likeset.protocol.budgets import check_relations, check_rows_left, limit_of, open_accounts
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.hashing import commitment
 from likeset.protocol.notices import Notice
 from likeset.protocol.plans import PlannedView, planned_views, size_event
-from likeset.protocol.run_secrets import RunSecrets
 from likeset.protocol.selection import Selection, is_usable_width
 from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
 from likeset.protocol.wishes import Wishes
 from likeset.run.inputs import Inputs
+from likeset.run.run_secrets import RunSecrets
 
 __all__ = ["Plan", "RunDraws", "SettledRun", "make_plan"]
 

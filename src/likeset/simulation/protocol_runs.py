@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.noise import SimulatedNoise
@@ -16,9 +17,8 @@ from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.hashing import commitment, hash_map
-from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
+from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.plans import planned_views
-from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
 from likeset.protocol.wishes import Wishes
@@ -41,31 +41,27 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
     noise = SimulatedNoise(task.seed)
     hashes = hash_map(terms, hash_seed) if terms.hashing else None
     selection = Selection(gamma=task.gamma)
-    owner_kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
     names = dict(zip(terms.owners, task.market.owners, strict=True))
     folder = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=folder) as directory, Ledger(Path(directory) / "ledger.sqlite") as ledger:
         _open_accounts(ledger, terms)
         owners = {
-            safe: owner_kind(
+            safe: make_owner(
                 terms,
                 safe,
                 scan=MemoryScan(task.market.owners[name], task.market.labels[name]),
                 key=int.from_bytes(secret.bytes(32), "big"),
-                ledger=ledger,
                 hashes=hashes,
             )
             for safe, name in names.items()
         }
-        if terms.protocol == "sealed":
-            curator: Any = SealedCurator(terms, ledger=ledger, noise=noise)
-        else:
-            seeds = task.market.public if terms.seed_rows else None
-            curator = InteractiveCurator(terms, ledger=ledger, noise=noise, seed_rows=seeds)
-        consumer = Consumer(
-            terms, target=task.market.target, ledger=ledger, noise=noise, hashes=hashes, selection=selection
+        curator = make_curator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+        consumer = Consumer(terms, target=task.market.target, noise=noise, hashes=hashes, selection=selection)
+        result = LocalEngine(workers=1).run(
+            CuratorShell(curator, ledger),
+            {name: Shell(owner, ledger) for name, owner in owners.items()},
+            ConsumerShell(consumer, ledger),
         )
-        result = LocalEngine(workers=1).run(curator, owners, consumer)
     starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
     summary = result.summary
     indices = [

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from likeset.errors import RunCancelled
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
+from likeset.homes.expiry import utc_now
+from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
 from likeset.protocol.messages import Summary, decode, encode
-from likeset.protocol.owner import Owner
-from likeset.transports.pump import Progress, Pump, utc_now
+from likeset.transports.pump import Progress, Pump
 
 __all__ = ["LocalEngine", "Progress", "RunResult"]
 
@@ -52,7 +51,7 @@ class LocalEngine:
     cancelled: Callable[[], bool] | None = None
     clock: Callable[[], datetime] = utc_now
 
-    def run(self, curator: Curator, owners: Mapping[str, Owner], consumer: Consumer) -> RunResult:
+    def run(self, curator: CuratorShell, owners: Mapping[str, Resident], consumer: ConsumerShell) -> RunResult:
         """Deliver messages until the consumer has its summary.
 
         Raises:
@@ -69,17 +68,18 @@ class LocalEngine:
             clock=self.clock,
         )
         pump.run()
-        if consumer.summary is None:
+        summary = consumer.party.summary
+        if summary is None:
             raise RunCancelled(f"run {curator.terms.run} ended without a summary")
-        return RunResult(consumer.summary, pump.messages, pump.bytes_sent, pump.failures)
+        return RunResult(summary, pump.messages, pump.bytes_sent, pump.failures)
 
 
 @dataclass(frozen=True)
 class _InProcess:
     """A call of a function."""
 
-    parties: Mapping[str, Owner]
-    consumer: Consumer
+    parties: Mapping[str, Resident]
+    consumer: ConsumerShell
 
     @property
     def owners(self) -> Collection[str]:
@@ -87,13 +87,13 @@ class _InProcess:
 
     @property
     def done(self) -> bool:
-        return self.consumer.summary is not None
+        return self.consumer.party.summary is not None
 
     def start(self) -> Sequence[bytes]:
         return [encode(message) for message in self.consumer.start()]
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        return [encode(reply) for reply in self.parties[owner].receive(decode(data))]
+        return [encode(reply) for reply in self.parties[owner].take(decode(data))]
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
-        return [encode(reply) for reply in self.consumer.receive(decode(data))]
+        return [encode(reply) for reply in self.consumer.take(decode(data))]

@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
-from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled, TermsExpired
-from likeset.protocol.curator import Curator
+from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled
+from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.shell import CuratorShell
 from likeset.protocol.messages import MOST_BYTES, Message, decode, encode
-from likeset.protocol.terms import Terms
 
-__all__ = ["Progress", "Pump", "Transport", "check_not_expired", "utc_now"]
+__all__ = ["Progress", "Pump", "Transport"]
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
@@ -51,17 +51,6 @@ class Transport(Protocol):
         """The consumer's replies to a message; an error ends the run."""
 
 
-def utc_now() -> datetime:
-    """The time, as terms name it."""
-    return datetime.now(UTC)
-
-
-def check_not_expired(terms: Terms, now: datetime) -> None:
-    """Refuse terms that have ended."""
-    if terms.end is not None and now > terms.end:
-        raise TermsExpired(f"the terms of run {terms.run} ended at {terms.end.isoformat()}; agree on new ones")
-
-
 @dataclass
 class Pump:
     """Carries the messages of one run.
@@ -81,7 +70,7 @@ class Pump:
         failures: owners who could not answer, and why, in the words that reached the curator.
     """
 
-    curator: Curator
+    curator: CuratorShell
     transport: Transport
     workers: int = 2
     progress: Progress | None = None
@@ -178,7 +167,7 @@ class Pump:
             if place in self._taken_places:
                 # The curator would say again what it said then, to all: an owner could go round in circles for ever.
                 raise IllegalMessage(f"{message.sender} sent a {message.body.kind} message again that was taken before")
-            replies = self.curator.receive(message)
+            replies = self.curator.take(message)
         except (BadMessage, IllegalMessage) as error:
             if message.sender not in self.curator.terms.owners:
                 raise

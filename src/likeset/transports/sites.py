@@ -21,29 +21,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, TypeVar
 
 from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
+from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.seats import ABSTAINS, NOTED, READY, WAITING, Abstains, Noted, Seat, Standing
+from likeset.homes.shell import ConsumerShell
 from likeset.private_files import make_private_folder
-from likeset.protocol.consumer import Consumer
 from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
 from likeset.protocol.messages import MOST_BYTES, Summary, decode, encode
-from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
 from likeset.transports.answered_messages import Heard
-from likeset.transports.pump import check_not_expired, utc_now
 
 __all__ = [
-    "ABSTAINS",
     "CALLS_AFTER_AUCTION",
     "MOST_RUNS",
-    "NOTED",
-    "READY",
     "REASONS_FILE",
     "SETTINGS_FILE",
-    "WAITING",
     "Factory",
-    "Seat",
     "SiteParties",
     "SiteSettings",
     "load_settings",
@@ -53,14 +48,6 @@ __all__ = [
 
 SETTINGS_FILE = "likeset_site.json"
 REASONS_FILE = "abstentions.jsonl"
-
-ABSTAINS: Final = "abstains"
-WAITING: Final = "waiting"
-READY: Final = "ready"
-NOTED: Final = "noted"
-Abstains = Literal["abstains"]
-Noted = Literal["noted"]
-Standing = Literal["abstains", "waiting", "ready"]
 
 _Answer = TypeVar("_Answer")
 
@@ -74,29 +61,6 @@ _MOST_REASONS = 1 << 23  # bytes in the file of reasons and in the one before it
 _HEAD = 1 << 21
 _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
 _RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 11, 1 << 25
-
-
-@dataclass(frozen=True)
-class Seat:
-    """A party at its place.
-
-    Attributes:
-        party: an owner, a consumer, a curator.
-        keep: at the consumer, takes the bytes of the message that holds the summary before it is acknowledged.
-        receipts: at the curator, when a run has ended, however: a signed receipt for each owner who sent something.
-        keep_receipt: at an owner, takes such a receipt; looks at it and keeps it or refuses it.
-        absent: the party does not take part (any more) and is not heard; receipts are taken all the same, since they
-            are about what left before.
-        remembers: the party itself keeps on disk what it answered, and refuses another message in its place, as an
-            owner's node does in its ledger. For any other owner the table remembers (``transports.answered_messages``).
-    """
-
-    party: Party
-    keep: Callable[[bytes], None] | None = None
-    receipts: Callable[[], Mapping[str, bytes]] | None = None
-    keep_receipt: Callable[[bytes], None] | None = None
-    absent: bool = False
-    remembers: bool = False
 
 
 Factory = Callable[[Terms, str, Path], Seat | None]
@@ -235,7 +199,7 @@ class SiteParties:
 
         def say() -> list[bytes]:
             consumer = self._taken(digest).party
-            if not isinstance(consumer, Consumer):
+            if not isinstance(consumer, ConsumerShell):
                 raise IllegalMessage("an owner was asked to start a run")
             return [encode(message) for message in consumer.start()]
 
@@ -251,7 +215,7 @@ class SiteParties:
             watched = self.site != self._agreed(message.terms).consumer and not seat.remembers
             if watched:
                 self._heard.check(message)
-            replies = [encode(reply) for reply in self._asked(lambda: seat.party.receive(message))]
+            replies = [encode(reply) for reply in self._asked(lambda: seat.party.take(message))]
             if watched:
                 self._heard.keep(message)
             if seat.keep is not None and isinstance(message.body, Summary):
@@ -305,6 +269,8 @@ class SiteParties:
         check_not_expired(terms, self.clock())
         if self.site != terms.consumer and self.site not in terms.owners:
             raise IllegalMessage(f"{self.site} is no party of run {terms.run}")
+        if digest in self._seats and self._seats[digest].party.failed:
+            del self._seats[digest]  # made anew, from what its home has on record
         if digest not in self._seats:
             seat = self._made(terms)
             if seat is None:

@@ -11,8 +11,8 @@ from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions
 if TYPE_CHECKING:
     from likeset.homes.owner.node import OwnerNode
     from likeset.homes.owner.policy import Verdict
+    from likeset.homes.seats import Standing
     from likeset.protocol.terms import Terms
-    from likeset.transports.sites import Standing
 
 __all__ = ["approve", "deny", "dry_run", "inbox", "policy_test", "review", "withdraw"]
 

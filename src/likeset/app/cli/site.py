@@ -107,8 +107,8 @@ def _check_kit(kit: Path) -> None:
 def _settle_site(
     kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None
 ) -> None:
+    from likeset.homes.network_trust import TRIALS_ONLY
     from likeset.transports.nvflare.job import settle
-    from likeset.transports.nvflare.trust import TRIALS_ONLY
 
     _check_kit(kit)
     settle(kit, factory=factory, folder=folder.resolve(), **(limits or {}))

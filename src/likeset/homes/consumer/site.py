@@ -7,6 +7,8 @@ from pathlib import Path
 
 from likeset.errors import IllegalMessage
 from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.seats import Seat
+from likeset.homes.shell import ConsumerShell
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import keep_private_bytes
@@ -14,7 +16,6 @@ from likeset.protocol.consumer import Consumer
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.transports.sites import Seat
 
 __all__ = ["consumer"]
 
@@ -40,7 +41,6 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
     party = Consumer(
         terms,
         target=run.target,
-        ledger=Ledger(home.ledger),
         noise=SecretNoise(),
         hashes=None if seed is None else hash_map(terms, seed),
         selection=run.selection,
@@ -50,4 +50,4 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
     def keep(data: bytes) -> None:
         keep_private_bytes(run.summary_path, data)
 
-    return Seat(party, keep=keep)
+    return Seat(ConsumerShell(party, Ledger(home.ledger)), keep=keep)

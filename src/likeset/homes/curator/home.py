@@ -16,20 +16,19 @@ from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.homes import receipts
 from likeset.homes.curator.public_rows import PublicRows
+from likeset.homes.run_accounts import open_accounts, owner_limits
+from likeset.homes.seats import Seat
+from likeset.homes.shell import Charges, CuratorShell
 from likeset.homes.transcripts import CuratorTranscripts, Transcript
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
-from likeset.protocol.budgets import open_accounts, owner_limits
-from likeset.protocol.curator import Charges, Curator
-from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Message
+from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
-from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.terms import Terms, is_digest
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
-from likeset.transports.sites import Seat
 
 __all__ = ["CuratorHome", "curator", "make_curator_home"]
 
@@ -178,8 +177,9 @@ def make_curator_home(folder: Path) -> CuratorHome:
     return home
 
 
-class _Recorded(Curator):
-    """A curator who writes everything down."""
+@dataclass(eq=False)
+class _RecordedCurator(CuratorShell):
+    """A curator of whom everything is written down."""
 
     home: CuratorHome
 
@@ -188,15 +188,15 @@ class _Recorded(Curator):
         """Opened for the first message: terms that nobody agreed to leave nothing."""
         return self.home.transcripts()
 
-    def receive(self, message: Message) -> tuple[Message, ...]:
+    def take(self, message: Message) -> tuple[Message, ...]:
         """As any curator; the message is kept first, used or not, and the replies before they leave."""
         if message.sender in self.terms.owners and message.terms == self.terms.digest:
             self._keep([message])
-        return self._kept(lambda: super(_Recorded, self).receive(message))
+        return self._kept(lambda: super(_RecordedCurator, self).take(message))
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
         """As any curator."""
-        return self._kept(lambda: super(_Recorded, self).give_up(owner))
+        return self._kept(lambda: super(_RecordedCurator, self).give_up(owner))
 
     def _kept(self, answer: Callable[[], tuple[Message, ...]]) -> tuple[Message, ...]:
         try:
@@ -205,21 +205,13 @@ class _Recorded(Curator):
             self.home.write_receipts(self.terms.run)  # rows came in all the same
             raise
         self._keep([reply for reply in replies if reply.receiver in self.terms.owners])
-        if self.finished:
+        if self.party.finished:
             self.home.write_receipts(self.terms.run)
         return replies
 
     def _keep(self, messages: list[Message]) -> None:
         if messages:
             self.copies.keep(messages)
-
-
-class _RecordedSealed(_Recorded, SealedCurator):
-    pass
-
-
-class _RecordedInteractive(_Recorded, InteractiveCurator):
-    pass
 
 
 def curator(terms: Terms, name: str, folder: Path) -> Seat:
@@ -240,12 +232,6 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
     receipts.public_key(home.key)  # without it no receipt could be signed when rows are here
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
-    made: _Recorded
-    if terms.protocol == "sealed":
-        made = _RecordedSealed(terms, ledger=home.charges(terms), noise=SecretNoise(), declared=declared)
-    else:
-        made = _RecordedInteractive(
-            terms, ledger=home.charges(terms), noise=SecretNoise(), declared=declared, seed_rows=seed_rows
-        )
-    made.home = home
-    return Seat(made, receipts=lambda: home.receipts_under(terms))
+    party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)
+    shell = _RecordedCurator(party, home.charges(terms), home)
+    return Seat(shell, receipts=lambda: home.receipts_under(terms))

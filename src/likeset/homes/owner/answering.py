@@ -15,12 +15,12 @@ from likeset.homes.owner.datasets import OpenedData, Registry
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import History, Policy, about_month
 from likeset.homes.owner.run_records import Decision, RunRecord
+from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Request, Transaction
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.interactive import InteractiveOwner
 from likeset.protocol.messages import Message, decode, encode
 from likeset.protocol.owner import Owner
-from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.parties import make_owner
 from likeset.protocol.terms import Terms
 
 __all__ = ["Desk"]
@@ -36,7 +36,8 @@ Stands = Callable[[RunRecord, Terms], None]
 class _Active:
     """A run that has begun."""
 
-    owner: Owner
+    owner: Shell[Owner]
+    sources: ExitStack = field(default_factory=ExitStack)  # closed when the run is let go
     rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
 
 
@@ -58,21 +59,24 @@ class Desk:
         self._ledger = ledger
         self._clock = clock
         self._active: dict[str, _Active] = {}
-        self._open = ExitStack()
 
     def answer(
         self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit, stands: Stands
     ) -> tuple[Message, ...]:
         """The replies to a message of a run that is approved."""
+        if terms.digest in self._active and self._active[terms.digest].owner.failed:
+            self._active.pop(terms.digest).sources.close()  # what it heard and said is on record: it is made anew
         if terms.digest not in self._active:
             if not record.began:
-                _owners(terms).check_opening(terms, self._name, message)  # what begins nothing costs nothing
+                Owner.check_opening(terms, self._name, message)  # what begins nothing costs nothing
             self._active[terms.digest] = self._begun(record, terms, permit(record, terms), stands)
         return self._answered(record, self._active[terms.digest], message, stands)
 
     def close(self) -> None:
         """Let go of the rows."""
-        self._open.close()
+        with ExitStack() as stack:
+            for active in self._active.values():
+                stack.push(active.sources)
 
     def _begun(self, record: RunRecord, terms: Terms, policy: Policy, stands: Stands) -> _Active:
         """The run at work; charged, and put where it was before."""
@@ -91,7 +95,7 @@ class Desk:
             else:
                 self._begin(record, terms, decision, policy, stands, opened.fingerprint)
             active = self._resumed(terms, opened, hashes)
-            self._open.push(stack.pop_all())
+            active.sources = stack.pop_all()
         return active
 
     def _begin(
@@ -130,22 +134,13 @@ class Desk:
 
     def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard."""
-        active = _Active(
-            _owners(terms)(
-                terms,
-                self._name,
-                scan=opened.scan,
-                key=self._key,
-                ledger=self._ledger,
-                declared=opened.declared,
-                hashes=hashes,
-            )
-        )
+        party = make_owner(terms, self._name, scan=opened.scan, key=self._key, declared=opened.declared, hashes=hashes)
+        active = _Active(Shell(party, self._ledger))
         for past in exchanges.exchanges(self._ledger, terms.run):
             if not past.entry:
                 continue  # a crash came before it was on record: nothing was sent, and it may come again
             heard = decode(past.heard)
-            if tuple(map(encode, active.owner.receive(heard))) != past.replies:
+            if tuple(map(encode, active.owner.take(heard))) != past.replies:
                 raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
             active.rows[heard.round, heard.body.kind] = exchanges.rows_in(past.replies)
         return active
@@ -153,7 +148,7 @@ class Desk:
     def _answered(self, record: RunRecord, active: _Active, message: Message, stands: Stands) -> tuple[Message, ...]:
         """The replies, kept before they leave; they leave only if the decision stands when that is written down."""
         terms = active.owner.terms
-        replies = active.owner.receive(message)
+        replies = active.owner.take(message)
         rows = exchanges.rows_in(tuple(map(encode, replies)))
         place, most = (message.round, message.body.kind), terms.rows_per_owner
         if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
@@ -174,7 +169,3 @@ class Desk:
                 transaction.append("sent", record.run, words)
         active.rows[place] = rows
         return answers
-
-
-def _owners(terms: Terms) -> type[Owner]:
-    return SealedOwner if terms.protocol == "sealed" else InteractiveOwner

@@ -9,11 +9,13 @@ import contextlib
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
+from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.owner import budgets, exchanges, invitations
 from likeset.homes.owner.answering import Desk
 from likeset.homes.owner.datasets import DataSet
@@ -22,15 +24,13 @@ from likeset.homes.owner.judging import Judge
 from likeset.homes.owner.policy import Policy, Verdict
 from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.homes.owner.run_records import RunRecord, Runs
+from likeset.homes.seats import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.term_files import parse_terms
 from likeset.homes.transcripts import Transcript
 from likeset.ledger import Ledger
 from likeset.protocol.hashing import check_seed
 from likeset.protocol.messages import Message
-from likeset.protocol.party import Party
 from likeset.protocol.terms import Terms
-from likeset.transports.pump import check_not_expired, utc_now
-from likeset.transports.sites import ABSTAINS, READY, WAITING, Abstains, Standing
 
 __all__ = ["GuardedOwner", "OwnerNode"]
 
@@ -39,20 +39,31 @@ _BY_POLICY = "owner.yaml"
 _Answer = TypeVar("_Answer")
 
 
-class GuardedOwner(Party):
-    """An owner in a run, behind its node: what engines talk to."""
+@dataclass(eq=False)
+class GuardedOwner:
+    """An owner in a run, behind its node: what transports talk to.
 
-    def __init__(self, node: "OwnerNode", terms: Terms) -> None:
-        super().__init__(terms, node.name)
-        self._node = node
+    Attributes:
+        terms: of the run.
+        failed: never: the node makes its parties anew by itself.
+    """
 
-    def receive(self, message: Message) -> tuple[Message, ...]:
-        """Take a message; returns the replies.
+    node: "OwnerNode"
+    terms: Terms
+    failed: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The owner's name."""
+        return self.node.name
+
+    def take(self, message: Message) -> tuple[Message, ...]:
+        """The replies to a message.
 
         Raises:
             LikesetError: it is refused; the reason is in the node's audit log, and for nobody else.
         """
-        return self._node.receive(message)
+        return self.node.receive(message)
 
 
 class OwnerNode:

@@ -18,14 +18,13 @@ from likeset.errors import BadDocument
 from likeset.homes.owner import exchanges
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.outbox import LeftRows, rows_of
+from likeset.homes.shell import Resident, Shell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.view import View
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.interactive import InteractiveOwner
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
-from likeset.protocol.owner import Owner
+from likeset.protocol.parties import make_owner
 from likeset.protocol.party import CURATOR
-from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Terms
 
 __all__ = ["Rehearsal", "read_release", "rehearse"]
@@ -82,16 +81,10 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
         ledger = stack.enter_context(Ledger(Path(place) / "ledger.sqlite"))
         ledger.set_limit(View.curator(node.name), Limit.rows_only(terms.rows_per_owner))
         hashes = None if terms.hashing is None else hash_map(terms, node.home.hash_seed(terms.digest))
-        kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
-        owner = kind(
-            used,
-            node.name,
-            scan=opened.scan,
-            key=node.home.key(),
-            ledger=ledger,
-            declared=opened.declared,
-            hashes=hashes,
+        party = make_owner(
+            used, node.name, scan=opened.scan, key=node.home.key(), declared=opened.declared, hashes=hashes
         )
+        owner = Shell(party, ledger)
         replies = tuple(encode(reply) for call in _calls(used, heard) for reply in _said(owner, call))
         leaving = tuple(reply for reply in replies if exchanges.rows_in((reply,)))
         return Rehearsal(
@@ -150,7 +143,7 @@ def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Bo
         yield number, Asked(asked=True)
 
 
-def _said(owner: Owner, call: tuple[int, Body]) -> tuple[Message, ...]:
+def _said(owner: Resident, call: tuple[int, Body]) -> tuple[Message, ...]:
     number, body = call
     terms = owner.terms
-    return owner.receive(Message(terms.run, terms.digest, CURATOR, owner.name, number, body))
+    return owner.take(Message(terms.run, terms.digest, CURATOR, owner.name, number, body))

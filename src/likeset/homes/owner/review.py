@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from likeset.homes.network_trust import TRIALS_ONLY
 from likeset.homes.owner import budgets, kept_receipts, outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
@@ -16,7 +17,6 @@ from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
 from likeset.tables.schema.identifiers import Suspicion, suspicion_documents, suspicion_of
-from likeset.transports.nvflare.trust import TRIALS_ONLY
 
 __all__ = ["Review", "budget_document", "budget_lines", "review", "status_of"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from likeset.errors import IllegalMessage
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import GuardedOwner, OwnerNode
+from likeset.homes.seats import Seat
 from likeset.protocol.terms import Terms
-from likeset.transports.sites import Seat
 
 __all__ = ["owner", "refused", "seat_of"]
 

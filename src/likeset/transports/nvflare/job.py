@@ -109,7 +109,7 @@ def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> N
     of their own, users have as few rights as NVFlare's roles allow, and logs are not streamed. Into the kit itself: no
     message is taken that is larger than ``most_bytes``.
 
-    That is configuration, and no protection against other sites or administrators: ``transports.nvflare.trust``.
+    That is configuration, and no protection against other sites or administrators: ``homes.network_trust``.
 
     Args:
         kit: the site's start-up kit.

@@ -25,14 +25,16 @@ from likeset.errors import (
     TermsExpired,
     UnfinishedRequest,
 )
-from likeset.protocol.curator import Curator
+from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.seats import ABSTAINS, NOTED, READY, WAITING, Seat
+from likeset.homes.shell import CuratorShell
 from likeset.protocol.messages import Asked, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
-from likeset.transports.pump import Pump, check_not_expired, utc_now
+from likeset.transports.pump import Pump
 from likeset.transports.receipt_delivery import deliver
-from likeset.transports.sites import ABSTAINS, NOTED, READY, WAITING, Seat, SiteParties, load_settings, load_terms
+from likeset.transports.sites import SiteParties, load_settings, load_terms
 
 __all__ = ["Controller", "Curation", "Site"]
 
@@ -141,7 +143,7 @@ def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Call
         transport.seconds_per_call = settings.seconds_per_call
         transport.seconds_after_auction = settings.seconds_after_auction
         made = settings.factory(terms, CURATOR, settings.folder)
-        if made is None or not isinstance(made.party, Curator) or made.party.terms.digest != terms.digest:
+        if made is None or not isinstance(made.party, CuratorShell) or made.party.terms.digest != terms.digest:
             raise ProtocolError("the curator's site made no curator for these terms")
         seat = made
         check_not_expired(terms, utc_now())

@@ -1,0 +1,144 @@
+"""The shell around a party, and the one place where what a party wants charged is charged.
+
+A message goes in; each charge that the party wants is reserved, drawn and committed by the ledger, and the party goes
+on with the bytes that the ledger keeps; the replies come out. Whatever goes wrong on the way, the party has failed: it
+says nothing more, and whoever drives it throws it away and makes it anew from what is recorded.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from likeset.ledger import Request, Unfinished
+from likeset.privacy.events import Event, Release
+from likeset.privacy.view import View
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.curator import Curator
+from likeset.protocol.messages import Message
+from likeset.protocol.party import Party
+from likeset.protocol.steps import ChargeWanted, Step
+from likeset.protocol.terms import Terms
+
+__all__ = ["Charges", "ConsumerShell", "CuratorShell", "Resident", "Shell"]
+
+
+class Charges(Protocol):
+    """All that a shell asks of a ledger: charge for a draw, and keep it so that it is never made twice."""
+
+    def answer(
+        self,
+        view: View,
+        event: Event,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        rows: int = 0,
+        also: Iterable[tuple[View, Event]] = (),
+        unfinished: Unfinished = "refuse",
+    ) -> bytes:
+        """The bytes to use; ``run`` is not called for a request answered before."""
+
+
+class Resident(Protocol):
+    """Whoever answers in a party's name: what transports talk to."""
+
+    @property
+    def name(self) -> str:
+        """The party's name in the terms."""
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it says nothing more, and must be made anew."""
+
+    def take(self, message: Message) -> tuple[Message, ...]:
+        """The replies to a message; all that they cost is charged.
+
+        Raises:
+            LikesetError: there are none.
+        """
+
+
+_Party = TypeVar("_Party", bound=Party)
+
+
+@dataclass(eq=False)
+class Shell(Generic[_Party]):
+    """A party and the ledger that answers for it.
+
+    Args:
+        party: pure; nobody else may drive it.
+        charges: where everything that it wants charged is charged and kept.
+    """
+
+    party: _Party
+    charges: Charges
+
+    @property
+    def name(self) -> str:
+        """The party's name in the terms."""
+        return self.party.name
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+        return self.party.terms
+
+    @property
+    def failed(self) -> bool:
+        """Whether a step was not carried to its end: the party must be made anew."""
+        return self.party.failed
+
+    def take(self, message: Message) -> tuple[Message, ...]:
+        """The replies to a message; all that they cost is charged.
+
+        Raises:
+            LikesetError: it may not come, or cannot be answered.
+        """
+        return self._carried(self.party.receive(message))
+
+    def _carried(self, step: Step) -> tuple[Message, ...]:
+        while step.charge is not None:
+            try:
+                kept = self._committed(step.charge)
+            except BaseException:
+                step.abandon()
+                raise
+            step = step.go_on(kept)
+        return step.replies
+
+    def _committed(self, wanted: ChargeWanted) -> bytes:
+        (view, event), *others = wanted.costs
+        return self.charges.answer(
+            view,
+            event,
+            wanted.draw,
+            request=Request(wanted.run, wanted.round, wanted.kind, content=wanted.content),
+            rows=wanted.rows,
+            also=others,
+            unfinished="resume" if wanted.repeatable else "refuse",
+        )
+
+
+class ConsumerShell(Shell[Consumer]):
+    """The consumer, who speaks first."""
+
+    def start(self) -> tuple[Message, ...]:
+        """The target and its release; asked again, the same bytes."""
+        return self._carried(self.party.start())
+
+
+class CuratorShell(Shell[Curator]):
+    """The curator, who waits for others, and not for ever."""
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose answer it still waits for."""
+        return self.party.waiting_for
+
+    def give_up(self, owner: str) -> tuple[Message, ...]:
+        """What it says when it waits for an owner no longer."""
+        return self._carried(self.party.give_up(owner))
