@@ -235,6 +235,21 @@ def canary_result() -> dict[str, Any]:
     return result
 
 
+def test_what_only_an_owner_knows_is_told_as_a_bound() -> None:
+    """Between organisations a consumer knows how many rows may leave an owner, and not how many did."""
+    result = sample_result()
+    known = Page(render(result, sample_pictures())).text
+    assert "at most 200" not in known
+    for owner in result["owners"]:
+        owner |= {"rows": None, "disclosed": None, "disclosed_at_most": 200, "payment": None, "payment_at_most": 87.5}
+    page = Page(render(result, sample_pictures())).text
+    assert page.count("at most 200") == 2 * len(OWNERS)  # offered, and left the premises
+    assert page.count("at most 87.50") == len(OWNERS)
+    own = Page(render_for_owner(result, OWNERS[0])).text
+    assert f"{OWNERS[0]} sent at most 200 to the curator" in own
+    assert "at most 200 rows" in own
+
+
 def test_an_owner_sees_its_own_transcript_only() -> None:
     page = Page(render_for_owner(canary_result(), OWNERS[0]))
     everything = page.text + " ".join(str(value) for _, attributes in page.tags for value in attributes.values())
