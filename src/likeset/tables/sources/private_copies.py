@@ -25,7 +25,7 @@ from likeset.tables.sources.table_digests import ValueDigest
 __all__ = ["Spool", "open_packed", "spooled"]
 
 _COPIED_BYTES = 1 << 20
-_BATCH_ROWS = 8192  # of a copy: who fetches a single row reads so many
+_BATCH_BYTES = 1 << 20  # of a copy, about: who fetches a single row reads so many
 
 
 class Spool:
@@ -78,7 +78,8 @@ def spooled(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, 
             with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
                 for table in in_blocks(tables, BLOCK_ROWS):
                     digest.update(table)
-                    for piece in in_blocks([table.combine_chunks()], _BATCH_ROWS):
+                    rows = max(1, table.num_rows * _BATCH_BYTES // max(table.nbytes, 1))
+                    for piece in in_blocks([table.combine_chunks()], rows):
                         writer.write_table(piece)
                         counts.append(piece.num_rows)
         except OSError as error:
