@@ -142,11 +142,12 @@ def test_an_answer_that_a_crash_left_is_not_taken_for_the_one_that_was_sent_in_i
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         ledger.set_limit(View.curator("a"), Limit.rows_only(0))
         with killed_before_on_record("node/heard-"), ledger.deciding() as transaction:
-            exchanges.record(transaction, "a", lost, ())
+            exchanges.ExchangeRecord(transaction, "a", lost).keep(())
         with ledger.deciding() as transaction:
-            entry, _ = exchanges.record(transaction, "a", heard, ())
+            record = exchanges.ExchangeRecord(transaction, "a", heard)
+            record.keep(())
         stored = [(exchange.heard, exchange.entry) for exchange in exchanges.exchanges(ledger)]
-    assert stored == [(encode(lost), 0), (encode(heard), entry)]
+    assert stored == [(encode(lost), 0), (encode(heard), record.entry)]
 
 
 def test_two_processes_share_one_log(folder: Path) -> None:

@@ -15,11 +15,11 @@ from likeset.homes.owner import budgets, outbox
 from likeset.homes.owner.datasets import DataSet, OpenedData
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review, status_of
-from likeset.homes.shell import Shell
 from likeset.homes.transcripts import compare
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.owner import Owner
+from likeset.protocol.steps import Step
 
 
 @pytest.fixture
@@ -47,14 +47,14 @@ def terms_end(clock: Clock) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
     """Something happens while the answer is drawn: after all that is asked beforehand, before anything leaves."""
-    drawn = Shell.take
+    drawn = Owner.receive
 
-    def take(self: Shell[Owner], message: Message) -> tuple[Message, ...]:
-        replies = drawn(self, message)
+    def receive(self: Owner, message: Message) -> Step:
+        step = drawn(self, message)
         work()
-        return replies
+        return step
 
-    monkeypatch.setattr(Shell, "take", take)
+    monkeypatch.setattr(Owner, "receive", receive)
 
 
 def before_it_begins(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
@@ -82,7 +82,7 @@ def test_once_a_withdrawal_has_returned_nothing_leaves(
     assert hear(node, encode(call(run))) == "abstains"
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]
     assert logged(node, "sent") == []
-    assert rows_spent(node) == 12, "what was charged stays charged"
+    assert rows_spent(node) == 0, "no row left, and none is charged"
     assert hear(node, encode(call(run))) == "abstains", "nor when it is asked for again"
     assert outbox.verify(node) == ([], [])
     assert outbox.messages_that_left(node) == [], "nor is it kept"

@@ -29,12 +29,11 @@ def writes_of_run(folder: Path, **options: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("options", "most"),
     [
-        # To begin: the data's fingerprint, and the charge with it. An offer: the charge, the bytes, that they are kept.
-        # Each message: the bytes of the exchange, and that they left.
-        ({}, [2 + 3 + 2]),
-        ({**AUCTION, "auction_offset": 2}, [2 + 2, 3 + 2]),
-        # In each round a bid and a row; neither costs anything of its own.
-        ({"protocol": "interactive", "size": 2}, [2 + 3 + 2, 2, 2 + 2, 2, 2 + 2]),
+        # To begin: the data's fingerprint, and the charge with it. Each message: the bytes of the exchange, and then
+        # what it costs, that it is kept and that it left.
+        ({}, [2 + 2]),
+        ({**AUCTION, "auction_offset": 2}, [2 + 2, 2]),
+        ({"protocol": "interactive", "size": 2}, [2 + 2, 2, 2, 2, 2]),
     ],
     ids=["sealed", "auctioned", "interactive"],
 )

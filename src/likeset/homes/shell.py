@@ -19,7 +19,7 @@ from likeset.protocol.party import Party
 from likeset.protocol.steps import ChargeWanted, Step
 from likeset.protocol.terms import Terms
 
-__all__ = ["Charges", "ConsumerShell", "CuratorShell", "Resident", "Shell"]
+__all__ = ["Charges", "ConsumerShell", "CuratorShell", "Resident", "Shell", "carry"]
 
 
 class Charges(Protocol):
@@ -65,6 +65,23 @@ class Resident(Protocol):
 _Party = TypeVar("_Party", bound=Party)
 
 
+def carry(step: Step, commit: Callable[[ChargeWanted], bytes]) -> tuple[Message, ...]:
+    """Carry a step to its end; returns the replies. Where a charge is refused, or its draw fails, its party has failed.
+
+    Args:
+        step: as a party returned it.
+        commit: charges for a draw, and returns the bytes that are kept for it, drawn now or before.
+    """
+    while step.charge is not None:
+        try:
+            kept = commit(step.charge)
+        except BaseException:
+            step.abandon()
+            raise
+        step = step.go_on(kept)
+    return step.replies
+
+
 @dataclass(eq=False)
 class Shell(Generic[_Party]):
     """A party and the ledger that answers for it.
@@ -98,17 +115,7 @@ class Shell(Generic[_Party]):
         Raises:
             LikesetError: it may not come, or cannot be answered.
         """
-        return self._carried(self.party.receive(message))
-
-    def _carried(self, step: Step) -> tuple[Message, ...]:
-        while step.charge is not None:
-            try:
-                kept = self._committed(step.charge)
-            except BaseException:
-                step.abandon()
-                raise
-            step = step.go_on(kept)
-        return step.replies
+        return carry(self.party.receive(message), self._committed)
 
     def _committed(self, wanted: ChargeWanted) -> bytes:
         (view, event), *others = wanted.costs
@@ -128,7 +135,7 @@ class ConsumerShell(Shell[Consumer]):
 
     def start(self) -> tuple[Message, ...]:
         """The target and its release; asked again, the same bytes."""
-        return self._carried(self.party.start())
+        return carry(self.party.start(), self._committed)
 
 
 class CuratorShell(Shell[Curator]):
@@ -141,4 +148,4 @@ class CuratorShell(Shell[Curator]):
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
         """What it says when it waits for an owner no longer."""
-        return self._carried(self.party.give_up(owner))
+        return carry(self.party.give_up(owner), self._committed)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self
 
 from likeset.errors import BadDocument
 from likeset.ledger.store import Layout, Store
-from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
+from likeset.protocol.messages import Delivery, Message, Offer, decode
 from likeset.protocol.party import CURATOR
 
 __all__ = [
@@ -264,7 +264,7 @@ class CuratorTranscripts:
         values = []
         for message in messages:
             owner = message.receiver if message.sender == CURATOR else message.sender
-            line = line_of(encode(message), owner=owner)
+            line = line_of(message.data, owner=owner)
             values.append((message.terms, message.run, owner, *line.slot, line.digest, line.bytes, line.rows))
         if values:
             with self._store.writing() as connection:

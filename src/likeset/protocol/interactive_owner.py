@@ -20,7 +20,6 @@ from likeset.protocol.messages import (
     TargetRelease,
     Vector,
     decode,
-    encode,
 )
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
@@ -63,11 +62,11 @@ class InteractiveOwner(Owner):
             raise IllegalMessage(f"{named(message)}: names a coordinate twice")
 
     def _handle(self, message: Message) -> Work:
-        body, story = message.body, hashlib.sha256(self._story + encode(message)).digest()
+        body, story = message.body, hashlib.sha256(self._story + message.data).digest()
         replies: Sequence[Message] = ()
         if isinstance(body, TargetRelease):
+            self._open_rows(body.release)  # tells nobody anything, and takes long: no charge waits for it
             yield self._all_rows(message)
-            self._open_rows(body.release)
         elif isinstance(body, SummaryRelease):
             replies = (self._message(CURATOR, message.round, self._bid(body)),)
         elif isinstance(body, Asked):
@@ -79,11 +78,11 @@ class InteractiveOwner(Owner):
         """All rows that may leave in this run are charged at once, before the first of them can be asked for."""
         return ChargeWanted(
             costs=((View.curator(self.name), Unbounded("rows are seen by the curator")),),
-            draw=lambda: (b"open", None),
+            draw=lambda: (b"", None),
             run=self.terms.run,
             round=0,
             kind=f"{self.name}/rows",
-            content=encode(message),
+            content=message.data,
             rows=self.terms.rows_per_owner,
             repeatable=True,
         )
@@ -131,11 +130,12 @@ class InteractiveOwner(Owner):
             return ()
         number = np.array([row])
         drawn = DrawnRows(number, self._scan.fetch(number))
+        delivery = self._message(CURATOR, message.round, self._delivery(drawn))
         # One row a round, ever: who starts anew and hears another story would otherwise send other rows for the same
         # charge.
         kept = yield ChargeWanted(
             costs=((View.curator(self.name), NoRelease()),),
-            draw=lambda: (encode(self._message(CURATOR, message.round, self._delivery(drawn))), None),
+            draw=lambda: (delivery.data, None),
             run=self.terms.run,
             round=message.round,
             kind=f"{self.name}/delivery",
@@ -144,7 +144,7 @@ class InteractiveOwner(Owner):
         )
         self._attraction[row] = -np.inf  # never offered again
         self.rows_disclosed += 1
-        return (decode(kept),)
+        return (delivery if kept == delivery.data else decode(kept),)
 
     def _delivery(self, drawn: DrawnRows) -> Delivery:
         offer = self._offer(drawn)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from likeset.errors import IllegalMessage, PartyFailed
 from likeset.protocol.legality import Position, Rules, Sender, named
-from likeset.protocol.messages import Body, Message, encode
+from likeset.protocol.messages import Body, Message
 from likeset.protocol.steps import Step, Work
 from likeset.protocol.terms import Terms
 
@@ -74,7 +74,7 @@ class Party:
         self._check_usable()
         check_envelope(self.terms, self.name, message)
         place = (message.sender, message.round, message.body.kind)
-        data = encode(message)
+        data = message.data
         fingerprint = hashlib.sha256(data).digest()
         if place in self._seen:
             known, replies = self._seen[place]
@@ -89,7 +89,7 @@ class Party:
             self.traffic.heard_messages += 1
             self.traffic.heard_bytes += len(data)
             self.traffic.sent_messages += len(replies)
-            self.traffic.sent_bytes += sum(len(encode(reply)) for reply in replies)
+            self.traffic.sent_bytes += sum(len(reply.data) for reply in replies)
 
         self._position = after
         return self._begun(self._handle(message), ended)

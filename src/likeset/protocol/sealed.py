@@ -19,7 +19,7 @@ from likeset.privacy.view import View
 from likeset.protocol.curator import Curator, Held, is_number
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import CuratorState
-from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode, encode
+from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, fit_drawing, weigh
 from likeset.protocol.owner import Owner, key_in_run
 from likeset.protocol.party import CURATOR
@@ -77,18 +77,19 @@ class SealedOwner(Owner):
         same charge. What leaves is what the ledger keeps, which is what was sent before if anything was.
         """
         drawn = draw_offer(self.terms, self._scan, weighing, keys=self._keys)
-        written = encode(self._message(CURATOR, message.round, self._offer(drawn)))
+        offer = self._message(CURATOR, message.round, self._offer(drawn))
+        offer_bytes = offer.data
         kept = yield ChargeWanted(
             costs=((View.curator(self.name), Unbounded("rows are seen by the curator")),),
-            draw=lambda: (written, None),
+            draw=lambda: (offer_bytes, None),
             run=self.terms.run,
             round=message.round,
             kind=f"{self.name}/offer",
-            content=encode(message),
+            content=message.data,
             rows=self.terms.rows_per_owner,
             repeatable=True,
         )
-        reply = decode(kept)
+        reply = offer if kept == offer_bytes else decode(kept)
         if isinstance(reply.body, Offer):
             self.rows_disclosed = len(reply.body.rows)
         return (reply,)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from likeset.errors import IllegalMessage, LedgerUnavailable
 from likeset.private_files import make_private_folder
-from likeset.protocol.messages import Message, encode
+from likeset.protocol.messages import Message
 
 __all__ = ["HEARD_FILE", "Heard"]
 
@@ -81,4 +81,4 @@ def _place(message: Message) -> tuple[object, ...]:
 
 
 def _fingerprint(message: Message) -> bytes:
-    return hashlib.sha256(encode(message)).digest()
+    return hashlib.sha256(message.data).digest()

@@ -12,7 +12,7 @@ from datetime import datetime
 from likeset.errors import RunCancelled
 from likeset.homes.expiry import utc_now
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
-from likeset.protocol.messages import Summary, decode, encode
+from likeset.protocol.messages import Summary, decode
 from likeset.transports.pump import Progress, Pump
 
 __all__ = ["LocalEngine", "Progress", "RunResult"]
@@ -90,10 +90,10 @@ class _InProcess:
         return self.consumer.party.summary is not None
 
     def start(self) -> Sequence[bytes]:
-        return [encode(message) for message in self.consumer.start()]
+        return [message.data for message in self.consumer.start()]
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        return [encode(reply) for reply in self.parties[owner].take(decode(data))]
+        return [reply.data for reply in self.parties[owner].take(decode(data))]
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
-        return [encode(reply) for reply in self.consumer.take(decode(data))]
+        return [reply.data for reply in self.consumer.take(decode(data))]

@@ -18,7 +18,7 @@ from typing import Protocol
 from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.shell import CuratorShell
-from likeset.protocol.messages import MOST_BYTES, Message, decode, encode
+from likeset.protocol.messages import MOST_BYTES, Message, decode
 
 __all__ = ["Progress", "Pump", "Transport"]
 
@@ -122,7 +122,7 @@ class Pump:
 
     def _sent(self, messages: Iterable[Message]) -> list[_Parcel]:
         """Messages of the curator, as bytes and counted."""
-        return self._counted([(message, encode(message)) for message in messages])
+        return self._counted([(message, message.data) for message in messages])
 
     def _arrived(self, replies: Sequence[bytes], sender: str) -> list[_Parcel]:
         """A party's messages to the curator from bytes, counted: all of them, or none if one may not come."""

@@ -29,7 +29,7 @@ from likeset.homes.seats import ABSTAINS, NOTED, READY, WAITING, Abstains, Noted
 from likeset.homes.shell import ConsumerShell
 from likeset.private_files import make_private_folder
 from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
-from likeset.protocol.messages import MOST_BYTES, Summary, decode, encode
+from likeset.protocol.messages import MOST_BYTES, Summary, decode
 from likeset.protocol.terms import Terms
 from likeset.transports.answered_messages import Heard
 
@@ -201,7 +201,7 @@ class SiteParties:
             consumer = self._taken(digest).party
             if not isinstance(consumer, ConsumerShell):
                 raise IllegalMessage("an owner was asked to start a run")
-            return [encode(message) for message in consumer.start()]
+            return [message.data for message in consumer.start()]
 
         return self._quietly(say)
 
@@ -215,7 +215,7 @@ class SiteParties:
             watched = self.site != self._agreed(message.terms).consumer and not seat.remembers
             if watched:
                 self._heard.check(message)
-            replies = [encode(reply) for reply in self._asked(lambda: seat.party.take(message))]
+            replies = [reply.data for reply in self._asked(lambda: seat.party.take(message))]
             if watched:
                 self._heard.keep(message)
             if seat.keep is not None and isinstance(message.body, Summary):

@@ -15,12 +15,13 @@ from likeset.homes.owner.datasets import OpenedData, Registry
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import History, Policy, about_month
 from likeset.homes.owner.run_records import Decision, RunRecord
-from likeset.homes.shell import Shell
+from likeset.homes.shell import carry
 from likeset.ledger import Ledger, Request, Transaction
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.messages import Message, decode, encode
+from likeset.protocol.messages import Message, decode
 from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_owner
+from likeset.protocol.steps import Step
 from likeset.protocol.terms import Terms
 
 __all__ = ["Desk"]
@@ -36,7 +37,7 @@ Stands = Callable[[RunRecord, Terms], None]
 class _Active:
     """A run that has begun."""
 
-    owner: Shell[Owner]
+    owner: Owner
     sources: ExitStack = field(default_factory=ExitStack)  # closed when the run is let go
     rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
 
@@ -65,12 +66,16 @@ class Desk:
     ) -> tuple[Message, ...]:
         """The replies to a message of a run that is approved."""
         if terms.digest in self._active and self._active[terms.digest].owner.failed:
-            self._active.pop(terms.digest).sources.close()  # what it heard and said is on record: it is made anew
+            self._let_go(terms)
         if terms.digest not in self._active:
             if not record.began:
                 Owner.check_opening(terms, self._name, message)  # what begins nothing costs nothing
             self._active[terms.digest] = self._begun(record, terms, permit(record, terms), stands)
         return self._answered(record, self._active[terms.digest], message, stands)
+
+    def _let_go(self, terms: Terms) -> None:
+        """Of a party: the next one is made from what is on record."""
+        self._active.pop(terms.digest).sources.close()
 
     def close(self) -> None:
         """Let go of the rows."""
@@ -133,39 +138,57 @@ class Desk:
             )
 
     def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
-        """The owner of the protocol, where it was before: it hears again what it heard."""
+        """The owner of the protocol, where it was before: it hears again what it heard, and nothing is charged anew."""
         party = make_owner(terms, self._name, scan=opened.scan, key=self._key, declared=opened.declared, hashes=hashes)
-        active = _Active(Shell(party, self._ledger))
+        active = _Active(party)
         for past in exchanges.exchanges(self._ledger, terms.run):
             if not past.entry:
                 continue  # a crash came before it was on record: nothing was sent, and it may come again
-            heard = decode(past.heard)
-            if tuple(map(encode, active.owner.take(heard))) != past.replies:
+            heard, kept = decode(past.heard), b"".join(past.replies)
+            replies = carry(party.receive(heard), lambda _wanted, kept=kept: kept)  # type: ignore[misc]
+            if tuple(reply.data for reply in replies) != past.replies:
                 raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
-            active.rows[heard.round, heard.body.kind] = exchanges.rows_in(past.replies)
+            active.rows[heard.round, heard.body.kind] = exchanges.rows_in(replies)
         return active
 
     def _answered(self, record: RunRecord, active: _Active, message: Message, stands: Stands) -> tuple[Message, ...]:
-        """The replies, kept before they leave; they leave only if the decision stands when that is written down."""
-        terms = active.owner.terms
-        replies = active.owner.take(message)
-        rows = exchanges.rows_in(tuple(map(encode, replies)))
-        place, most = (message.round, message.body.kind), terms.rows_per_owner
-        if sum(active.rows.values()) - active.rows.get(place, 0) + rows > most:
+        """The replies: charged, kept and written down as sent in one write, and only if the decision then stands."""
+        terms, slot = active.owner.terms, (message.round, message.body.kind)
+        step = active.owner.receive(message)  # reads rows, which may take long: nobody is kept waiting for that
+        try:
+            with self._ledger.deciding() as transaction:
+                stands(record, terms)
+                if slot in active.rows:
+                    return step.replies  # on record, with what they cost
+                replies, rows = self._recorded(transaction, record, active, message, step)
+        except BaseException:
+            self._let_go(terms)  # it has heard what is not on record
+            raise
+        active.rows[slot] = rows
+        return replies
+
+    def _recorded(
+        self, transaction: Transaction, record: RunRecord, active: _Active, message: Message, step: Step
+    ) -> tuple[tuple[Message, ...], int]:
+        """The replies as they are kept, and how many rows are in them."""
+        exchange, most = exchanges.ExchangeRecord(transaction, self._name, message), active.owner.terms.rows_per_owner
+        charged = step.charge is not None
+        replies = carry(step, exchange.charge)
+        rows = exchanges.rows_in(replies)
+        if sum(active.rows.values()) + rows > most:
             raise IllegalMessage(f"run {record.run}: more rows would leave than the {most} that the terms allow")
-        with self._ledger.deciding() as transaction:
-            stands(record, terms)
-            entry, kept = exchanges.record(transaction, self._name, message, replies)
-            answers = tuple(decode(reply) for reply in kept)
-            words = {
-                "entry": entry,
-                "round": message.round,
-                "heard": message.body.kind,
-                "replies": [reply.body.kind for reply in answers],
-                "bytes": sum(map(len, kept)),
-                "rows": rows,
-            }
-            if kept and entry not in record.sent:
-                transaction.append("sent", record.run, words)
-        active.rows[place] = rows
-        return answers
+        if not charged:
+            kept = exchange.keep(replies)
+            if kept != tuple(reply.data for reply in replies):
+                replies = tuple(map(decode, kept))  # another process was faster
+        words = {
+            "entry": exchange.entry,
+            "round": message.round,
+            "heard": message.body.kind,
+            "replies": [reply.body.kind for reply in replies],
+            "bytes": sum(len(reply.data) for reply in replies),
+            "rows": rows,
+        }
+        if replies and exchange.entry not in record.sent:
+            transaction.append("sent", record.run, words)
+        return replies, rows

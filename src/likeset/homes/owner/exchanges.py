@@ -2,25 +2,26 @@
 
 Each message that an owner hears is kept with its replies before the first of them leaves. So a repeated message gets
 the same bytes, and a node that was restarted finds its way back by hearing the same messages again. How they are kept,
-which is in the ledger's journal, is known to ``record`` and ``exchanges`` alone.
+which is in the ledger's journal, is known to ``ExchangeRecord`` and ``exchanges`` alone.
 """
 
 import struct
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from likeset.errors import LedgerUnreadable
 from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Slot, Transcript, line_of
 from likeset.ledger import Ledger, Request, Transaction
-from likeset.privacy.events import NoRelease
+from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
-from likeset.protocol.messages import Delivery, Message, Offer, decode, encode
+from likeset.protocol.messages import Delivery, Message, Offer, decode
+from likeset.protocol.steps import ChargeWanted
 
-__all__ = ["Exchange", "exchanges", "record", "rows_in", "transcript_of"]
+__all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in", "transcript_of"]
 
 _MAGIC = b"LSX1"
-_COUNT = struct.Struct("<4sI")
-_LENGTH = struct.Struct("<Q")
+_HEAD = struct.Struct("<4sQ")
 _HEARD = "heard-"  # no party of a protocol has such a request, whatever its name, which stands before the last /
 
 
@@ -43,24 +44,67 @@ class Exchange:
     replies: tuple[bytes, ...] = field(repr=False)
 
 
-def record(
-    transaction: Transaction, owner: str, message: Message, replies: tuple[Message, ...]
-) -> tuple[int, tuple[bytes, ...]]:
-    """Keep a message with its replies, once; returns the entry, and the replies that were kept first.
+@dataclass(eq=False)
+class ExchangeRecord:
+    """A message that was heard becomes one request, and what was answered its record: charged and kept together.
 
-    Costs nothing: what leaves was charged when it was drawn. They may leave when the transaction is over.
+    Args:
+        transaction: in which everything is written; replies may leave when it is over.
+        owner: the owner's name.
+        message: that was heard.
 
-    Raises:
-        DifferentRequest: another message came in its place before, or another process found other replies to it.
-        MessagePurged: it was answered, and the answer was removed.
+    Attributes:
+        entry: the ledger's entry that reserved it.
     """
-    heard = encode(message)
-    request = Request(message.run, message.round, f"node/{_HEARD}{message.body.kind}", content=heard)
-    kept = transaction.reserve(View.curator(owner), NoRelease(), request=request, unfinished="resume")
-    answer = kept.answer
-    if answer is None:
-        answer = transaction.commit(kept, _packed([heard, *map(encode, replies)]))
-    return kept.number, tuple(_unpacked(answer)[1:])
+
+    transaction: Transaction
+    owner: str
+    message: Message
+    entry: int = field(default=0, init=False)
+
+    def charge(self, wanted: ChargeWanted) -> bytes:
+        """Charge for an answer and keep it; returns what was kept first.
+
+        What an owner draws follows from its key, so that it may be drawn before the charge is on the disk; nothing
+        leaves before that.
+
+        Raises:
+            DifferentRequest: another message came in its place before.
+            MessagePurged: it was answered, and the answer was removed.
+        """
+        (view, event), *others = wanted.costs
+        content = self.message.data + wanted.content
+        return self._kept(view, event, others, rows=wanted.rows, content=content, draw=lambda: wanted.draw()[0])
+
+    def keep(self, replies: tuple[Message, ...]) -> tuple[bytes, ...]:
+        """Keep an answer that costs nothing; returns the replies that were kept first.
+
+        Raises:
+            DifferentRequest: another message came in its place before, or another process found other replies to it.
+            MessagePurged: it was answered, and the answer was removed.
+        """
+        reply = b"".join(reply.data for reply in replies)  # no owner has more than one
+        kept = self._kept(View.curator(self.owner), NoRelease(), [], content=self.message.data, draw=lambda: reply)
+        return (kept,) if kept else ()
+
+    def _kept(
+        self,
+        view: View,
+        event: Event,
+        others: Sequence[tuple[View, Event]],
+        *,
+        rows: int = 0,
+        content: bytes,
+        draw: Callable[[], bytes],
+    ) -> bytes:
+        kind = f"node/{_HEARD}{self.message.body.kind}"
+        request = Request(self.message.run, self.message.round, kind, content=content)
+        charged = self.transaction.reserve(view, event, request=request, rows=rows, also=others, unfinished="resume")
+        self.entry = charged.number
+        answer = charged.answer
+        if answer is None:
+            answer = self.transaction.commit(charged, _packed(self.message.data, draw()))
+        return _unpacked(answer)[1]
 
 
 def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
@@ -73,15 +117,15 @@ def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
     heard_and_answered = []
     for stored in ledger.messages(run=run):
         if stored.kind.rpartition("/")[2].startswith(_HEARD):
-            heard, *replies = _unpacked(stored.message)
+            heard, reply = _unpacked(stored.message)
             entry = reserved.get((stored.key, stored.fingerprint), 0)
-            heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, tuple(replies)))
+            heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, (reply,) if reply else ()))
     return heard_and_answered
 
 
-def rows_in(replies: tuple[bytes, ...]) -> int:
+def rows_in(replies: Iterable[Message]) -> int:
     """How many rows these messages disclose."""
-    bodies = [decode(reply).body for reply in replies]
+    bodies = (reply.body for reply in replies)
     return sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery))
 
 
@@ -108,21 +152,15 @@ def transcript_of(ledger: Ledger, record: RunRecord, *, owner: str) -> Transcrip
     return Transcript(record.run, terms, owner, tuple(sorted(lines)), frozenset(purged))
 
 
-def _packed(parts: list[bytes]) -> bytes:
-    lengths = b"".join(_LENGTH.pack(len(part)) for part in parts)
-    return b"".join([_COUNT.pack(_MAGIC, len(parts)), lengths, *parts])
+def _packed(heard: bytes, reply: bytes) -> bytes:
+    return b"".join([_HEAD.pack(_MAGIC, len(heard)), heard, reply])
 
 
-def _unpacked(data: bytes) -> list[bytes]:
-    try:
-        magic, count = _COUNT.unpack_from(data)
-        lengths = [_LENGTH.unpack_from(data, _COUNT.size + number * _LENGTH.size)[0] for number in range(count)]
-    except struct.error as error:
-        raise LedgerUnreadable("journal: a stored exchange is damaged") from error
-    start, parts = _COUNT.size + count * _LENGTH.size, []
-    for length in lengths:
-        parts.append(data[start : start + length])
-        start += length
-    if magic != _MAGIC or start != len(data) or not parts:
+def _unpacked(data: bytes) -> tuple[bytes, bytes]:
+    """What was heard, and the reply; empty if there was none."""
+    if len(data) < _HEAD.size:
         raise LedgerUnreadable("journal: a stored exchange is damaged")
-    return parts
+    magic, length = _HEAD.unpack_from(data)
+    if magic != _MAGIC or len(data) < _HEAD.size + length:
+        raise LedgerUnreadable("journal: a stored exchange is damaged")
+    return data[_HEAD.size : _HEAD.size + length], data[_HEAD.size + length :]

@@ -143,7 +143,7 @@ def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem],
 def _unlike(exchange: exchanges.Exchange, document: dict[str, Any]) -> list[str]:
     """How what is in the outbox differs from what an entry of the audit log says was sent."""
     try:
-        rows = exchanges.rows_in(exchange.replies)
+        rows = exchanges.rows_in(map(decode, exchange.replies))
     except BadMessage as error:
         return [f"what is in the outbox is {error}"]
     same = (sum(map(len, exchange.replies)), rows) == (document["bytes"], document["rows"])

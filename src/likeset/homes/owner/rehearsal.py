@@ -4,9 +4,7 @@ Which rows an owner offers follows from its key, its rows, the terms and the rel
 release these are exactly the rows that would leave. Before the release is known another one stands in, and says so.
 """
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,11 +16,10 @@ from likeset.errors import BadDocument
 from likeset.homes.owner import exchanges
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.outbox import LeftRows, rows_of
-from likeset.homes.shell import Resident, Shell
-from likeset.ledger import Ledger, Limit
-from likeset.privacy.view import View
+from likeset.homes.shell import carry
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
+from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode
+from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -75,18 +72,13 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
     chosen = data or (decision.data if decision is not None else "")
     found = node.data_for(terms, data=chosen)
     basis, heard, used = _release(node, terms, release)
-    with ExitStack() as stack:
-        opened = stack.enter_context(found.opened(terms, smallest_group=smallest, key=node.home.key()))
-        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="likeset-"))
-        ledger = stack.enter_context(Ledger(Path(place) / "ledger.sqlite"))
-        ledger.set_limit(View.curator(node.name), Limit.rows_only(terms.rows_per_owner))
+    with found.opened(terms, smallest_group=smallest, key=node.home.key()) as opened:
         hashes = None if terms.hashing is None else hash_map(terms, node.home.hash_seed(terms.digest))
-        party = make_owner(
+        owner = make_owner(
             used, node.name, scan=opened.scan, key=node.home.key(), declared=opened.declared, hashes=hashes
         )
-        owner = Shell(party, ledger)
-        replies = tuple(encode(reply) for call in _calls(used, heard) for reply in _said(owner, call))
-        leaving = tuple(reply for reply in replies if exchanges.rows_in((reply,)))
+        replies = [reply for call in _calls(used, heard) for reply in _said(owner, call)]
+        leaving = tuple(reply.data for reply in replies if exchanges.rows_in([reply]))
         return Rehearsal(
             basis=basis,
             rows=rows_of(leaving, found.schema),
@@ -143,7 +135,8 @@ def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Bo
         yield number, Asked(asked=True)
 
 
-def _said(owner: Resident, call: tuple[int, Body]) -> tuple[Message, ...]:
+def _said(owner: Owner, call: tuple[int, Body]) -> tuple[Message, ...]:
+    """What the owner says to a curator; what it wants charged is drawn, and nobody is charged: nothing leaves."""
     number, body = call
-    terms = owner.terms
-    return owner.take(Message(terms.run, terms.digest, CURATOR, owner.name, number, body))
+    message = Message(owner.terms.run, owner.terms.digest, CURATOR, owner.name, number, body)
+    return carry(owner.receive(message), lambda wanted: wanted.draw()[0])
