@@ -439,3 +439,30 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
     assert node.judge(terms()).reasons == ("what it costs cannot be computed (OverflowError)",)
     assert node.invite(terms().to_json()) == "abstains"
     assert status_of(node, "run-1") == "owner.yaml refuses it"
+
+
+@pytest.mark.parametrize("failing", [0, 2, 4], ids=["at the opening", "at the first row", "at the second row"])
+def test_a_party_that_failed_is_made_anew_from_what_is_on_record_and_the_run_goes_on(
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """A charge that cannot be written leaves half a step; what the party heard and said before is in the ledger."""
+    run = terms(protocol="interactive", size=3)
+    approve(node, run)
+    site, said = door(node, run), list[list[bytes]]()
+    for place, message in enumerate(script(run)):
+        if place == failing:
+            with monkeypatch.context() as locked:
+                locked.setattr(Ledger, "answer", _locked)
+                assert site.hear(encode(message)) == "abstains"
+            assert "LedgerUnavailable" in logged(node, "refused")[-1]["reason"]
+        answer = site.hear(encode(message))
+        assert isinstance(answer, list), logged(node, "refused")[-1:]
+        said.append(answer)
+    assert [len(answer) for answer in said] == [0, 1, 1, 1, 1, 1, 1]
+    assert len({decode(answer[0]).body.handle for answer in said[2::2]}) == 3  # type: ignore[union-attr]
+    assert rows_spent(node) == 3
+    assert [site.hear(encode(message)) for message in script(run)] == said
+
+
+def _locked(*_: object, **__: object) -> bytes:
+    raise LedgerUnavailable("another process has it")

@@ -14,9 +14,10 @@ from engine_scenarios import SCENARIOS, settle_sites
 from protocol_world import CONSUMER, terms
 from site_factory import seat
 
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
 from likeset.homes.seats import Seat
 from likeset.homes.shell import Resident
+from likeset.ledger import Ledger
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
 from likeset.protocol.terms import Budget, Terms
 from likeset.transports.answered_messages import HEARD_FILE
@@ -60,6 +61,28 @@ def test_an_owner_answers_the_curator_and_says_the_same_to_the_same(tmp_path: Pa
     assert _table(tmp_path, "a").hear(_call()) == first  # after a restart
     assert table.standing(SEALED.digest) == "ready"
     assert not (tmp_path / "a" / REASONS_FILE).exists()
+
+
+@pytest.mark.parametrize("site", ["a", CONSUMER])
+def test_a_party_that_failed_is_made_anew_for_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: str
+) -> None:
+    settle_sites(tmp_path, [SEALED])
+    table = _table(tmp_path, site)
+
+    def asked() -> list[bytes] | str:
+        return table.start(SEALED.digest) if site == CONSUMER else table.hear(_call())
+
+    def locked(*_: object, **__: object) -> bytes:
+        raise LedgerUnavailable("another process has it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "answer", locked)
+        assert asked() == "abstains"
+    first = asked()
+    assert isinstance(first, list)
+    assert asked() == first
+    assert [reason.partition(":")[0] for reason in _reasons(tmp_path, site)] == ["LedgerUnavailable"]
 
 
 @pytest.mark.parametrize(
