@@ -40,7 +40,8 @@ from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
+from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
+from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports import local
 

@@ -34,7 +34,8 @@ from likeset.protocol.offers import RowScore
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.selection import Selection
-from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.term_parts import Budget, Kernel
+from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.scan.scan_choice import scan_factory
 from likeset.tables.schema.declared_records import DeclaredRecords

@@ -17,7 +17,7 @@ from likeset.geometry.kernels import median_gamma
 from likeset.mechanisms import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
-from likeset.protocol.terms import RELEASE_SCALE
+from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.simulation.paper_counting import parsimony_bound
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Options, Presentation, RecordLine

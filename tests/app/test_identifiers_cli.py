@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 from node_world import terms, write_policy
 
 from likeset.app import cli
-from likeset.protocol.terms import Kernel
+from likeset.protocol.term_parts import Kernel
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 

@@ -29,7 +29,8 @@ from likeset.protocol.messages import Asked, Message, Summary, SummaryRelease, T
 from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
-from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.term_parts import Budget, Kernel
+from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.pump import Pump

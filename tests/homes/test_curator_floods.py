@@ -15,7 +15,8 @@ from likeset.ledger import Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.term_parts import Budget, Kernel
+from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.job import write_settings
 from likeset.transports.nvflare.run_report import News
 

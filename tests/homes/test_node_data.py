@@ -30,7 +30,7 @@ from likeset.homes.owner.rehearsal import read_release, rehearse
 from likeset.homes.owner.small_groups import small_groups
 from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Message, TargetRelease, encode
-from likeset.protocol.terms import Hashing, Kernel
+from likeset.protocol.term_parts import Hashing, Kernel
 from likeset.tables.scan.memory_scan import BLOCK_ROWS
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import WithholdingScan

@@ -17,7 +17,8 @@ from likeset.homes.term_files import parse_terms
 from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign
 from likeset.protocol.messages import Asked, Message, encode
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Hashing, Kernel, Terms
+from likeset.protocol.term_parts import Hashing, Kernel
+from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.job import write_job
 from likeset.transports.sites import REASONS_FILE, SiteParties, SiteSettings, load_terms
 

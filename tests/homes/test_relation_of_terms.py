@@ -15,7 +15,7 @@ from likeset.ledger import Request
 from likeset.privacy.events import Gaussian
 from likeset.privacy.relation import Norm, Relation, RowSum
 from likeset.privacy.view import View
-from likeset.protocol.terms import Budget
+from likeset.protocol.term_parts import Budget
 
 LIMITS: dict[str, Any] = {
     "smallest_group": 1,

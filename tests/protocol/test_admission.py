@@ -21,7 +21,8 @@ from likeset.homes.shell import CuratorShell
 from likeset.protocol.admission import Admission
 from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.messages import Message, Summary
-from likeset.protocol.terms import Kernel, Terms
+from likeset.protocol.term_parts import Kernel
+from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import FetchedRows
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords

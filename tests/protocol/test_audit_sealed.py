@@ -20,7 +20,8 @@ from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, TargetRelease, encode
 from likeset.protocol.plans import planned_views
 from likeset.protocol.selection import Selection
-from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.term_parts import Budget, Kernel
+from likeset.protocol.terms import Terms
 
 DELTA = 0.05  # smaller ones are decided in tails that so few observations do not reach
 RUNS = 4_000

@@ -18,7 +18,7 @@ from likeset.protocol import messages
 from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.protocol.sealed import SealedCurator
-from likeset.protocol.terms import Hashing
+from likeset.protocol.term_parts import Hashing
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.local import LocalEngine

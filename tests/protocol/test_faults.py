@@ -29,7 +29,8 @@ from likeset.errors import BadMessage, DifferentRequest, IllegalMessage, Likeset
 from likeset.homes.shell import ConsumerShell, Resident
 from likeset.privacy.noise import Integers
 from likeset.protocol.messages import Delivery, Message, Offer, Summary, decode, encode
-from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Terms
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive", "size": 2, "owners": ("a", "b")}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {

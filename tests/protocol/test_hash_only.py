@@ -16,7 +16,8 @@ from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, feat
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.messages import Offer, Target, decode
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.terms import Hashing, Kernel, Terms
+from likeset.protocol.term_parts import Hashing, Kernel
+from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import MemoryScan
 
 SECRET = (1 << 255) + 4711

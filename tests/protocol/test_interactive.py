@@ -49,7 +49,7 @@ from likeset.protocol.messages import (
     decode,
 )
 from likeset.protocol.plans import planned_views, summary_event, summary_plan, target_plan
-from likeset.protocol.terms import Budget, Kernel
+from likeset.protocol.term_parts import Budget, Kernel
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
 GAUSSIAN: dict[str, Any] = {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)}

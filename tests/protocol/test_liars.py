@@ -11,7 +11,7 @@ from protocol_world import THRESHOLD, Outcome, World, carry, rows, same_summary,
 from likeset.errors import IllegalMessage, QuorumMissed
 from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Misfit, Offer, Summary
-from likeset.protocol.terms import Hashing
+from likeset.protocol.term_parts import Hashing
 
 SECRET = (1 << 255) + 99
 HASHED = {"hashing": Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))}

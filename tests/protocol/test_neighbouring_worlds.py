@@ -28,7 +28,8 @@ from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Asked, SummaryRelease, decode
 from likeset.protocol.plans import planned_views, summary_plan
 from likeset.protocol.steps import PricedDraw, Work
-from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Terms
 
 SIZE = 6
 RELEASED: dict[str, Any] = {

@@ -34,7 +34,7 @@ from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, feat
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Offer, SummaryRelease, TargetRelease
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Budget, Kernel
+from likeset.protocol.term_parts import Budget, Kernel
 
 STREAM: dict[str, Any] = {
     "protocol": "interactive",

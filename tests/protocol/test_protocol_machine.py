@@ -18,7 +18,7 @@ from likeset.homes.shell import CuratorShell
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.messages import Delivery, Offer, Summary, decode
-from likeset.protocol.terms import Budget
+from likeset.protocol.term_parts import Budget
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive", "size": 2}
 KINDS: dict[str, tuple[dict[str, Any], int]] = {

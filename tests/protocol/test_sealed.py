@@ -30,7 +30,7 @@ from likeset.privacy.noise import Integers
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, TargetRelease, decode, encode
 from likeset.protocol.plans import planned_views
-from likeset.protocol.terms import Budget
+from likeset.protocol.term_parts import Budget
 
 SETTINGS = settings(max_examples=examples(40))
 

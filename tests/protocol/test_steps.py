@@ -14,7 +14,7 @@ from likeset.privacy.events import Unbounded
 from likeset.privacy.noise import Integers
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Offer, encode
-from likeset.protocol.terms import Budget
+from likeset.protocol.term_parts import Budget
 
 GAUSSIAN: dict[str, Any] = {
     "protocol": "interactive",

@@ -15,7 +15,8 @@ from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
 from likeset.protocol.hashing import commitment
 from likeset.protocol.plans import planned_views
-from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Hashing, Kernel, Terms, digest_of_rows
+from likeset.protocol.term_parts import Budget, Hashing, Kernel, digest_of_rows
+from likeset.protocol.terms import SUMMARY_RELEASE, Terms
 
 SECRET = (1 << 255) + 12345
 HASHING = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))

@@ -14,7 +14,7 @@ from likeset.geometry.kernels import median_gamma
 from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Message, Target, decode, encode
 from likeset.protocol.selection import Selection
-from likeset.protocol.terms import Budget, Hashing
+from likeset.protocol.term_parts import Budget, Hashing
 
 SECRET = (1 << 255) + 99
 HASHED = {"hashing": Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))}

@@ -16,7 +16,8 @@ from likeset.protocol.owner import Scan
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import target_plan
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.terms import Kernel, Terms
+from likeset.protocol.term_parts import Kernel
+from likeset.protocol.terms import Terms
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.sources.source import open_source
 

@@ -18,7 +18,8 @@ from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Budget, Hashing, Terms
+from likeset.protocol.term_parts import Budget, Hashing
+from likeset.protocol.terms import Terms
 from likeset.transports.local import LocalEngine
 
 _HERE = Path(__file__).parent

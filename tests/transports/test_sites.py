@@ -19,7 +19,8 @@ from likeset.homes.seats import Seat
 from likeset.homes.shell import Resident
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
-from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Terms
 from likeset.transports.answered_messages import HEARD_FILE
 from likeset.transports.nvflare.job import write_job, write_settings
 from likeset.transports.sites import (

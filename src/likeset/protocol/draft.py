@@ -17,7 +17,8 @@ from likeset.privacy import accounting, loss
 from likeset.privacy.events import Gaussian, Observer
 from likeset.privacy.relation import Relation
 from likeset.protocol.notices import Notice, UniformOffers
-from likeset.protocol.terms import Budget, Hashing, Kernel, Terms, digest_of_rows
+from likeset.protocol.term_parts import Budget, Hashing, Kernel, digest_of_rows
+from likeset.protocol.terms import Terms
 from likeset.protocol.wishes import Wishes, settings
 
 __all__ = ["Draft", "Facts", "ReleaseOutlook", "release_outlook"]

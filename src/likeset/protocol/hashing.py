@@ -19,7 +19,8 @@ from likeset import arguments
 from likeset.errors import IllegalMessage
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.stream import MAX_SEED
-from likeset.protocol.terms import Hashing, Terms
+from likeset.protocol.term_parts import Hashing
+from likeset.protocol.terms import Terms
 
 __all__ = ["check_seed", "commitment", "hash_map"]
 

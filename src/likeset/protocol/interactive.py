@@ -45,7 +45,8 @@ from likeset.protocol.messages import (
 )
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
 from likeset.protocol.steps import PricedDraw, Work
-from likeset.protocol.terms import Terms, digest_of_rows
+from likeset.protocol.term_parts import digest_of_rows
+from likeset.protocol.terms import Terms
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
 

@@ -18,7 +18,8 @@ from likeset.geometry.thinning import thin
 from likeset.geometry.tilt import Drawing, Tilt
 from likeset.geometry.tilt import fit as fit_tilt
 from likeset.protocol.owner import Scan
-from likeset.protocol.terms import RELEASE_SCALE, Terms
+from likeset.protocol.term_parts import RELEASE_SCALE
+from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 
 __all__ = ["OfferKeys", "RowScore", "Weighing", "draw_offer", "fit_drawing", "weigh"]

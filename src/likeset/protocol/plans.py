@@ -22,7 +22,8 @@ from likeset.privacy.events import (
 from likeset.privacy.guarantee import Guarantee
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 from likeset.privacy.view import View
-from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Terms
+from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import SUMMARY_RELEASE, Terms
 
 __all__ = [
     "PlannedView",

@@ -9,7 +9,8 @@ from typing import Any
 from likeset.errors import InvalidArgument
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice
-from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Terms
 from likeset.run.budget import ONE_RUN
 from likeset.run.guarantees import guarantee_documents, is_private
 from likeset.run.job import Job

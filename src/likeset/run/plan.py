@@ -23,7 +23,8 @@ from likeset.protocol.hashing import commitment
 from likeset.protocol.notices import Notice
 from likeset.protocol.plans import PlannedView, planned_views, size_event
 from likeset.protocol.selection import Selection, is_usable_width
-from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
+from likeset.protocol.term_parts import RELEASE_SCALE, Hashing
+from likeset.protocol.terms import Terms
 from likeset.protocol.wishes import Wishes
 from likeset.run.inputs import Inputs
 from likeset.run.run_secrets import RunSecrets

@@ -20,7 +20,8 @@ from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.plans import planned_views
 from likeset.protocol.selection import Selection
-from likeset.protocol.terms import RELEASE_SCALE, Hashing, Terms
+from likeset.protocol.term_parts import RELEASE_SCALE, Hashing
+from likeset.protocol.terms import Terms
 from likeset.protocol.wishes import Wishes
 from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
 from likeset.tables.scan.memory_scan import MemoryScan

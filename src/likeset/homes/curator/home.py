@@ -26,7 +26,8 @@ from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_
 from likeset.protocol.messages import Message
 from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms, is_digest
+from likeset.protocol.term_parts import is_digest
+from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 

@@ -1,0 +1,146 @@
+"""The parts that terms are made of: budgets, the kernel of releases, hashes, and the digests that name things."""
+
+import hashlib
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.stream import MAX_SEED
+from likeset.privacy.guarantee import checked_delta
+from likeset.protocol.selection import LARGEST_EXPONENT
+
+__all__ = ["RELEASE_SCALE", "Budget", "Hashing", "Kernel", "digest_of_rows", "is_digest", "keep_checked"]
+
+RELEASE_SCALE = 1.0 / 3.0
+"""Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
+
+# Terms come from others: what nobody can mean must not take all memory of whoever reads them.
+_MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
+_LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one view may cost in this run."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+        keep_checked(self, epsilon=arguments.positive("epsilon", self.epsilon, zero=True), delta=float(self.delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The feature map of the releases: owners see it, so it comes from public facts.
+
+    Attributes:
+        columns: number of columns of a row.
+        dimension: length of a feature vector.
+        gamma: width of the kernel; wider than the one used for selection.
+        seed: selects the frequencies; public.
+        kind: ``paired``, or ``paper`` for the paper's mean release.
+        largest: no number of a row is larger in size: as the schema declares, or as large as gamma allows if 0. Rows
+            beyond it are no rows of the run, so that features of all others are numbers.
+    """
+
+    columns: int
+    dimension: int
+    gamma: float
+    seed: int
+    kind: Literal["paired", "paper"] = "paired"
+    largest: float = 0.0
+
+    def __post_init__(self) -> None:
+        arguments.one_of("kind", self.kind, ("paired", "paper"))
+        keep_checked(
+            self,
+            columns=arguments.count("columns", self.columns, most=_MOST_COLUMNS),
+            dimension=arguments.count("dimension", self.dimension, most=_MOST_COORDINATES),
+            gamma=arguments.positive("gamma", self.gamma),
+            seed=arguments.count("seed", self.seed, least=0, most=MAX_SEED, most_is="a 256-bit number"),
+        )
+        # All that the map itself would refuse: to build it takes time, and nobody has approved the terms yet.
+        if self.kind == "paired" and self.dimension % 2:
+            raise InvalidArgument("dimension", self.dimension, "must be even for paired features")
+        if self.columns * self.dimension > _MOST_FREQUENCIES:
+            raise InvalidArgument("dimension", self.dimension, f"is too long for {self.columns} columns")
+        most = _largest_entry(self.gamma, self.columns)
+        if most < _SMALLEST_ROWS:
+            raise InvalidArgument("gamma", self.gamma, "is too large: no row has features under such a kernel")
+        keep_checked(self, largest=arguments.positive("largest", self.largest, zero=True) or most)
+        if self.largest > most:
+            raise InvalidArgument(
+                "gamma",
+                self.gamma,
+                f"is too large: rows may then have numbers of up to {most:g}, and these have up to {self.largest:g}",
+            )
+
+    def features(self) -> FourierFeatures:
+        """The map itself."""
+        return FourierFeatures(self.columns, self.dimension, self.gamma, self.seed, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Hashing:
+    """For a curator who may see hashes only: what is public about a feature map whose seed it must not know.
+
+    Attributes:
+        dimension: length of a hash.
+        gamma: width of its kernel, which is then the kernel of the selection.
+        commitment: to the secret seed (``likeset.protocol.hashing.commitment``), so that owners who were given
+            different seeds notice.
+    """
+
+    dimension: int
+    gamma: float
+    commitment: str
+
+    def __post_init__(self) -> None:
+        keep_checked(
+            self,
+            dimension=arguments.count("hashing.dimension", self.dimension, most=_MOST_COORDINATES),
+            gamma=arguments.positive("hashing.gamma", self.gamma),
+        )
+        if self.dimension % 2:
+            raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
+        if not isinstance(self.commitment, str) or not is_digest(self.commitment):
+            raise InvalidArgument("hashing.commitment", "other text", "must be what commitment() gave")
+
+
+def _largest_entry(gamma: float, columns: int) -> float:
+    """How large the numbers of a row may be: its squares, exponents and angles are then numbers in single precision.
+
+    An entry of a frequency is at most ``sqrt(2 gamma)`` times the length of ``columns`` normal numbers, none of which
+    is beyond 8.6 (they are made from 53 bits), and an angle is a sum of ``columns`` products with them.
+    """
+    by_angles = _LARGEST_ANGLE / (_LARGEST_NORMAL * math.pow(columns, 1.5) * math.sqrt(2.0 * gamma))
+    by_exponents = math.sqrt(LARGEST_EXPONENT / columns / (4.0 * gamma / RELEASE_SCALE))
+    return min(arguments.LARGEST_SINGLE, by_angles, by_exponents)
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is written as digests are, and so may be part of a file's name."""
+    return _DIGEST.fullmatch(text) is not None
+
+
+def digest_of_rows(rows: Rows) -> str:
+    """By which the terms name public rows: of their numbers in single precision, in their order."""
+    plain = np.ascontiguousarray(rows, dtype="<f4") + np.float32(0.0)  # no -0.0: equal rows have one digest
+    head = f"likeset/rows/1\n{plain.shape[0]}x{plain.shape[1]}\n".encode()
+    return hashlib.sha256(head + plain.tobytes()).hexdigest()
+
+
+def keep_checked(thing: object, **values: float) -> None:
+    """Put checked numbers in place of what was given, while a frozen object is made."""
+    for name, value in values.items():
+        object.__setattr__(thing, name, value)
