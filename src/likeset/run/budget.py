@@ -59,12 +59,12 @@ def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
 
 def _units(ledger: Ledger, view: View) -> set[int]:
     """How many rows the units had that were protected in the charges to a view."""
-    found: set[int] = set()
+    units: set[int] = set()
 
     def look(part: Any) -> None:
         if isinstance(part, dict):
             rows = part.get("quantity", {}).get("rows")
-            found.update([rows] if isinstance(rows, int) else [])
+            units.update([rows] if isinstance(rows, int) else [])
             part = list(part.values())
         for inner in part if isinstance(part, list) else ():
             look(inner)
@@ -73,7 +73,7 @@ def _units(ledger: Ledger, view: View) -> set[int]:
         if entry.kind == "reserve":
             costs = entry.document()["charge"]["costs"]
             look([cost["event"] for cost in costs if cost["view"] == view.to_json()])
-    return found
+    return units
 
 
 def _mixed(units: set[int]) -> str:

@@ -57,10 +57,10 @@ def notes_on_hashes(job: Job, schema: Schema) -> list[Notice]:
     """What a consumer should know before its curator sees hashes only."""
     if job.hash_dimension is None:
         return []
-    found: list[Notice] = [HashedRows(job.hash_dimension), WidthInTerms()]
+    notes: list[Notice] = [HashedRows(job.hash_dimension), WidthInTerms()]
     if names := unreadable_columns(schema):
-        found.append(UnreadableCells(names))
-    return found
+        notes.append(UnreadableCells(names))
+    return notes
 
 
 def read_summary(terms: Terms, summary: Summary, *, schema: Schema, target: Target, hash_seed: int) -> ReadSummary:
@@ -69,9 +69,9 @@ def read_summary(terms: Terms, summary: Summary, *, schema: Schema, target: Targ
     Raises:
         InvalidArgument: no row could be read.
     """
-    rows, found = rows_behind(hash_map(terms, hash_seed), summary.rows, near=target.rows)
+    rows, is_found = rows_behind(hash_map(terms, hash_seed), summary.rows, near=target.rows)
     records, sound = records_behind(schema, rows)
-    known = np.flatnonzero(found & sound)
+    known = np.flatnonzero(is_found & sound)
     if not len(known):
         raise InvalidArgument(
             "hash_dimension",

@@ -1,15 +1,13 @@
-"""What the parties bring to a run: the consumer's rows and public ones for the plan, owners' rows after it."""
+"""What a run is planned from: the consumer's rows, public ones, and names."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
 from likeset.arguments import Rows
 from likeset.protocol.declarations import Declared
-from likeset.protocol.owner import Scan
 
-__all__ = ["Inputs", "OwnersRows"]
+__all__ = ["Inputs"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,16 +41,3 @@ class Inputs:
     declared: Declared | None = None
     consumer: str = "consumer"
     purpose: str = "a matched training set"
-
-
-@dataclass(frozen=True, eq=False)
-class OwnersRows:
-    """What owners bring who are in this process.
-
-    Attributes:
-        scans: how each owner reaches its rows.
-        content: a digest of everybody's rows: a run goes on with the data that it began with, or not at all.
-    """
-
-    scans: Mapping[str, Scan]
-    content: bytes

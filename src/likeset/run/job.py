@@ -83,18 +83,18 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
     def beside(self, folder: Path) -> Self:
         """The same job with paths that count from another directory."""
 
-        def moved(place: str | None) -> str | None:
-            if place is None or Path(place).is_absolute():
-                return place
-            if place.lower().startswith(_SQLITE):
-                return _SQLITE + str(folder / place[len(_SQLITE) :])
-            return place if _FORM.match(place) and not (folder / place).exists() else str(folder / place)
+        def moved(path: str | None) -> str | None:
+            if path is None or Path(path).is_absolute():
+                return path
+            if path.lower().startswith(_SQLITE):
+                return _SQLITE + str(folder / path[len(_SQLITE) :])
+            return path if _FORM.match(path) and not (folder / path).exists() else str(folder / path)
 
         return self.model_copy(
             update={
                 "schema_file": moved(self.schema_file),
                 "target": moved(self.target),
-                "owners": {name: str(moved(place)) for name, place in self.owners.items()},
+                "owners": {name: str(moved(path)) for name, path in self.owners.items()},
                 "public_rows": moved(self.public_rows),
                 "seed_rows": moved(self.seed_rows),
                 "ledger": moved(self.ledger),

@@ -15,7 +15,7 @@ from likeset.geometry.tilt import Drawing
 from likeset.privacy.view import checked_name
 from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan
-from likeset.run.inputs import Inputs, OwnersRows
+from likeset.run.inputs import Inputs
 from likeset.run.job import Job
 from likeset.run.notices import BoundsFromData, NoiseIsSimulated, SuspectedIdentifier, TooLongRows, WeakPromise
 from likeset.tables.scan.row_pass import without_dictionaries
@@ -99,12 +99,14 @@ class OpenedJob:
     """Owners' files.
 
     Attributes:
-        rows: each owner's rows, behind a scan.
+        scans: how each owner reaches its rows.
+        content: a digest of everybody's rows: a run goes on with the data that it began with, or not at all.
         names: the owners' files, as given.
         warnings: what the user should know about all files.
     """
 
-    rows: OwnersRows
+    scans: Mapping[str, Scan]
+    content: bytes
     names: Mapping[str, str]
     warnings: tuple[Notice, ...]
 
@@ -136,8 +138,8 @@ def open_job(
         shown: dict[str, str] = {}
         warnings = job_warnings(job, schema, target)
         total, faults = 0, list[BadTable]()
-        for name, place in job.owners.items():
-            source = stack.enter_context(open_source(place))
+        for name, address in job.owners.items():
+            source = stack.enter_context(open_source(address))
             every = scan(source, schema)
             # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
             withhold = job.protocol == "sealed"
@@ -164,7 +166,7 @@ def open_job(
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
         content += [f"{kind}: {digest}" for kind, digest in files.fingerprints.items()]
         digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
-        yield OpenedJob(OwnersRows(owners, digest), shown, tuple(warnings))
+        yield OpenedJob(owners, digest, shown, tuple(warnings))
 
 
 def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, str]]:
@@ -191,8 +193,8 @@ def open_target(job: Job, schema: Schema) -> Target:
     return Target(name=name, rows=rows, table=table, fingerprint=fingerprint)
 
 
-def _mapped(place: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
-    with open_source(place) as source:
+def _mapped(address: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
+    with open_source(address) as source:
         held = _FewRows(source.name, schema.columns)
         seen = SourceScan(source, schema, labelled=False).first_pass(held)
         if seen.row_count == 0:
@@ -223,15 +225,15 @@ class _FewRows:
 
 
 def _check_names(job: Job) -> None:
-    places: dict[str, str] = {str(Path(job.target).resolve()): "the target"}
-    for name, place in job.owners.items():
+    addresses: dict[str, str] = {str(Path(job.target).resolve()): "the target"}
+    for name, address in job.owners.items():
         try:
             checked_name("owners", name)
         except InvalidArgument as error:
             raise InvalidArgument("owners", repr(name), error.reason) from error
-        twin = places.setdefault(str(Path(place).resolve()), f"owner {name}")
+        twin = addresses.setdefault(str(Path(address).resolve()), f"owner {name}")
         if twin != f"owner {name}":
-            raise BadTable(place, f"owner {name} has the same file as {twin}; each must bring its own rows")
+            raise BadTable(address, f"owner {name} has the same file as {twin}; each must bring its own rows")
 
 
 def _check_sizes(job: Job, target: Target, total: int) -> None:
@@ -253,9 +255,9 @@ def job_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
     """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
     look = TableLook(target.table.column_names, schema.declaration.missing_words)
     look.add(target.table)
-    found: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.seen())]
+    warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.seen())]
     if job.noise == "simulated":
-        found.append(NoiseIsSimulated())
+        warnings.append(NoiseIsSimulated())
     if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":
-        found.append(WeakPromise(job.epsilon))
-    return found + [BoundsFromData(name) for name in schema.from_data]
+        warnings.append(WeakPromise(job.epsilon))
+    return warnings + [BoundsFromData(name) for name in schema.from_data]

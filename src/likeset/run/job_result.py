@@ -156,15 +156,15 @@ def rows_by_number(outcome: RunOutcome, schema: Schema, scans: Mapping[str, Scan
     """The same where the curator saw hashes only: from the owners, as a consumer would ask for them afterwards."""
     rows = np.empty((len(outcome.row_numbers), schema.width), dtype=np.float32)
     pieces: list[pa.Table] = []
-    places: list[int] = []
+    positions: list[int] = []
     for name, scan in scans.items():
-        own = [place for place, (owner, _) in enumerate(outcome.picks) if owner == name]
+        own = [position for position, (owner, _) in enumerate(outcome.picks) if owner == name]
         if own:
-            fetched = scan.fetch(np.array([outcome.row_numbers[place] for place in own], dtype=np.int64))
+            fetched = scan.fetch(np.array([outcome.row_numbers[position] for position in own], dtype=np.int64))
             rows[own] = fetched.rows
             pieces.append(fetched.table)
-            places += own
-    return rows, pa.concat_tables(pieces).take(pa.array(np.argsort(places, kind="stable")))
+            positions += own
+    return rows, pa.concat_tables(pieces).take(pa.array(np.argsort(positions, kind="stable")))
 
 
 def _schema_document(schema: Schema) -> dict[str, Any]:

@@ -73,9 +73,9 @@ def job_running(
     draws = _foreseen_draws(plan, folder.ledger_path)
     samples = {name: foreseen_sample(plan.terms.run, draws.secrets.owner_key(name)) for name in plan.terms.owners}
     with open_job(files, scan=scan, samples=samples if plan.terms.protocol == "sealed" else None) as opened:
-        reading, scans = time.perf_counter() - start, opened.rows.scans
+        reading, scans = time.perf_counter() - start, opened.scans
         with folder.working() as ledger:
-            settled = plan.settle(ledger, draws, content=opened.rows.content)
+            settled = plan.settle(ledger, draws, content=opened.content)
             folder.agree(settled.terms)
             outcome = run_here(plan, settled, scans, ledger=ledger, progress=progress)
             hashed = settled.terms.hashing is not None

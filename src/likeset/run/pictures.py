@@ -88,20 +88,20 @@ def _marginals(
     schema: Schema, target: tuple[Rows, pa.Table], summary: tuple[Rows, pa.Table], offered: Rows | None
 ) -> list[dict[str, Any]]:
     """The columns in which target and offers differ most; before (offers) and after (summary)."""
-    first, found = 0, []
+    first, marginals = 0, []
     for described, (name, declared) in zip(schema.describe(), schema.declared.items(), strict=True):
         features = slice(first, first + described.features)
         first += described.features
-        one = _marginal(name, declared, (target[1], summary[1]))
-        if one is None:
+        marginal = _marginal(name, declared, (target[1], summary[1]))
+        if marginal is None:
             continue
         pool = None if offered is None else offered[:, features]
-        one["difference_before"] = None if pool is None else _distance(target[0][:, features], pool)
-        one["difference_after"] = _distance(target[0][:, features], summary[0][:, features])
-        one["pool"] = None
-        found.append(one)
-    found.sort(key=lambda one: -(one["difference_before"] or one["difference_after"]))
-    return found[:_COLUMNS]
+        marginal["difference_before"] = None if pool is None else _distance(target[0][:, features], pool)
+        marginal["difference_after"] = _distance(target[0][:, features], summary[0][:, features])
+        marginal["pool"] = None
+        marginals.append(marginal)
+    marginals.sort(key=lambda marginal: -(marginal["difference_before"] or marginal["difference_after"]))
+    return marginals[:_COLUMNS]
 
 
 def _distance(rows: Rows, others: Rows) -> float:

@@ -16,7 +16,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     """The answer, what it is worth, who gave what, and what everybody learned."""
     if not result["private"]:
         show_not_private(result["noise"])
-    givers = sum(1 for one in result["owners"] if one["selected"])
+    givers = sum(1 for owner in result["owners"] if owner["selected"])
     stdout.print(
         f"\n[bold]{result['rows_selected']:,} rows[/] of {givers} owners "
         f"match your {result['target']['rows']:,} rows with [bold]MMD² {result['squared_mmd']:.5f}[/].\n",
@@ -24,7 +24,8 @@ def show_result(result: Mapping[str, Any]) -> None:
     )
     _show_comparison(result)
     _show_owners(result)
-    show_guarantees(result["guarantees"], owners=[one["name"] for one in result["owners"]], title="Who learned what")
+    names = [owner["name"] for owner in result["owners"]]
+    show_guarantees(result["guarantees"], owners=names, title="Who learned what")
     stdout.print(literal(result["budget"]["in_words"]), soft_wrap=True)
     show_notes(warning["text"] for warning in result["warnings"])
 
@@ -42,14 +43,14 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
     ]
     judged = any(line.get("accuracy") is not None for line in lines)
     rows = []
-    for place, line in enumerate(lines):
+    for number, line in enumerate(lines):
         cells = [line["name"], f"{line['squared_mmd']:.5f}"]
         # A summary that is the target itself has no distance to compare with.
         ratio = f"{line['squared_mmd'] / result['squared_mmd']:.2f}x" if result["squared_mmd"] > 0.0 else ""
         cells.append(ratio)
         if judged:
             cells.append("" if line.get("accuracy") is None else f"{100 * line['accuracy']:.1f}%")
-        style = "bold" if place == 0 else ""
+        style = "bold" if number == 0 else ""
         rows.append([Text(cell, style=style) for cell in cells])
     heads = ["rows", "MMD² to target", "of this summary", *(["linear SVM"] if judged else [])]
     show_table("How alike?", heads, rows, caption="MMD²: distance between two sets of rows; smaller is more alike.")
@@ -58,14 +59,14 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
 def _show_owners(result: Mapping[str, Any]) -> None:
     rows = [
         (
-            one["name"],
-            "unknown" if one["rows"] is None else f"{one['rows']:,}",  # between organisations only the owner knows
-            "unknown" if one["heard_bytes"] is None else f"{one['heard_bytes']:,} bytes",
-            known_or_bound(one["disclosed"], one["disclosed_at_most"], "{:,}"),
-            f"{one['selected']:,}",
-            f"{100 * one['share']:.0f}%",
+            owner["name"],
+            "unknown" if owner["rows"] is None else f"{owner['rows']:,}",  # between organisations only the owner knows
+            "unknown" if owner["heard_bytes"] is None else f"{owner['heard_bytes']:,} bytes",
+            known_or_bound(owner["disclosed"], owner["disclosed_at_most"], "{:,}"),
+            f"{owner['selected']:,}",
+            f"{100 * owner['share']:.0f}%",
         )
-        for one in result["owners"]
+        for owner in result["owners"]
     ]
     each = result["rows_seen"] / max(1, result["rows_selected"])
     what = "hashes of rows" if result["terms"]["summary"]["hashing"] else "rows"
@@ -81,15 +82,15 @@ def known_or_bound(known: float | None, most: float, form: str) -> str:
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
     """One line for each kind of view: owners' views that say the same are one."""
     lines: dict[tuple[str, str, str, str], None] = {}
-    for one in guarantees:
-        whose = "each owner" if one["protects"] in owners else "the target"
-        who = " + ".join(one["coalition"]) or _OBSERVERS[one["observer"]]
-        if one["epsilon"] is None:
-            what = "hashes of rows" if one["hashed"] else "rows in the open"
-            cost = f"{one['rows']:,} {what}" if one["observer"] != "owners" else "no bound"
+    for guarantee in guarantees:
+        whose = "each owner" if guarantee["protects"] in owners else "the target"
+        who = " + ".join(guarantee["coalition"]) or _OBSERVERS[guarantee["observer"]]
+        if guarantee["epsilon"] is None:
+            what = "hashes of rows" if guarantee["hashed"] else "rows in the open"
+            cost = f"{guarantee['rows']:,} {what}" if guarantee["observer"] != "owners" else "no bound"
         else:
-            cost = f"epsilon = {one['epsilon']:.3g}" if one["epsilon"] else "nothing"
-        delta = f"{one['delta']:g}" if one["epsilon"] else ""
-        basis = one["basis"] if one["epsilon"] is not None else ""
+            cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing"
+        delta = f"{guarantee['delta']:g}" if guarantee["epsilon"] else ""
+        basis = guarantee["basis"] if guarantee["epsilon"] is not None else ""
         lines[f"{who} about {whose}", cost, delta, basis] = None
     show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), [list(line) for line in lines])
