@@ -109,6 +109,10 @@ def test_every_field_of_a_job_is_an_option_that_says_what_it_means(command: str)
         words = options[name].help
         assert words.lower().startswith(setting.meaning.replace("``", "").lower())
         assert options[name].default is None  # what a job file says counts unless an option is given
+    shown = {name: options[name].show_default for name in ("epsilon", "offers", "thinning", "weights", "size", "out")}
+    assert shown == {
+        "epsilon": "1", "offers": "auto", "thinning": "yes", "weights": False, "size": False, "out": "matched"
+    }  # fmt: skip
 
 
 def given(setting: Setting) -> tuple[Any, Any]:

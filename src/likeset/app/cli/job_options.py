@@ -23,8 +23,8 @@ JobFile = Annotated[
 _FINE = "Fine settings"
 
 
-def _text(words: str, **more: Any) -> Any:
-    return Annotated[str | None, typer.Option(help=words, show_default=False, **more)]
+def _text(words: str, *, default: str = "", panel: str | None = None) -> Any:
+    return Annotated[str | None, typer.Option(help=words, show_default=default or False, rich_help_panel=panel)]
 
 
 _OWNERS = typer.Option(metavar="NAME=PATH", help="An owner's rows; once for each owner.")
@@ -35,12 +35,12 @@ _FILES: dict[str, Any] = {
 }
 _PLACES: dict[str, Any] = {
     "public_rows": _text("Rows that anybody may see; they set the release's scale for free."),
-    "ledger": _text("Budgets that outlive this job.  [default: in the output directory]"),
+    "ledger": _text("Budgets that outlive this job.", default="in the output directory"),
     "run": _text("Name of the run in the ledger; made up if not given."),
-    "out": _text("Output directory; must not exist.  [default: matched]"),
-    "seed_rows": _text("Public rows that start the summary of interactive.", rich_help_panel=_FINE),
-    "consumer": _text("Your name in the records.  [default: consumer]", rich_help_panel=_FINE),
-    "purpose": _text("What the summary is for.  [default: a matched training set]", rich_help_panel=_FINE),
+    "out": _text("Output directory; must not exist.", default="matched"),
+    "seed_rows": _text("Public rows that start the summary of interactive.", panel=_FINE),
+    "consumer": _text("Your name in the records.", default="consumer", panel=_FINE),
+    "purpose": _text("What the summary is for.", default="a matched training set", panel=_FINE),
 }
 
 
@@ -48,15 +48,22 @@ def _option(setting: Setting) -> Any:
     """A setting as an option; its words are those of the declaration."""
     text = setting.meaning.replace("``", "")
     text = f"{text[0].upper()}{text[1:]}."
-    if setting.default not in (None, (), "") and not setting.is_required and setting.default is not False:
-        shown = "yes" if setting.default is True else setting.default
-        text += f"  [default: {shown:g}]" if isinstance(shown, float) else f"  [default: {shown}]"
     flag = setting.name.replace("_", "-")
     names = (f"--{flag}/--no-{flag}",) if setting.type is bool else ()
     metavar = "PART" if setting.type == tuple[str, ...] else None
     panel = _FINE if setting.is_fine else None
-    described = typer.Option(*names, help=text, metavar=metavar, show_default=False, rich_help_panel=panel)
+    default = _shown_default(setting) or False
+    described = typer.Option(*names, help=text, metavar=metavar, show_default=default, rich_help_panel=panel)
     return Annotated[_typed(setting.type), described]
+
+
+def _shown_default(setting: Setting) -> str:
+    """What counts where neither an option nor a job file says anything; empty where that is nothing."""
+    if setting.is_required or setting.default in (None, (), "") or setting.default is False:
+        return ""
+    if setting.default is True:
+        return "yes"
+    return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)
 
 
 def _typed(kind: Any) -> Any:
