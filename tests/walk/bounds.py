@@ -44,11 +44,11 @@ class Aim:
 BOUNDS = (
     Bound("match", "plans", at_most=1, wanted=1),
     Bound("match", "terms", at_most=2, wanted=1),
-    Bound("match", "passes over csv", at_most=4, wanted=2),
-    Bound("match", "passes over parquet", at_most=6, wanted=2),
-    Bound("answer", "encodings", at_most=8, wanted=1),
-    Bound("answer", "records of rows", at_most=2, wanted=1),
-    Bound("answer", "write transactions", at_most=16, wanted=5),
+    Bound("match", "passes over csv", at_most=2, wanted=2),
+    Bound("match", "passes over parquet", at_most=2, wanted=2),
+    Bound("answer", "encodings", at_most=1, wanted=1),
+    Bound("answer", "records of rows", at_most=1, wanted=1),
+    Bound("answer", "write transactions", at_most=5, wanted=5),
 )
 
 AIMS = (
