@@ -1,4 +1,4 @@
-"""Every setting is declared once, in ``likeset.protocol.wishes``: whatever else names it says the same."""
+"""Every setting is declared once, in ``likeset.protocol.run_settings``: whatever else names it says the same."""
 
 import inspect
 import re
@@ -14,7 +14,7 @@ from likeset import Summarizer, Terms
 from likeset.app import cli
 from likeset.app.cli.job_options import job_from
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.protocol.wishes import Setting, Wishes, settings
+from likeset.protocol.run_settings import RunSettings, Setting, settings
 from likeset.run.job import Job
 
 SETTINGS = {setting.name: setting for setting in settings()}
@@ -25,7 +25,7 @@ _OF_A_JOB |= {"consumer", "purpose", "ledger", "out", "run"}
 
 
 def test_a_setting_has_a_name_a_type_a_default_and_a_meaning() -> None:
-    assert [setting.name for setting in settings()] == [field.name for field in fields(Wishes)]
+    assert [setting.name for setting in settings()] == [field.name for field in fields(RunSettings)]
     assert [name for name, setting in SETTINGS.items() if setting.is_required] == ["size"]
     for setting in settings():
         assert len(setting.meaning.split()) > 2
@@ -85,7 +85,7 @@ def test_a_job_has_the_declared_fields() -> None:
 
 
 def test_what_a_job_says_is_what_is_wished() -> None:
-    wished = Wishes(size=5, epsilon=2.0, weights=True, seed=3)
+    wished = RunSettings(size=5, epsilon=2.0, weights=True, seed=3)
     job = Job.of(**FILES, owners={"north": "north.csv"}, epsilon=2.0, weights=True, seed=3)
     assert job.wishes() == wished
     assert job.wishes() != replace(wished, quorum=2)

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.ledger import Ledger
-from likeset.protocol.wishes import Wishes, settings
+from likeset.protocol.run_settings import RunSettings, settings
 from likeset.run.inputs import Inputs
 from likeset.run.local import run_here
 from likeset.run.plan import make_plan
@@ -35,7 +35,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     scaler fitted on the data would leak.
 
     Args:
-        SETTINGS: all that ``likeset.protocol.wishes`` declares, described there and in ``help(Summarizer)``.
+        SETTINGS: all that ``likeset.protocol.run_settings`` declares, described there and in ``help(Summarizer)``.
         seed_rows: public rows that start the summary of ``interactive``.
         rows_per_unit: the unit of privacy: at most so many rows belong to one person.
         ledger: file of the budgets, kept across runs; a temporary one if not given.
@@ -129,10 +129,10 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self._tell(Result(outcome, rows, tables.target), tables)
         return self
 
-    def _wishes(self) -> Wishes:
+    def _wishes(self) -> RunSettings:
         if self.random_state is not None:
             arguments.count("random_state", self.random_state, least=0)
-        return Wishes(**{setting.name: getattr(self, setting.argument) for setting in settings()})
+        return RunSettings(**{setting.name: getattr(self, setting.argument) for setting in settings()})
 
     def _inputs(self, tables: MarketTables) -> Inputs:
         return Inputs(

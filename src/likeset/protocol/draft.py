@@ -17,9 +17,9 @@ from likeset.privacy import accounting, loss
 from likeset.privacy.events import Gaussian, Observer
 from likeset.privacy.relation import Relation
 from likeset.protocol.notices import Notice, UniformOffers
+from likeset.protocol.run_settings import RunSettings, settings
 from likeset.protocol.term_parts import Budget, Hashing, Kernel, digest_of_rows
 from likeset.protocol.terms import Terms
-from likeset.protocol.wishes import Wishes, settings
 
 __all__ = ["Draft", "Facts", "ReleaseOutlook", "release_outlook"]
 
@@ -132,7 +132,7 @@ class Draft:
         notes: what was chosen otherwise than wished.
     """
 
-    wishes: Wishes
+    wishes: RunSettings
     facts: Facts
     notes: list[Notice] = field(default_factory=list)
 

@@ -10,7 +10,7 @@ from pydantic import Field, create_model
 from likeset import arguments, documents
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.protocol.wishes import Wishes, settings
+from likeset.protocol.run_settings import RunSettings, settings
 
 __all__ = ["Job"]
 
@@ -30,8 +30,8 @@ class _Files(Document):
 
 if TYPE_CHECKING:
 
-    class _Settings(_Files, Wishes):  # type: ignore[misc]  # a document is frozen by its configuration
-        """A type checker reads the fields of ``Wishes`` here; the model below has the very same."""
+    class _Settings(_Files, RunSettings):  # type: ignore[misc]  # a document is frozen by its configuration
+        """A type checker reads the fields of ``RunSettings`` here; the model below has the very same."""
 
 else:
     _Settings = create_model(
@@ -56,7 +56,7 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
         out: the output directory.
         run: name of the run in the ledger; made up if not given.
 
-    The other fields say how to match; they are declared in ``likeset.protocol.wishes``.
+    The other fields say how to match; they are declared in ``likeset.protocol.run_settings``.
     """
 
     public_rows: str | None = Field(None, repr=False)
@@ -102,7 +102,7 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
             }
         )
 
-    def wishes(self) -> Wishes:
+    def wishes(self) -> RunSettings:
         """What it asks for, beside files and names."""
         if self.epsilon == 0.0 and self.offers != "uniform":
             raise InvalidArgument(
@@ -110,7 +110,7 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
             )
         if self.seed is not None:
             arguments.count("seed", self.seed, least=0)
-        return Wishes(**{field.name: getattr(self, field.name) for field in fields(Wishes)})
+        return RunSettings(**{field.name: getattr(self, field.name) for field in fields(RunSettings)})
 
     def document(self) -> dict[str, Any]:
         """As it stands in a ``job.yaml``."""

@@ -22,10 +22,10 @@ from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.hashing import commitment
 from likeset.protocol.notices import Notice
 from likeset.protocol.plans import PlannedView, planned_views, size_event
+from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import Selection, is_usable_width
 from likeset.protocol.term_parts import RELEASE_SCALE, Hashing
 from likeset.protocol.terms import Terms
-from likeset.protocol.wishes import Wishes
 from likeset.run.inputs import Inputs
 from likeset.run.run_secrets import RunSecrets
 
@@ -81,7 +81,7 @@ class Plan:
         notes: what was chosen otherwise than asked.
     """
 
-    wishes: Wishes
+    wishes: RunSettings
     inputs: Inputs
     terms: Terms
     selection: Selection
@@ -162,7 +162,7 @@ class Plan:
         return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
-def make_plan(wishes: Wishes, inputs: Inputs) -> Plan:
+def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     """Plan a run; what is wrong with the wishes shows here, or when the plan is asked for its guarantees."""
     arguments.one_of("noise", wishes.noise, ("secret", "simulated"))
     _coins(wishes)  # wrong words and numbers show before anything else is done
@@ -181,12 +181,12 @@ def make_plan(wishes: Wishes, inputs: Inputs) -> Plan:
     return Plan(wishes, inputs, terms, selection, seed_rows, width_plan, tuple(draft.notes))
 
 
-def _coins(wishes: Wishes) -> np.random.Generator:
+def _coins(wishes: RunSettings) -> np.random.Generator:
     """Public coins."""
     return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
 
 
-def _facts(wishes: Wishes, inputs: Inputs, seed_rows: Rows | None) -> Facts:
+def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
     return Facts(
         run=inputs.run,
         consumer=inputs.consumer,
@@ -209,7 +209,7 @@ def _largest_entry(inputs: Inputs) -> float:
     return 0.0 if inputs.declared is None else inputs.declared.largest_entry
 
 
-def _selection(wishes: Wishes, inputs: Inputs) -> Selection:
+def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
     scale = arguments.positive("gamma_scale", wishes.gamma_scale)
     if not isinstance(wishes.weights, bool):
@@ -232,7 +232,7 @@ def _selection(wishes: Wishes, inputs: Inputs) -> Selection:
     return Selection(gamma=gamma, weighted=wishes.weights)
 
 
-def _public_width(wishes: Wishes, inputs: Inputs, *, released: bool) -> float | None:
+def _public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
     """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
     if wishes.release_gamma is not None:
         gamma = arguments.positive("release_gamma", wishes.release_gamma)
@@ -248,7 +248,7 @@ def _public_width(wishes: Wishes, inputs: Inputs, *, released: bool) -> float | 
     return gamma
 
 
-def _hashing(wishes: Wishes, release_gamma: float, hash_seed: int) -> Hashing | None:
+def _hashing(wishes: RunSettings, release_gamma: float, hash_seed: int) -> Hashing | None:
     """What the terms say about hashes, where the curator may see nothing else."""
     if wishes.hash_dimension is None:
         return None
@@ -262,7 +262,7 @@ def _hashing(wishes: Wishes, release_gamma: float, hash_seed: int) -> Hashing | 
     return Hashing(dimension, gamma, commitment(hash_seed))
 
 
-def _public_size(wishes: Wishes, inputs: Inputs) -> int:
+def _public_size(wishes: RunSettings, inputs: Inputs) -> int:
     """The number that everybody may know: of the target's rows, or the one declared in its place."""
     if wishes.relation == "add-or-remove":
         if wishes.declared_size is None:
@@ -277,7 +277,7 @@ def _public_size(wishes: Wishes, inputs: Inputs) -> int:
     return len(inputs.target)
 
 
-def _checked_seed_rows(wishes: Wishes, inputs: Inputs) -> Rows | None:
+def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
     if inputs.seed_rows is None:
         return None
     if wishes.protocol != "interactive":

@@ -19,10 +19,10 @@ from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.plans import planned_views
+from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import RELEASE_SCALE, Hashing
 from likeset.protocol.terms import Terms
-from likeset.protocol.wishes import Wishes
 from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports.local import LocalEngine
@@ -35,7 +35,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there 
 
 
 def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any) -> MethodPicks:
-    """Run the protocol that the wishes (fields of ``Wishes``) describe, with simulated noise of the task's seed."""
+    """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed."""
     secret = np.random.default_rng([task.seed, 4])
     hash_seed = int.from_bytes(secret.bytes(32), "big") | 1 << 255
     terms, pays = _terms(task, wishes, None if hash_dimension is None else (hash_dimension, hash_seed))
@@ -88,7 +88,7 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
     # Half a row less than wanted: it is rounded up to whole rows for each owner.
     offer_factor = (task.offers - 0.5) * len(market.owners) / task.size
     usual = {"size": task.size, "delta": DELTA, "auction": "everyone", "offers": "tilted", "offer_factor": offer_factor}
-    wanted = Wishes(**{**usual, **wishes})
+    wanted = RunSettings(**{**usual, **wishes})
     starts_from_rows = wanted.summary_release != "none" and market.public is not None
     facts = Facts(
         run="study",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from likeset.errors import InvalidArgument
-from likeset.protocol.wishes import Setting, settings
+from likeset.protocol.run_settings import Setting, settings
 
 if TYPE_CHECKING:
     from likeset.run.job import Job

@@ -7,7 +7,7 @@ terms are made from it, or held against it by a test.
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_type_hints
 
-__all__ = ["Setting", "Wishes", "settings"]
+__all__ = ["RunSettings", "Setting", "settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def _declared(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class RunSettings:
     """What a user asks for, whether in a file, on the command line or in Python."""
 
     size: int = _declared("how many rows to collect", in_terms=True)
@@ -136,7 +136,7 @@ class Wishes:
 
 def settings() -> tuple[Setting, ...]:
     """All settings, in the order in which they are declared."""
-    types = get_type_hints(Wishes)
+    types = get_type_hints(RunSettings)
     return tuple(
         Setting(
             name=declared.name,
@@ -147,5 +147,5 @@ def settings() -> tuple[Setting, ...]:
             in_terms=declared.metadata["in_terms"],
             is_fine=declared.metadata["is_fine"],
         )
-        for declared in fields(Wishes)
+        for declared in fields(RunSettings)
     )
