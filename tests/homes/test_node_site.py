@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from node_world import approve, call, hear, logged, make_node, terms
+from node_world import Clock, approve, call, hear, logged, make_node, terms
 
 from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import TargetRelease, encode
+from likeset.protocol.messages import Asked, SummaryRelease, TargetRelease, encode
+from likeset.protocol.term_parts import Budget
 from likeset.protocol.terms import Terms
-from likeset.transports.answered_messages import HEARD_FILE
 from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, SiteParties, load_settings
 
 
@@ -42,9 +42,7 @@ def test_a_site_waits_for_its_steward_and_answers_when_he_has_approved(table: Si
     assert table.hear(encode(call(run))) == "abstains"
 
 
-def test_a_node_remembers_what_it_answered_in_its_own_ledger_and_nowhere_else(
-    table: SiteParties, tmp_path: Path
-) -> None:
+def test_a_node_remembers_in_its_ledger_what_it_answered(table: SiteParties, tmp_path: Path) -> None:
     """A second release in the place of the first, to a site that started anew."""
     (run,) = table.terms.values()
     with OwnerNode(tmp_path / "node-a") as steward:
@@ -52,11 +50,40 @@ def test_a_node_remembers_what_it_answered_in_its_own_ledger_and_nowhere_else(
         approve(steward, run)
     first = table.hear(encode(call(run)))
     assert isinstance(first, list)
-    assert not (tmp_path / "node-a" / HEARD_FILE).exists()
     with OwnerNode(tmp_path / "node-a") as anew:
         other = replace(call(run), body=TargetRelease(release=np.ones(run.kernel.dimension)))
         assert hear(anew, encode(other)) == "abstains"
         assert hear(anew, encode(call(run))) == first
+
+
+def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_path: Path) -> None:
+    """In ``interactive`` answers depend on all that was heard; a second telling of the run must be the same telling."""
+    run = terms(
+        protocol="interactive",
+        size=2,
+        summary_release="gaussian",
+        owner_budget=Budget(2.0, 1e-5),
+        seed_rows=1,
+        seed_digest="0" * 64,
+    )
+    width = run.kernel.dimension
+
+    def told(value: float) -> list[bytes]:
+        release = SummaryRelease(coordinates=np.arange(width), values=np.linspace(-value, value, width))
+        return [encode(replace(call(run), round=1, body=body)) for body in (release, Asked(asked=True))]
+
+    opening = encode(replace(call(run, release=np.linspace(0.0, 1.0, width)), round=0))
+    allowed = {"epsilon": 2.0, "delta": 1e-5, "rows": 36}
+    folder = make_node(tmp_path, per_run=allowed, total=dict(allowed))
+    with OwnerNode(folder, clock=Clock()) as node:
+        approve(node, run)
+        said = [hear(node, data) for data in (opening, *told(0.5))]
+        assert [len(answer) for answer in said] == [0, 1, 1]
+    with OwnerNode(folder, clock=Clock()) as anew:
+        assert hear(anew, opening) == []
+        assert hear(anew, told(-3.0)[0]) == "abstains"
+        assert "another one came in its place" in logged(anew, "refused")[-1]["reason"]
+        assert [hear(anew, data) for data in (opening, *told(0.5))] == said
 
 
 def test_a_site_whose_node_refuses_abstains(table: SiteParties, tmp_path: Path) -> None:

@@ -16,12 +16,9 @@ from site_factory import seat
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
 from likeset.homes.seats import Seat
-from likeset.homes.shell import Resident
 from likeset.ledger import Ledger
-from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode, encode
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.messages import Message, TargetRelease, decode, encode
 from likeset.protocol.terms import Terms
-from likeset.transports.answered_messages import HEARD_FILE
 from likeset.transports.nvflare.job import write_job, write_settings
 from likeset.transports.sites import (
     REASONS_FILE,
@@ -108,84 +105,14 @@ def test_a_message_that_may_not_come_is_answered_with_one_word(tmp_path: Path, d
 
 
 def test_another_message_in_the_place_of_one_that_was_answered_is_refused_also_after_a_restart(tmp_path: Path) -> None:
-    """A second release for the same round: the site knows what it answered, and so does its ledger."""
+    """A second release for the same round: the ledger knows the first."""
     settle_sites(tmp_path, [SEALED])
     assert isinstance(_table(tmp_path, "a").hear(_call()), list)
     body = TargetRelease(release=np.ones(16))
     other = encode(Message(SEALED.run, SEALED.digest, "curator", "a", 1, body))
     assert _table(tmp_path, "a").hear(other) == "abstains"
-    (tmp_path / "a" / HEARD_FILE).unlink()
-    assert _table(tmp_path, "a").hear(other) == "abstains"
-    first, second = _reasons(tmp_path, "a")
-    assert "was answered before" in first
-    assert "DifferentRequest" in second
-
-
-def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_path: Path) -> None:
-    """In ``interactive`` answers depend on all that was heard; a second telling of the run must be the same telling."""
-    agreed = terms(
-        run="rounds",
-        protocol="interactive",
-        size=2,
-        summary_release="gaussian",
-        owner_budget=Budget(2.0, 1e-5),
-        seed_rows=1,
-        seed_digest="0" * 64,
-    )
-    settle_sites(tmp_path, [agreed])
-
-    def told(round_number: int, body: Body) -> bytes:
-        return encode(Message(agreed.run, agreed.digest, "curator", "a", round_number, body))
-
-    def release(value: float) -> SummaryRelease:
-        return SummaryRelease(coordinates=np.arange(16), values=np.linspace(-value, value, 16))
-
-    honest = [
-        told(0, TargetRelease(release=np.linspace(0.0, 1.0, 16))),
-        told(1, release(0.5)),
-        told(1, Asked(asked=True)),
-    ]
-    table = _table(tmp_path, "a", agreed)
-    said = [table.hear(data) for data in honest]
-    assert [len(answer) for answer in said] == [0, 1, 1]
-    again = _table(tmp_path, "a", agreed)
-    assert again.hear(honest[0]) == []
-    assert again.hear(told(1, release(-3.0))) == "abstains"
-    assert "was answered before" in _reasons(tmp_path, "a")[0]
-    assert [again.hear(data) for data in honest] == said
-    assert stat.S_IMODE((tmp_path / "a" / HEARD_FILE).stat().st_mode) == 0o600
-
-
-class _Wrapped:
-    """An owner's party that is none of likeset's own."""
-
-    failed = False
-
-    def __init__(self, inner: Resident) -> None:
-        self.name, self.terms = inner.name, inner.terms
-        self._inner = inner
-
-    def take(self, message: Message) -> tuple[Message, ...]:
-        return self._inner.take(message)
-
-
-@pytest.mark.parametrize("remembers", [False, True])
-def test_the_table_remembers_for_every_owner_that_does_not_say_it_does_so_itself(
-    tmp_path: Path, remembers: bool
-) -> None:
-    settle_sites(tmp_path, [SEALED])
-    made = seat(SEALED, "a", tmp_path / "a")
-    assert made is not None
-    wrapped = replace(made, party=_Wrapped(made.party), remembers=remembers)
-    assert isinstance(_table(tmp_path, "a", factory=lambda *_: wrapped).hear(_call()), list)
-    assert (tmp_path / "a" / HEARD_FILE).exists() != remembers
-
-
-def test_a_site_that_cannot_remember_what_it_answered_does_not_answer(tmp_path: Path) -> None:
-    settle_sites(tmp_path, [SEALED])
-    (tmp_path / "a" / HEARD_FILE).write_bytes(b"not a database, and long enough to be taken for none" * 20)
-    assert _table(tmp_path, "a").hear(_call()) == "abstains"
-    assert "LedgerUnavailable" in _reasons(tmp_path, "a")[0]
+    (reason,) = _reasons(tmp_path, "a")
+    assert "DifferentRequest" in reason
 
 
 def test_who_is_no_party_of_the_run_abstains(tmp_path: Path) -> None:

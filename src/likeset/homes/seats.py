@@ -28,8 +28,6 @@ class Seat:
         keep_receipt: at an owner, takes such a receipt; looks at it and keeps it or refuses it.
         absent: the party does not take part (any more) and is not heard; receipts are taken all the same, since they
             are about what left before.
-        remembers: the party itself keeps on disk what it answered, and refuses another message in its place, as an
-            owner's node does in its ledger. For any other owner the table remembers (``transports.answered_messages``).
     """
 
     party: Resident
@@ -37,4 +35,3 @@ class Seat:
     receipts: Callable[[], Mapping[str, bytes]] | None = None
     keep_receipt: Callable[[bytes], None] | None = None
     absent: bool = False
-    remembers: bool = False

@@ -31,7 +31,6 @@ from likeset.private_files import make_private_folder
 from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
 from likeset.protocol.messages import MOST_BYTES, Summary, decode
 from likeset.protocol.terms import Terms
-from likeset.transports.answered_messages import Heard
 
 __all__ = [
     "CALLS_AFTER_AUCTION",
@@ -65,7 +64,8 @@ _RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 11, 1 << 25
 
 Factory = Callable[[Terms, str, Path], Seat | None]
 """Makes a site's party from the terms, the party's name in them, and the site's own folder. None while somebody at the
-site has still to decide; an error of likeset where the site does not take part."""
+site has still to decide; an error of likeset where the site does not take part. An owner's party must know, also after
+a restart, what it answered, and refuse another message in its place, as an owner's home does by its ledger."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,7 @@ class SiteParties:
     clock: Callable[[], datetime] = utc_now
     _seats: dict[str, Seat] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _heard: Heard = field(init=False)
     _its_own: bool = field(default=False, init=False)  # whether code of the site's own is at work
-
-    def __post_init__(self) -> None:
-        self._heard = Heard(self.settings.folder)
 
     def standing(self, digest: str) -> Standing:
         """Whether the site takes part under these terms: ready, waiting for a decision, or it abstains."""
@@ -211,13 +207,7 @@ class SiteParties:
         def answer() -> list[bytes]:
             message = decode(data, most_bytes=self._most_bytes())
             seat = self._taken(message.terms)
-            # A consumer may be sent a fuller summary when a run is resumed.
-            watched = self.site != self._agreed(message.terms).consumer and not seat.remembers
-            if watched:
-                self._heard.check(message)
             replies = [reply.data for reply in self._asked(lambda: seat.party.take(message))]
-            if watched:
-                self._heard.keep(message)
             if seat.keep is not None and isinstance(message.body, Summary):
                 seat.keep(data)
             return replies

@@ -49,8 +49,7 @@ def seat_of(node: OwnerNode, terms: Terms) -> Seat | None:
         if record is None or terms.digest not in record.versions:
             raise
         return Seat(GuardedOwner(node, terms), keep_receipt=keep, absent=True)
-    # The ledger's journal holds every message that was answered: nothing need be written twice.
-    return None if party is None else Seat(party, keep_receipt=keep, remembers=True)
+    return None if party is None else Seat(party, keep_receipt=keep)
 
 
 def refused(folder: Path, reason: str) -> None:
