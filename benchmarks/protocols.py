@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 import likeset
 from likeset.geometry.features import FourierFeatures
-from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
+from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger, Limit, Transaction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -275,7 +275,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def _to(owner: Resident, number: int, body: Body) -> Message:
+def _to(owner: Shell[Any], number: int, body: Body) -> Message:
     return Message(
         run=owner.terms.run, terms=owner.terms.digest, sender=CURATOR, receiver=owner.name, round=number, body=body
     )

@@ -38,7 +38,7 @@ def nobody(node: OwnerNode, count: int, *, start: int = 0) -> None:
     """Messages of runs that nobody knows, each with a reason of its own."""
     for place in range(start, start + count):
         with pytest.raises(IllegalMessage):
-            node.receive(call(terms(run=f"run-of-nobody-{place}")))
+            node.take(call(terms(run=f"run-of-nobody-{place}")))
 
 
 # What is written down of refusals.
@@ -95,7 +95,7 @@ def test_a_flood_of_strangers_hides_nothing_about_an_approved_run_or_from_the_si
     known = len(logged(node, "refused"))
     hear(node, encode(Message(real.run, real.digest, CURATOR, "a", 2, Asked(asked=True))))
     with pytest.raises(IllegalMessage):
-        node.receive(call(terms(run="real", size=5)))
+        node.take(call(terms(run="real", size=5)))
     node.refused("a call that does not come from the curator's server")
     assert [one["account"] for one in logged(node, "refused")[known:]] == ["run real", "run real", "site"]
 

@@ -12,9 +12,10 @@ from node_world import Clock, approve, call, door, hear, held, logged, make_node
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.site import seat_of
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review, status_of
-from likeset.ledger import Ledger
+from likeset.ledger import Ledger, Transaction
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, TargetRelease, decode, encode
 from likeset.protocol.party import CURATOR
@@ -59,7 +60,7 @@ def test_a_run_waits_until_it_is_approved_and_then_answers_once(node: OwnerNode)
     assert node.standing("run-1") == "waiting"
     assert "nobody at this site has decided yet" in refused(node, call(run))
     with pytest.raises(IllegalMessage, match="nobody has approved these terms"):
-        node.receive(call(run))
+        node.take(call(run))
     approve(node, run)
     assert node.standing("run-1") == "ready"
     (offer,) = answered(node, call(run))
@@ -75,7 +76,7 @@ def test_a_run_waits_until_it_is_approved_and_then_answers_once(node: OwnerNode)
 def test_an_unknown_run_is_refused(node: OwnerNode) -> None:
     assert "did not come with this job" in refused(node, call(terms(run="never-invited")))
     with pytest.raises(IllegalMessage, match="run never-invited is unknown here"):
-        node.receive(call(terms(run="never-invited")))
+        node.take(call(terms(run="never-invited")))
     assert node.standing("never-invited") == "abstains"
 
 
@@ -86,7 +87,7 @@ def test_terms_that_changed_after_approval_are_refused_and_the_approved_ones_hol
     assert site.standing(run.digest) == "ready"
     assert "did not come with this job" in refused(node, call(changed))
     with pytest.raises(IllegalMessage, match="never came here"):
-        node.receive(call(changed))
+        node.take(call(changed))
     assert node.invite(changed.to_json()) == "waiting"
     assert "nobody at this site has decided yet" in refused(node, call(changed))
     assert status_of(node, "run-1") == "changed after a decision, waiting"
@@ -106,7 +107,7 @@ def test_terms_under_another_digest_of_the_same_run_cannot_begin_a_second_time(n
         node.approve("run-1", changed.digest, by="Ada")
     assert "nobody at this site has decided yet" in refused(node, call(changed))
     with pytest.raises(IllegalMessage, match="other terms than these were decided about"):
-        node.receive(call(changed))
+        node.take(call(changed))
 
 
 def test_a_denied_run_is_refused_and_only_the_log_knows_why(node: OwnerNode) -> None:
@@ -415,18 +416,21 @@ def test_an_owner_who_denies_abstains_and_the_run_goes_on(tmp_path: Path, clock:
 
 def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:
     run = terms()
-    assert node.seat(run) is None
+    assert seat_of(node, run) is None
     approve(node, run)
-    seat = node.seat(run)
+    seat = seat_of(node, run)
     assert seat is not None
-    assert (seat.name, seat.terms.digest) == ("a", run.digest)
-    assert len(seat.take(call(run))) == 1
+    assert (seat.party.name, seat.absent) == ("a", False)
+    assert len(seat.party.take(call(run))) == 1
     node.withdraw("run-1", by="Ada")
     with pytest.raises(IllegalMessage, match="withdrawn"):
-        seat.take(call(run))
-    with pytest.raises(IllegalMessage, match="does not take part"):
-        node.seat(run)
+        seat.party.take(call(run))
+    left = seat_of(node, run)
+    assert left is not None
+    assert left.absent
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]
+    with pytest.raises(IllegalMessage, match="does not take part"):
+        seat_of(node, terms(run="strange", consumer="somebody-else"))
 
 
 def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
@@ -452,7 +456,7 @@ def test_a_party_that_failed_is_made_anew_from_what_is_on_record_and_the_run_goe
     for place, message in enumerate(script(run)):
         if place == failing:
             with monkeypatch.context() as locked:
-                locked.setattr(Ledger, "answer", _locked)
+                locked.setattr(Transaction, "reserve", _locked)
                 assert site.hear(encode(message)) == "abstains"
             assert "LedgerUnavailable" in logged(node, "refused")[-1]["reason"]
         answer = site.hear(encode(message))

@@ -164,6 +164,9 @@ def test_a_party_of_another_name_or_under_other_terms_is_not_believed(tmp_path: 
     settle_sites(tmp_path, [SEALED, other])
     for made in (seat(SEALED, "b", tmp_path / "b"), seat(other, "a", tmp_path / "a")):
         assert _table(tmp_path, "a", factory=lambda *_, made=made: made).hear(_call()) == "abstains"
+    consumer = _table(tmp_path, CONSUMER, factory=lambda *_: seat(other, CONSUMER, tmp_path / CONSUMER))
+    assert consumer.start(SEALED.digest) == "abstains"
+    assert "a consumer under other terms" in _reasons(tmp_path, CONSUMER)[0]
 
 
 def test_only_the_consumer_starts_a_run_and_keeps_its_summary_before_it_says_so(tmp_path: Path) -> None:

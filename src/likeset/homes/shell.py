@@ -47,10 +47,6 @@ class Resident(Protocol):
         """The party's name in the terms."""
 
     @property
-    def terms(self) -> Terms:
-        """Of the run."""
-
-    @property
     def failed(self) -> bool:
         """Whether it says nothing more, and must be made anew."""
 

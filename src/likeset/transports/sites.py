@@ -197,6 +197,8 @@ class SiteParties:
             consumer = self._taken(digest).party
             if not isinstance(consumer, ConsumerShell):
                 raise IllegalMessage("an owner was asked to start a run")
+            if consumer.terms.digest != digest:
+                raise IllegalMessage("the site made a consumer under other terms")
             return [message.data for message in consumer.start()]
 
         return self._quietly(say)
@@ -276,8 +278,8 @@ class SiteParties:
 
     def _made(self, terms: Terms) -> Seat | None:
         seat = self._asked(lambda: self.settings.factory(terms, self.site, self.settings.folder))
-        if seat is not None and (seat.party.name != self.site or seat.party.terms.digest != terms.digest):
-            raise IllegalMessage("the site made a party of another name or under other terms")
+        if seat is not None and seat.party.name != self.site:
+            raise IllegalMessage("the site made a party of another name")
         return seat
 
     def _asked(self, work: Callable[[], _Answer]) -> _Answer:

@@ -9,7 +9,6 @@ import contextlib
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -32,38 +31,11 @@ from likeset.protocol.hashing import check_seed
 from likeset.protocol.messages import Message
 from likeset.protocol.terms import Terms
 
-__all__ = ["GuardedOwner", "OwnerNode"]
+__all__ = ["OwnerNode"]
 
 _BY_POLICY = "owner.yaml"
 
 _Answer = TypeVar("_Answer")
-
-
-@dataclass(eq=False)
-class GuardedOwner:
-    """An owner in a run, behind its node: what transports talk to.
-
-    Attributes:
-        terms: of the run.
-        failed: never: the node makes its parties anew by itself.
-    """
-
-    node: "OwnerNode"
-    terms: Terms
-    failed: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        """The owner's name."""
-        return self.node.name
-
-    def take(self, message: Message) -> tuple[Message, ...]:
-        """The replies to a message.
-
-        Raises:
-            LikesetError: it is refused; the reason is in the node's audit log, and for nobody else.
-        """
-        return self.node.receive(message)
 
 
 class OwnerNode:
@@ -73,6 +45,9 @@ class OwnerNode:
         folder: the node's directory.
         clock: tells the time.
 
+    Attributes:
+        failed: never: the node makes its parties anew by itself.
+
     Privacy contract:
         Protects:  the owner's rows, within the limits of ``owner.yaml``.
         Reveals:   to the curator: replies of the protocol in approved runs, and else one of three words; to those who
@@ -81,6 +56,8 @@ class OwnerNode:
         Assumes:   the directory and its clock are the owner's own; nothing else answers in its name.
         Basis:     proven, docs/proofs/ledger.md
     """
+
+    failed: ClassVar[bool] = False
 
     def __init__(self, folder: Path, *, clock: Callable[[], datetime] = utc_now) -> None:
         self.home = Home(folder)
@@ -144,7 +121,7 @@ class OwnerNode:
             self._take_in(terms, by_steward=by_steward)
             return self._stand(self.runs.by_name[terms.run], terms)
 
-        return self._quietly("", take)
+        return self.guarded("", take)
 
     def add(self, terms: Terms) -> bool:
         """As ``invite``, for somebody in this house, who hears why nothing is added; False if they were known already.
@@ -172,9 +149,9 @@ class OwnerNode:
             record = self._known(run)
             return self._stand(record, record.latest if digest is None else record.version(digest))
 
-        return self._quietly(run, look)
+        return self.guarded(run, look)
 
-    def receive(self, message: Message) -> tuple[Message, ...]:
+    def take(self, message: Message) -> tuple[Message, ...]:
         """The replies to a message of the curator, whose bytes the site has read and bounded (``transports.sites``).
 
         Raises:
@@ -193,24 +170,18 @@ class OwnerNode:
 
     def guarded(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
         """What somebody outside wants done in a run; where that fails, why is in the audit log, and for nobody else."""
-        return self._quietly(run, work)
+        with self._lock:
+            try:
+                return work()
+            except Exception as error:
+                self._refuse(run, error)
+                return ABSTAINS
 
     def refused(self, reason: str) -> None:
         """Write down what was refused before it came here: its size, its form, who sent it."""
         with self._lock, contextlib.suppress(LikesetError, OSError):
             self.log.refresh()
             self._refusals.write("", reason, account=BY_SITE)
-
-    def seat(self, terms: Terms) -> GuardedOwner | None:
-        """The owner in a run, for an engine; None while nobody has decided.
-
-        Raises:
-            IllegalMessage: this owner does not take part.
-        """
-        standing = self.invite(terms.to_json())
-        if standing == ABSTAINS:
-            raise IllegalMessage("this owner does not take part; its audit log says why")
-        return GuardedOwner(self, terms) if standing == READY else None
 
     # What the owner decides.
 
@@ -383,15 +354,6 @@ class OwnerNode:
         if run not in self.runs.by_name:
             raise IllegalMessage(f"run {run} is unknown here")
         return self.runs.by_name[run]
-
-    def _quietly(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
-        """The result of some work, or the one word; the reason is for the audit log alone."""
-        with self._lock:
-            try:
-                return work()
-            except Exception as error:
-                self._refuse(run, error)
-                return ABSTAINS
 
     def _refuse(self, run: str, error: Exception) -> None:
         # Texts of errors that are not likeset's may quote rows.

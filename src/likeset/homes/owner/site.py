@@ -6,8 +6,8 @@ from pathlib import Path
 
 from likeset.errors import IllegalMessage
 from likeset.homes.owner import kept_receipts
-from likeset.homes.owner.node import GuardedOwner, OwnerNode
-from likeset.homes.seats import Seat
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.seats import ABSTAINS, WAITING, Seat
 from likeset.protocol.terms import Terms
 
 __all__ = ["owner", "refused", "seat_of"]
@@ -42,14 +42,10 @@ def seat_of(node: OwnerNode, terms: Terms) -> Seat | None:
     def keep(data: bytes) -> None:
         node.guarded(terms.run, lambda: kept_receipts.take(node, terms, data))
 
-    try:
-        party = node.seat(terms)
-    except IllegalMessage:
-        record = node.runs.by_name.get(terms.run)
-        if record is None or terms.digest not in record.versions:
-            raise
-        return Seat(GuardedOwner(node, terms), keep_receipt=keep, absent=True)
-    return None if party is None else Seat(party, keep_receipt=keep)
+    standing = node.invite(terms.to_json())
+    if standing == ABSTAINS and not node.runs.know(terms):
+        raise IllegalMessage("this owner does not take part; its audit log says why")
+    return None if standing == WAITING else Seat(node, keep_receipt=keep, absent=standing == ABSTAINS)
 
 
 def refused(folder: Path, reason: str) -> None:
