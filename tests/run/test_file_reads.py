@@ -152,7 +152,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Market]:
         yield Market.make(tmp_path_factory.mktemp("reads"))
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS)
+@pytest.fixture(scope="module", params=["sealed", "interactive", pytest.param("hashes", marks=pytest.mark.slow)])
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
