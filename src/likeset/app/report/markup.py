@@ -20,6 +20,7 @@ __all__ = [
     "legend",
     "note",
     "section",
+    "small",
     "table",
 ]
 
@@ -70,6 +71,11 @@ def banner(title: str, words: str) -> str:
 def note(words: str) -> str:
     """A remark in small print."""
     return f'<p class="note">{html_text(words)}</p>'
+
+
+def small(words: object) -> str:
+    """What stands below the content of a cell; nothing if there are no words."""
+    return f"<small>{html_text(words)}</small>" if words else ""
 
 
 def badge(basis: object) -> str:

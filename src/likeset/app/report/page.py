@@ -17,6 +17,7 @@ from likeset.app.report.markup import (
     legend,
     note,
     section,
+    small,
     table,
 )
 from likeset.app.report.plain_words import (
@@ -139,10 +140,7 @@ def _question(result: Mapping[str, Any]) -> str:
             f"{html_text(target.get('name', 'the target'))}, {html_text(quantity(target.get('rows'), 'row'))}",
         ),
         ("how many", html_text(quantity(result.get("size"), "row"))),
-        (
-            "among",
-            html_text(_held_by(owners)),
-        ),
+        ("among", html_text(_held_by(owners))),
         ("protocol", html_text(result.get("protocol", DASH))),
         ("noise", "simulated, not private" if is_simulated(result) else "secret"),
         ("kernel width (gamma)", html_text(number(result.get("gamma"), 3))),
@@ -202,15 +200,11 @@ def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, 
     lines = sorted([mine, *baselines], key=lambda line: float(line.get("squared_mmd") or 0.0))
     rows = []
     for line in lines:
-        name = (
-            f'<span class="mine">{html_text(line["name"])}</span>'
-            if line.get("own")
-            else html_text(line.get("name", ""))
-        )
-        meaning = f"<small>{html_text(line['meaning'])}</small>" if line.get("meaning") else ""
+        name = html_text(line.get("name", ""))
+        name = f'<span class="mine">{name}</span>' if line.get("own") else name
         value = line.get("squared_mmd")
         ratio = f"{TIMES} {number(value / own)}" if value is not None and own and not line.get("own") else ""
-        row = [f"{name}{meaning}", html_text(number(value)), html_text(ratio)]
+        row = [name + small(line.get("meaning")), html_text(number(value)), html_text(ratio)]
         rows.append([*row, html_text(percent(line.get("accuracy")))] if with_accuracy else row)
     return table(columns, rows, caption="MMD² of this summary and of what else could be had")
 
@@ -258,14 +252,9 @@ def _contributions(result: Mapping[str, Any]) -> str:
     largest = max((float(owner.get("share") or 0.0) for owner in owners), default=0.0) or 1.0
     paid = any(owner.get("payment") or owner.get("payment_at_most") for owner in owners)
     shapley = any(owner.get("shapley") is not None for owner in owners)
-    columns = [
-        TableColumn("owner"),
-        TableColumn("share of the value"),
-        TableColumn("selected", True),
-        TableColumn("offered", True),
-    ]
-    columns += [TableColumn("Shapley value", True)] if shapley else []
-    columns += [TableColumn("payment", True)] if paid else []
+    counted = ["selected", "offered", *(["Shapley value"] if shapley else []), *(["payment"] if paid else [])]
+    columns = [TableColumn("owner"), TableColumn("share of the value")]
+    columns += [TableColumn(title, numeric=True) for title in counted]
     rows = []
     for owner in owners[:_MOST_OWNERS]:
         share = owner.get("share")
@@ -292,20 +281,13 @@ def _contributions(result: Mapping[str, Any]) -> str:
 def guarantee_table(rows: Sequence[Any], *, caption: str) -> str:
     """Promises as a table."""
     return table(
-        [
-            TableColumn("who looks"),
-            TableColumn("at"),
-            TableColumn("what can be learned"),
-            TableColumn("bound"),
-            TableColumn("basis"),
-        ],
+        [TableColumn(title) for title in ("who looks", "at", "what can be learned", "bound", "basis")],
         [
             (
                 html_text(promise.observer),
                 html_text(promise.protected),
-                html_text(promise.words) + (f"<small>{html_text(promise.odds)}</small>" if promise.odds else ""),
-                f'<span class="cost">{html_text(promise.cost)}</span>'
-                + (f"<small>{html_text(promise.relation)}</small>" if promise.relation else ""),
+                html_text(promise.words) + small(promise.odds),
+                _on_one_line(promise.cost) + small(promise.relation),
                 badge(promise.basis),
             )
             for promise in rows
@@ -327,24 +309,17 @@ def _guarantees(result: Mapping[str, Any]) -> str:
 
 def _premises(result: Mapping[str, Any]) -> str:
     owners = list(result.get("owners") or ())
-    columns = [
-        TableColumn("owner"),
-        TableColumn("rows that left, of those held"),
-        TableColumn("sent", numeric=True),
-        TableColumn("heard", numeric=True),
-        TableColumn("messages", numeric=True),
-    ]
+    columns = [TableColumn("owner"), TableColumn("rows that left, of those held")]
+    columns += [TableColumn(title, numeric=True) for title in ("sent", "heard", "messages")]
     rows = []
     for owner in owners[:_MOST_OWNERS]:
         held, left = owner.get("rows") or 0, owner.get("disclosed") or 0
         shown = or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)
-        where = f"<small>{html_text(owner['table'])}</small>" if owner.get("table") else ""
-        problem = f"<small>{html_text(owner['problem'])}</small>" if owner.get("problem") else ""
         cells = [
-            f"{html_text(owner.get('name', ''))}{where}",
+            html_text(owner.get("name", "")) + small(owner.get("table")),
             bar(left / held if held else 0.0, colour="pool")
             + _on_one_line(f"{number(left)} of {number(held)}" if held else shown)
-            + problem,
+            + small(owner.get("problem")),
             html_text(bytes_in_words(owner.get("sent_bytes"))),
             html_text(bytes_in_words(owner.get("heard_bytes"))),
             html_text(number(owner.get("messages"))),
