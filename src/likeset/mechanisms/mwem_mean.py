@@ -146,7 +146,17 @@ def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | Non
     before = State.uniform(plan.dimension) if start is None else start
     if before.tilts.shape != (plan.dimension,) or before.mean.shape != (plan.dimension,):
         raise InvalidArgument("start", f"state of dimension {len(before.tilts)}", "belongs to another plan")
-    tilts = before.tilts.copy()
+    after = _iterated(plan, sums, noise, tilts=before.tilts.copy())
+    value = MwemMean(
+        mean=math.sqrt(2.0 / plan.dimension) * after.mean,
+        changed=tuple(np.flatnonzero(after.mean != before.mean).tolist()),
+        state=after,
+    )
+    return make_release(value, plan.event, noise)
+
+
+def _iterated(plan: MwemPlan, sums: Integers, noise: Noise, *, tilts: Vector) -> State:
+    """Algorithm 2 from these tilts, which it changes: the last distribution, and the mean of all."""
     means = grid_mean(tilts, plan.dimension)
     at_start = means.copy()
     # The average is kept as a difference from the start: a coordinate that nobody touched stays exactly the same.
@@ -164,13 +174,7 @@ def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | Non
         drift[chosen] += left * (moved - means[chosen])  # the new value counts in this iteration and all later ones
         means[chosen] = moved
         predicted[chosen] = round(moved * steps)
-    mean = at_start + drift / plan.iterations
-    value = MwemMean(
-        mean=math.sqrt(2.0 / plan.dimension) * mean,
-        changed=tuple(np.flatnonzero(mean != before.mean).tolist()),
-        state=State(tilts=tilts, mean=mean),
-    )
-    return make_release(value, plan.event, noise)
+    return State(tilts=tilts, mean=at_start + drift / plan.iterations)
 
 
 def grid_points(features: ArrayLike, noise: Noise) -> Integers:

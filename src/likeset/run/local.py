@@ -10,9 +10,10 @@ from likeset.homes.run_accounts import open_accounts, owner_limits
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger
 from likeset.protocol.consumer import Consumer
+from likeset.protocol.curator import Curator
 from likeset.protocol.hashing import hash_map
 from likeset.protocol.notices import CouldNotAnswer, FewRows, Notice, notices_on_owners
-from likeset.protocol.owner import Scan
+from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.sealed import foreseen_sample
 from likeset.run.budget import counted_budget
@@ -130,21 +131,7 @@ def run_here(
     """
     start, terms = time.perf_counter(), settled.terms
     open_accounts(ledger, owner_limits(terms, simulated=plan.simulated))
-    hashes = None if terms.hashing is None else hash_map(terms, settled.secrets.hash_seed)
-    declared = plan.inputs.declared
-    owners = {
-        name: make_owner(terms, name, scan=scan, key=settled.secrets.owner_key(name), declared=declared, hashes=hashes)
-        for name, scan in scans.items()
-    }
-    curator = make_curator(terms, noise=settled.curators_noise, declared=declared, seed_rows=plan.seed_rows)
-    consumer = Consumer(
-        terms,
-        target=plan.inputs.target,
-        noise=settled.consumers_noise,
-        hashes=hashes,
-        selection=plan.selection,
-        declared=declared,
-    )
+    curator, owners, consumer = _parties(plan, settled, scans)
     result = LocalEngine(progress=progress).run(
         CuratorShell(curator, ledger),
         {name: Shell(owner, ledger) for name, owner in owners.items()},
@@ -166,6 +153,26 @@ def run_here(
         warnings=_warnings(plan, result, shown_names or {}),
         seconds=time.perf_counter() - start,
     )
+
+
+def _parties(plan: Plan, settled: SettledRun, scans: Mapping[str, Scan]) -> tuple[Curator, dict[str, Owner], Consumer]:
+    """The curator, the owners by name, and the consumer."""
+    terms, declared = settled.terms, plan.inputs.declared
+    hashes = None if terms.hashing is None else hash_map(terms, settled.secrets.hash_seed)
+    owners = {
+        name: make_owner(terms, name, scan=scan, key=settled.secrets.owner_key(name), declared=declared, hashes=hashes)
+        for name, scan in scans.items()
+    }
+    curator = make_curator(terms, noise=settled.curators_noise, declared=declared, seed_rows=plan.seed_rows)
+    consumer = Consumer(
+        terms,
+        target=plan.inputs.target,
+        noise=settled.consumers_noise,
+        hashes=hashes,
+        selection=plan.selection,
+        declared=declared,
+    )
+    return curator, owners, consumer
 
 
 def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> tuple[Notice, ...]:

@@ -54,13 +54,28 @@ def verify(
     if second is None:
         _verify_kept(first, run, key, as_json=as_json)
         return
-    from likeset.homes.receipts import key_in, read_receipt
-    from likeset.homes.transcripts import compare
+    from likeset.homes.receipts import read_receipt
 
     own, signed = (first, second) if _is_receipt(second) else (second, first)
     if not _is_receipt(signed) or _is_receipt(own):
         raise InvalidArgument("A B", f"{first} {second}", "one must be an owner's node or copy, the other a receipt")
     receipt = read_receipt(signed)
+    problems, notes = _judged(receipt, own, run, key)
+    if as_json:
+        signed_copy = receipt.transcript
+        document = {"ok": not problems, "run": signed_copy.run, "owner": signed_copy.owner, "rows": signed_copy.rows}
+        show_json({**document, "key": receipt.key, "problems": problems, "notes": notes})
+    else:
+        _show_verdict(receipt, problems, notes)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _judged(receipt: "Receipt", own: Path, run: str, key: Path | None) -> tuple[list[str], list[str]]:
+    """What is wrong with a receipt beside an owner's copy, and what is to be noted."""
+    from likeset.homes.receipts import key_in
+    from likeset.homes.transcripts import compare
+
     beside = own / _PUBLIC_KEY
     given = key or (beside if beside.is_file() else None)
     trusted = None if given is None else key_in(given)
@@ -70,14 +85,7 @@ def verify(
         problems.insert(0, f"receipt: {fault}")
     if trusted is None:
         notes.insert(0, "nobody said which key is the curator's: compare this one with what it told you, or give --key")
-    if as_json:
-        signed_copy = receipt.transcript
-        document = {"ok": not problems, "run": signed_copy.run, "owner": signed_copy.owner, "rows": signed_copy.rows}
-        show_json({**document, "key": receipt.key, "problems": problems, "notes": notes})
-    else:
-        _show_verdict(receipt, problems, notes)
-    if problems:
-        raise typer.Exit(1)
+    return problems, notes
 
 
 def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> None:
