@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 
 from chance import pinned_coins
 from likeset.audit.bounds import ERROR, clopper_pearson, lower_bound, lower_bounds
-from likeset.audit.partitions import atoms, atoms_apart, quantile_cells
+from likeset.audit.partitions import Partition, atoms, atoms_apart, quantile_edges
 from likeset.errors import InvalidArgument
 
 
@@ -157,11 +157,17 @@ def test_a_repeated_value_is_a_cell_even_where_most_values_are_not() -> None:
     assert partition.cells(np.array([[0.25, 0.0], [0.25, 1.0]])).tolist() == [0, 1]
 
 
+def _intervals(rows: NDArray[np.float64]) -> Partition:
+    """The only coordinate, cut at its quantiles."""
+    edges = quantile_edges(rows[:, 0])
+    return Partition("itself", len(edges) + 1, lambda seen: np.searchsorted(edges, seen[:, 0], side="right"))
+
+
 def test_repeated_values_are_set_apart_from_the_intervals_around_them() -> None:
     rows = np.concatenate([np.full((30, 1), 0.5), pinned_coins(1).random((970, 1))])
     values = atoms(rows)
     assert values is not None
-    intervals = quantile_cells(rows, lambda observed: observed[:, 0], "itself")
+    intervals = _intervals(rows)
     apart = atoms_apart(values, intervals)
     assert apart.size == values.size - 1 + intervals.size
     assert apart.cells(np.array([[0.5], [0.5 + 1e-12]])).tolist() == [
@@ -184,9 +190,9 @@ def test_atoms_give_up_on_continuous_observations() -> None:
     assert atoms(pinned_coins(1).normal(size=(1000, 2))) is None
 
 
-def test_quantile_cells_are_intervals_in_order() -> None:
+def test_quantiles_cut_intervals_in_order() -> None:
     rows = pinned_coins(1).normal(size=(5000, 1))
-    partition = quantile_cells(rows, lambda observed: observed[:, 0], "itself")
+    partition = _intervals(rows)
     cells = partition.cells(np.sort(rows, axis=0))
     assert all(before <= after for before, after in pairwise(cells))
     assert set(cells) == set(range(partition.size))

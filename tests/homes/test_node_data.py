@@ -27,7 +27,7 @@ from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import Mapping, Registry
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import read_release, rehearse
-from likeset.homes.owner.small_groups import small_groups
+from likeset.homes.owner.small_groups import SmallGroups
 from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Message, TargetRelease, encode
 from likeset.protocol.term_parts import Hashing, Kernel
@@ -162,8 +162,10 @@ def grouped(rows: int = 40) -> pa.Table:
     [(1, True, []), (2, True, [0, 3]), (3, True, [0, 1, 2, 3]), (3, False, [0, 1, 2])],
 )
 def test_rows_with_a_rare_value_are_found(smallest: int, labelled: bool, withheld: list[int]) -> None:
-    found = small_groups(open_source(grouped()), GROUPED, smallest=smallest, labelled=labelled)
-    assert found.tolist() == withheld
+    groups = SmallGroups(GROUPED, smallest=smallest, labelled=labelled)
+    for block in open_source(grouped()).blocks(grouped().column_names):
+        groups.add(block)
+    assert groups.rows().tolist() == withheld
 
 
 def test_a_scan_without_some_rows_is_the_scan_of_a_table_without_them() -> None:

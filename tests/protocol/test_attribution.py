@@ -141,14 +141,6 @@ def test_the_report_agrees_with_its_parts() -> None:
     assert {line.shapley_error for line in made.owners} == {0.0}
 
 
-def test_unfairness_is_what_the_shares_give_to_others() -> None:
-    made = report(4)
-    apart = [line.share - line.shapley / made.improvement for line in made.owners]
-    assert made.unfairness == pytest.approx(sum(part for part in apart if part > 0.0))
-    assert 0.0 < made.unfairness < 0.5
-    assert Attribution(owners=made.owners, improvement=0.0, permutations=0).unfairness == 0.0
-
-
 def test_many_owners_need_coins_and_get_errors() -> None:
     with pytest.raises(InvalidArgument, match="coins"):
         report(18)

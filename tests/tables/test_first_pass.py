@@ -170,7 +170,6 @@ def test_progress_is_told_block_by_block(kind: str, tmp_path: Path) -> None:
         scan.first_pass()
         assert told[-1].rows == ROWS
         assert told[-1].total is None
-        assert told[-1].seconds_left is None
         scan.draw(SAMPLE)
     assert told[-1].total == ROWS
 

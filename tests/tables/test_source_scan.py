@@ -90,8 +90,6 @@ def test_progress_counts_every_row_once(tmp_path: Path) -> None:
     counts = [one.rows for one in seen]
     assert counts == sorted(set(counts))
     assert counts[-1] == seen[-1].total == 9_000
-    assert seen[-1].rows_per_second > 0.0
-    assert seen[-1].seconds_left == 0.0
 
 
 class _Interrupted(Exception):

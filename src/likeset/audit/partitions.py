@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Observations", "Partition", "Score", "atoms", "atoms_apart", "quantile_cells", "quantile_edges"]
+__all__ = ["Observations", "Partition", "Score", "atoms", "atoms_apart", "quantile_edges"]
 
 Observations = NDArray[np.float64]
 """One observation per row."""
@@ -58,12 +58,6 @@ def atoms(observations: Observations, words: str = "the value observed") -> Part
         return np.where(values[cell] == wanted, cell, len(values)).astype(np.intp)
 
     return Partition(words, len(values) + 1, cells)
-
-
-def quantile_cells(observations: Observations, score: Score, words: str) -> Partition:
-    """Intervals of a score: even quantiles, and tails cut ever finer, where small deltas are decided."""
-    edges = quantile_edges(score(observations))
-    return Partition(words, len(edges) + 1, lambda rows: np.searchsorted(edges, score(rows), side="right"))
 
 
 def quantile_edges(scored: Observations) -> Observations:

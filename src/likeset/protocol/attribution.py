@@ -81,17 +81,6 @@ class Attribution:
     improvement: float
     permutations: int
 
-    @property
-    def unfairness(self) -> float:
-        """Which part of the whole the shares give to other owners than the Shapley values do.
-
-        Half the summed distance between shares and Shapley values over their total: 0 if they agree. It can exceed 1
-        only where some owner's Shapley value is negative. If the selection is worth nothing, it is 0.
-        """
-        if self.improvement <= 0.0:
-            return 0.0
-        return sum(abs(line.share - line.shapley / self.improvement) for line in self.owners) / 2.0
-
 
 def values(gains: ArrayLike, owners: ArrayLike, owner_count: int) -> NDArray[np.float64]:
     """Each owner's value: the sum of max(0, marginal gain) over its selected rows.

@@ -15,18 +15,9 @@ from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, Ordinal
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.labels import read_labels
 from likeset.tables.schema.schema import Declaration, Schema
-from likeset.tables.sources.source import Block, Source
+from likeset.tables.sources.source import Block
 
-__all__ = ["SmallGroups", "small_groups"]
-
-
-def small_groups(source: Source, schema: Schema, *, smallest: int, labelled: bool) -> NDArray[np.int64]:
-    """Numbers of the rows that have some category value with fewer than ``smallest`` rows in the whole source."""
-    groups = SmallGroups(schema, smallest=smallest, labelled=labelled)
-    if groups.columns:
-        for block in source.blocks(groups.columns):
-            groups.add(block)
-    return groups.rows()
+__all__ = ["SmallGroups"]
 
 
 class SmallGroups:

@@ -25,17 +25,6 @@ class Passed:
     seconds: float
     resumed: int = 0
 
-    @property
-    def rows_per_second(self) -> float:
-        """The speed since the pass began; 0 if nothing went by yet."""
-        return (self.rows - self.resumed) / self.seconds if self.seconds > 0.0 else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """How long the rest takes at that speed; None if nothing is known yet."""
-        speed = self.rows_per_second
-        return (self.total - self.rows) / speed if speed > 0.0 and self.total is not None else None
-
 
 class Watch:
     """Counts the rows of one pass and tells somebody.
