@@ -142,9 +142,9 @@ def test_an_answer_that_a_crash_left_is_not_taken_for_the_one_that_was_sent_in_i
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         ledger.set_limit(View.curator("a"), Limit.rows_only(0))
         with killed_before_on_record("node/heard-"), ledger.deciding() as transaction:
-            exchanges.ExchangeRecord(transaction, "a", lost).keep(())
+            exchanges.ExchangeRecord(transaction, "a", lost, b"").keep(())
         with ledger.deciding() as transaction:
-            record = exchanges.ExchangeRecord(transaction, "a", heard)
+            record = exchanges.ExchangeRecord(transaction, "a", heard, b"")
             record.keep(())
         stored = [(exchange.heard, exchange.entry) for exchange in exchanges.exchanges(ledger)]
     assert stored == [(encode(lost), 0), (encode(heard), record.entry)]

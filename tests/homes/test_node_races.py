@@ -1,5 +1,8 @@
 """Several processes of one node at once: a decision that was made holds for whatever has not left yet."""
 
+import dataclasses
+import itertools
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,7 +22,10 @@ from likeset.homes.transcripts import compare
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.owner import Owner
+from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.steps import Step
+
+_WIDE = {"epsilon": 99, "rows": 1000}
 
 
 @pytest.fixture
@@ -269,3 +275,88 @@ def test_of_several_processes_no_more_rows_leave_than_the_total(
     assert sum(begin_at_once(folder, clock, monkeypatch)) == 2
     with OwnerNode(folder, clock=clock) as node:
         assert rows_spent(node) == sum(one["rows"] for one in logged(node, "sent")) == 24
+
+
+def node_and_copy(place: Path, clock: Clock) -> tuple[Path, Path]:
+    """A node's directory, and a copy of it with the same key, rows and decisions."""
+    run, folder = terms(protocol="interactive", size=6), make_node(place)
+    with OwnerNode(folder, clock=clock) as node:
+        approve(node, run)
+    shutil.copytree(folder, place / "copy")
+    return folder, place / "copy"
+
+
+@pytest.mark.parametrize("turns", ["abba", "aab", "abb", "aaabbb"])
+def test_two_processes_that_take_turns_answer_as_one_does(tmp_path: Path, clock: Clock, turns: str) -> None:
+    """Each knows what the other answered: no row is bid again that left by the other's hand."""
+    run = terms(protocol="interactive", size=6)
+    folder, copy = node_and_copy(tmp_path, clock)
+    with OwnerNode(copy, clock=clock) as alone:
+        wanted = [hear(alone, encode(message)) for message in script(run)]
+    assert all(isinstance(answer, list) for answer in wanted)
+    with OwnerNode(folder, clock=clock) as first, OwnerNode(folder, clock=clock) as second:
+        nodes = itertools.cycle([{"a": first, "b": second}[turn] for turn in turns])
+        assert [hear(next(nodes), encode(message)) for message in script(run)] == wanted
+        assert outbox.verify(first) == ([], [])
+    with OwnerNode(folder, clock=clock) as anew:
+        assert hear(anew, encode(script(run)[-1])) == wanted[-1], "its past repeats itself"
+
+
+def test_what_another_process_answers_meanwhile_is_heard_before_anything_follows_it(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = terms(protocol="interactive", size=6)
+    opening, bid, asked, next_bid, next_asked, *_ = map(encode, script(run))
+    folder, copy = node_and_copy(tmp_path, clock)
+    with OwnerNode(copy, clock=clock) as alone:
+        wanted = [hear(alone, data) for data in (opening, bid, asked, next_bid, next_asked)]
+    with OwnerNode(folder, clock=clock) as first, OwnerNode(folder, clock=clock) as second:
+        for data in (opening, bid):
+            assert hear(first, data) == hear(second, data)
+        with monkeypatch.context() as patched:
+            once = iter([lambda: hear(second, asked)])
+            meanwhile(patched, lambda: next(once, lambda: None)())
+            assert hear(first, next_bid) == "abstains", "it was computed from a past that is not the run's"
+        assert [hear(first, data) for data in (next_bid, next_asked)] == wanted[3:]
+
+
+def test_an_answer_that_a_crash_left_is_not_sent_to_somebody_who_said_more_in_between(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """It was computed from a past that is not the run's: the row in it has left since."""
+    run = terms(protocol="interactive", size=6)
+    opening, bid, asked, next_bid, next_asked, *_ = map(encode, script(run))
+    folder, copy = node_and_copy(tmp_path, clock)
+    with OwnerNode(copy, clock=clock) as alone:
+        wanted = [hear(alone, data) for data in (opening, bid, asked, next_bid, next_asked)]
+    with OwnerNode(folder, clock=clock) as node:
+        assert [hear(node, data) for data in (opening, bid)] == wanted[:2]
+        with killed_before_on_record("node/heard-"):
+            hear(node, next_bid)
+        assert [hear(node, data) for data in (asked, next_bid)] == wanted[2:4]
+        assert outbox.verify(node)[0] == []
+    with OwnerNode(folder, clock=clock) as anew:
+        assert hear(anew, next_asked) == wanted[4]
+        lines = anew.transcript("run-1").lines
+        assert len({line.slot for line in lines}) == len(lines)
+
+
+def test_only_one_of_two_answers_that_two_processes_found_ever_leaves(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an answer does not repeat itself to the bit, as on another machine."""
+    run = terms(auction="threshold", auction_epsilon=8.0, auction_offset=2, owners=("a", "b", "c"), size=2)
+    folder, misfits = make_node(tmp_path, per_run=_WIDE, total=dict(_WIDE)), itertools.count(1.0)
+    exact = SealedOwner._weighed
+    monkeypatch.setattr(
+        SealedOwner, "_weighed", lambda *given: dataclasses.replace(exact(*given), misfit=next(misfits))
+    )
+    with OwnerNode(folder, clock=clock) as first, OwnerNode(folder, clock=clock) as second:
+        approve(first, run)
+        others: list[object] = []
+        with monkeypatch.context() as patched:
+            once = iter([lambda: others.append(hear(second, encode(call(run)), job=[run]))])
+            meanwhile(patched, lambda: next(once, lambda: None)())
+            assert [hear(first, encode(call(run)))] == others
+        assert isinstance(others[0], list)
+        assert hear(first, encode(call(run))) in (*others, "abstains")

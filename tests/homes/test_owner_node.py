@@ -11,12 +11,14 @@ import pytest
 from node_world import Clock, approve, call, door, hear, held, logged, make_node, script, terms, write_policy
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
+from likeset.homes.owner.exchanges import ExchangeRecord
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.site import seat_of
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review, status_of
-from likeset.ledger import Ledger, Transaction
+from likeset.homes.owner.site import seat_of
+from likeset.ledger import Ledger
 from likeset.privacy.view import View
+from likeset.protocol.interactive_owner import InteractiveOwner
 from likeset.protocol.messages import Asked, Message, TargetRelease, decode, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -445,18 +447,22 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
     assert status_of(node, "run-1") == "owner.yaml refuses it"
 
 
+@pytest.mark.parametrize("what", ["charge", "rows"])
 @pytest.mark.parametrize("failing", [0, 2, 4], ids=["at the opening", "at the first row", "at the second row"])
 def test_a_party_that_failed_is_made_anew_from_what_is_on_record_and_the_run_goes_on(
-    node: OwnerNode, monkeypatch: pytest.MonkeyPatch, failing: int
+    node: OwnerNode, monkeypatch: pytest.MonkeyPatch, failing: int, what: str
 ) -> None:
-    """A charge that cannot be written leaves half a step; what the party heard and said before is in the ledger."""
+    """A charge that cannot be written, or rows that cannot be read, leave half a step; the ledger has those before."""
     run = terms(protocol="interactive", size=3)
     approve(node, run)
     site, said = door(node, run), list[list[bytes]]()
     for place, message in enumerate(script(run)):
         if place == failing:
             with monkeypatch.context() as locked:
-                locked.setattr(Transaction, "reserve", _locked)
+                if what == "charge":
+                    locked.setattr(ExchangeRecord, "charge", _locked)
+                else:
+                    locked.setattr(InteractiveOwner, "_open_rows" if failing == 0 else "_delivery", _locked)
                 assert site.hear(encode(message)) == "abstains"
             assert "LedgerUnavailable" in logged(node, "refused")[-1]["reason"]
         answer = site.hear(encode(message))

@@ -3,6 +3,7 @@
 A run begins here, is charged, and goes on after a restart; every reply is kept before it leaves.
 """
 
+import hashlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -40,6 +41,12 @@ class _Active:
     owner: Owner
     sources: ExitStack = field(default_factory=ExitStack)  # closed when the run is let go
     rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
+    story: bytes = b""  # a digest of all that was heard, in order
+
+    def heard(self, message: Message, rows: int) -> None:
+        """It is on record, with replies in which so many rows are."""
+        self.rows[message.round, message.body.kind] = rows
+        self.story = hashlib.sha256(self.story + message.data).digest()
 
 
 class Desk:
@@ -65,8 +72,9 @@ class Desk:
         self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit, stands: Stands
     ) -> tuple[Message, ...]:
         """The replies to a message of a run that is approved."""
-        if terms.digest in self._active and self._active[terms.digest].owner.failed:
-            self._let_go(terms)
+        active = self._active.get(terms.digest)
+        if active is not None and (active.owner.failed or active.rows.keys() != record.heard):
+            self._let_go(terms)  # also where another process answered since: what follows depends on that
         if terms.digest not in self._active:
             if not record.began:
                 Owner.check_opening(terms, self._name, message)  # what begins nothing costs nothing
@@ -99,7 +107,7 @@ class Desk:
                     self._charge(transaction, terms, data.name, opened.fingerprint)
             else:
                 self._begin(record, terms, decision, policy, stands, opened.fingerprint)
-            active = self._resumed(terms, opened, hashes)
+            active = self._resumed(record, terms, opened, hashes)
             active.sources = stack.pop_all()
         return active
 
@@ -137,7 +145,7 @@ class Desk:
                 "smallest_group changed"
             )
 
-    def _resumed(self, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
+    def _resumed(self, record: RunRecord, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard, and nothing is charged anew."""
         party = make_owner(terms, self._name, scan=opened.scan, key=self._key, declared=opened.declared, hashes=hashes)
         active = _Active(party)
@@ -148,7 +156,9 @@ class Desk:
             replies = carry(party.receive(heard), lambda _wanted, kept=kept: kept)  # type: ignore[misc]
             if tuple(reply.data for reply in replies) != past.replies:
                 raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")
-            active.rows[heard.round, heard.body.kind] = exchanges.rows_in(replies)
+            active.heard(heard, exchanges.rows_in(replies))
+        if active.rows.keys() != record.heard:
+            raise IllegalMessage(f"run {terms.run}: a part of its past was purged; it cannot go on")
         return active
 
     def _answered(self, record: RunRecord, active: _Active, message: Message, stands: Stands) -> tuple[Message, ...]:
@@ -160,19 +170,23 @@ class Desk:
                 stands(record, terms)
                 if slot in active.rows:
                     return step.replies  # on record, with what they cost
-                replies, rows = self._recorded(transaction, record, active, message, step)
+                if record.heard - active.rows.keys() - {slot}:
+                    raise IllegalMessage(f"run {terms.run}: another process answered meanwhile; it may come again")
+                replies, rows, as_drawn = self._recorded(transaction, record, active, message, step)
         except BaseException:
             self._let_go(terms)  # it has heard what is not on record
             raise
-        active.rows[slot] = rows
+        active.heard(message, rows)
+        if not as_drawn:
+            self._let_go(terms)  # it would repeat what it drew, and not what is kept
         return replies
 
     def _recorded(
         self, transaction: Transaction, record: RunRecord, active: _Active, message: Message, step: Step
-    ) -> tuple[tuple[Message, ...], int]:
-        """The replies as they are kept, and how many rows are in them."""
-        exchange, most = exchanges.ExchangeRecord(transaction, self._name, message), active.owner.terms.rows_per_owner
-        charged = step.charge is not None
+    ) -> tuple[tuple[Message, ...], int, bool]:
+        """The replies as they are kept, how many rows are in them, and whether the party will say the same again."""
+        exchange = exchanges.ExchangeRecord(transaction, self._name, message, active.story)
+        charged, most, as_drawn = step.charge is not None, active.owner.terms.rows_per_owner, True
         replies = carry(step, exchange.charge)
         rows = exchanges.rows_in(replies)
         if sum(active.rows.values()) + rows > most:
@@ -180,7 +194,7 @@ class Desk:
         if not charged:
             kept = exchange.keep(replies)
             if kept != tuple(reply.data for reply in replies):
-                replies = tuple(map(decode, kept))  # another process was faster
+                as_drawn, replies = False, tuple(map(decode, kept))  # another process was faster
         words = {
             "entry": exchange.entry,
             "round": message.round,
@@ -191,4 +205,4 @@ class Desk:
         }
         if replies and exchange.entry not in record.sent:
             transaction.append("sent", record.run, words)
-        return replies, rows
+        return replies, rows, as_drawn

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from likeset.errors import LedgerUnreadable
-from likeset.homes.owner.run_records import RunRecord
+from likeset.homes.owner.run_records import HEARD, RunRecord
 from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Slot, Transcript, line_of
 from likeset.ledger import Ledger, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
@@ -22,7 +22,6 @@ __all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in", "transcript_of"
 
 _MAGIC = b"LSX1"
 _HEAD = struct.Struct("<4sQ")
-_HEARD = "heard-"  # no party of a protocol has such a request, whatever its name, which stands before the last /
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,8 @@ class ExchangeRecord:
         transaction: in which everything is written; replies may leave when it is over.
         owner: the owner's name.
         message: that was heard.
+        story: a digest of all that was heard before, which the answer follows from as well: what a crash left is no
+            answer to somebody who said something else in between.
 
     Attributes:
         entry: the ledger's entry that reserved it.
@@ -60,6 +61,7 @@ class ExchangeRecord:
     transaction: Transaction
     owner: str
     message: Message
+    story: bytes
     entry: int = field(default=0, init=False)
 
     def charge(self, wanted: ChargeWanted) -> bytes:
@@ -73,18 +75,17 @@ class ExchangeRecord:
             MessagePurged: it was answered, and the answer was removed.
         """
         (view, event), *others = wanted.costs
-        content = self.message.data + wanted.content
-        return self._kept(view, event, others, rows=wanted.rows, content=content, draw=lambda: wanted.draw()[0])
+        return self._kept(view, event, others, rows=wanted.rows, content=wanted.content, draw=lambda: wanted.draw()[0])
 
     def keep(self, replies: tuple[Message, ...]) -> tuple[bytes, ...]:
         """Keep an answer that costs nothing; returns the replies that were kept first.
 
         Raises:
-            DifferentRequest: another message came in its place before, or another process found other replies to it.
+            DifferentRequest: another message came in its place before.
             MessagePurged: it was answered, and the answer was removed.
         """
         reply = b"".join(reply.data for reply in replies)  # no owner has more than one
-        kept = self._kept(View.curator(self.owner), NoRelease(), [], content=self.message.data, draw=lambda: reply)
+        kept = self._kept(View.curator(self.owner), NoRelease(), [], draw=lambda: reply)
         return (kept,) if kept else ()
 
     def _kept(
@@ -94,10 +95,11 @@ class ExchangeRecord:
         others: Sequence[tuple[View, Event]],
         *,
         rows: int = 0,
-        content: bytes,
+        content: bytes = b"",
         draw: Callable[[], bytes],
     ) -> bytes:
-        kind = f"node/{_HEARD}{self.message.body.kind}"
+        kind = f"{HEARD}{self.message.body.kind}"
+        content = self.story + self.message.data + content
         request = Request(self.message.run, self.message.round, kind, content=content)
         charged = self.transaction.reserve(view, event, request=request, rows=rows, also=others, unfinished="resume")
         self.entry = charged.number
@@ -116,7 +118,7 @@ def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
     }
     heard_and_answered = []
     for stored in ledger.messages(run=run):
-        if stored.kind.rpartition("/")[2].startswith(_HEARD):
+        if stored.kind.startswith(HEARD):
             heard, reply = _unpacked(stored.message)
             entry = reserved.get((stored.key, stored.fingerprint), 0)
             heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, (reply,) if reply else ()))
@@ -139,17 +141,18 @@ def transcript_of(ledger: Ledger, record: RunRecord, *, owner: str) -> Transcrip
         record: what the audit log says of the run.
         owner: its name.
     """
-    lines, terms, entries = list[Line](), record.latest_digest, set[int]()
-    for exchange in exchanges(ledger, record.run):
+    lines, terms, entries = dict[Slot, Line](), record.latest_digest, set[int]()
+    # Last those on record: what a crash left is not in the place of what was answered after it.
+    for exchange in sorted(exchanges(ledger, record.run), key=lambda exchange: exchange.entry):
         terms = decode(exchange.heard).terms
         entries.add(exchange.entry)
         left = exchange.replies if exchange.entry in record.sent else ()
-        lines += [line_of(data, owner=owner) for data in (exchange.heard, *left)]
+        lines |= {line.slot: line for line in (line_of(data, owner=owner) for data in (exchange.heard, *left))}
     purged = set[Slot]()
     for entry, sent in record.sent.items():
         if entry not in entries:
             purged |= {(TO_OWNER, sent.round, sent.heard), *((FROM_OWNER, sent.round, kind) for kind in sent.replies)}
-    return Transcript(record.run, terms, owner, tuple(sorted(lines)), frozenset(purged))
+    return Transcript(record.run, terms, owner, tuple(sorted(lines.values())), frozenset(purged))
 
 
 def _packed(heard: bytes, reply: bytes) -> bytes:

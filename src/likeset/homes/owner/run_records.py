@@ -11,9 +11,11 @@ from likeset.homes.term_files import parse_terms
 from likeset.ledger.chain import Entry
 from likeset.protocol.terms import Terms
 
-__all__ = ["UNREADABLE", "Decision", "RunRecord", "Runs", "SentReplies"]
+__all__ = ["HEARD", "UNREADABLE", "Decision", "RunRecord", "Runs", "SentReplies"]
 
 UNREADABLE = "cannot be read here"
+HEARD = "node/heard-"
+"""How the kind of a request begins under which a message is kept with its answer; what follows is the message's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class RunRecord:
         reviewed: digest of the terms that somebody looked at last.
         began: whether it was recorded that the run began here.
         smallest_group: of the policy under which it began; None if it did not.
+        heard: round and kind of every message that was answered, also with nothing.
         sent: what was recorded as sent, by the entry of the ledger.
         receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
     """
@@ -83,6 +86,7 @@ class RunRecord:
     reviewed: str = ""
     began: bool = False
     smallest_group: int | None = None
+    heard: set[tuple[int, str]] = field(default_factory=set)
     sent: dict[int, SentReplies] = field(default_factory=dict)
     receipts: dict[str, bool] = field(default_factory=dict)
 
@@ -144,6 +148,10 @@ class Runs:
             self.policy, self.name = document["digest"], document["name"]
         elif entry.kind == "refused":
             self.refusals.take(entry.key, document)
+        elif entry.kind == "reserve":
+            run, number, kind = json.loads(entry.key)
+            if run in self.by_name and kind.startswith(HEARD):
+                self.by_name[run].heard.add((number, kind.removeprefix(HEARD)))
         elif entry.kind == "invited":
             record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
             record.versions[document["digest"]] = document["terms"]  # read when they are needed: that takes time
