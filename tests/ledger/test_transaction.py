@@ -1,6 +1,7 @@
 """Charges, answers and entries of audit that are written together: all or nothing, and in few writes."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,17 @@ class TestFreeAndTheSameAgain:
         ledger.purge(run="run")
         assert self.answered(ledger) == b"bid"
         assert ledger.verify(messages=True).ok
+
+    def test_what_a_death_left_may_be_purged_by_its_own_time(self, path: Path) -> None:
+        """It is older than the charge that took it up, and a purge goes by its age: that is no tampering."""
+        hours = datetime(2026, 3, 5, 12, tzinfo=UTC)
+        with opened(Ledger(path, clock=lambda: hours)) as ledger:
+            with death_between_journal_and_ledger():
+                ledger.answer(CURATOR, FREE, lambda: (b"bid", None), request=HEARD, unfinished="resume")
+            hours += timedelta(hours=2)
+            assert ledger.answer(CURATOR, FREE, lambda: (b"", None), request=HEARD, unfinished="resume") == b"bid"
+            assert ledger.purge(before=hours - timedelta(hours=1)) == 1
+            assert ledger.verify(messages=True).problems == ()
 
 
 class TestReaders:

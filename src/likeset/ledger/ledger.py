@@ -288,9 +288,9 @@ class Ledger:
             if entry.kind != "commit":
                 continue
             run, charged = json.loads(entry.key)[0], reserved[document["reservation"]]
+            at = document.get("stored", charged["at"])
             explained = any(
-                purge["run"] in (None, run) and (purge["before"] is None or purge["before"] > charged["at"])
-                for purge in purges
+                purge["run"] in (None, run) and (purge["before"] is None or purge["before"] > at) for purge in purges
             )
             message = stored.get((entry.key, charged["fingerprint"]))
             if message is None and not explained:

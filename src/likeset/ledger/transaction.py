@@ -144,6 +144,8 @@ class Transaction:
             )
         release = None if stored.release is None else json.loads(stored.release)
         body = {"reservation": charged[stored.attempt - 1], "digest": stored.digest, "release": release}
+        if stored.at != self._now:
+            body["stored"] = stored.at  # a death left it: a purge by age may remove what is older than its charge
         self._append("commit", stored.key, body)
 
     def _stored(self, request: Request, known: Known, answer: Answer) -> StoredMessage:
