@@ -364,6 +364,7 @@ def test_a_purged_answer_is_never_drawn_again(node: OwnerNode, clock: Clock) -> 
     answered(node, call(run))
     with Ledger(node.home.ledger) as ledger:
         assert ledger.purge(run="run-1") > 0
+    assert hear(node, encode(call(run))) == "abstains", "nor sent by a process that still has it"
     with OwnerNode(node.home.folder, clock=clock) as again:
         assert hear(again, encode(call(run))) == "abstains"
         assert "MessagePurged" in logged(again, "refused")[-1]["reason"]

@@ -42,6 +42,7 @@ class _Active:
     sources: ExitStack = field(default_factory=ExitStack)  # closed when the run is let go
     rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
     story: bytes = b""  # a digest of all that was heard, in order
+    purges: int = 0  # that were on record when it was made
 
     def heard(self, message: Message, rows: int) -> None:
         """It is on record, with replies in which so many rows are."""
@@ -75,6 +76,8 @@ class Desk:
         active = self._active.get(terms.digest)
         if active is not None and (active.owner.failed or active.rows.keys() != record.heard):
             self._let_go(terms)  # also where another process answered since: what follows depends on that
+        elif active is not None and active.purges != record.purges:
+            self._let_go(terms)  # what was removed is not to be sent from memory
         if terms.digest not in self._active:
             if not record.began:
                 Owner.check_opening(terms, self._name, message)  # what begins nothing costs nothing
@@ -148,7 +151,7 @@ class Desk:
     def _resumed(self, record: RunRecord, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard, and nothing is charged anew."""
         party = make_owner(terms, self._name, scan=opened.scan, key=self._key, declared=opened.declared, hashes=hashes)
-        active = _Active(party)
+        active = _Active(party, purges=record.purges)
         for past in exchanges.exchanges(self._ledger, terms.run):
             if not past.entry:
                 continue  # a crash came before it was on record: nothing was sent, and it may come again

@@ -72,6 +72,7 @@ class RunRecord:
         began: whether it was recorded that the run began here.
         smallest_group: of the policy under which it began; None if it did not.
         heard: round and kind of every message that was answered, also with nothing.
+        purges: how often messages were removed that may be of this run.
         sent: what was recorded as sent, by the entry of the ledger.
         receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
     """
@@ -87,6 +88,7 @@ class RunRecord:
     began: bool = False
     smallest_group: int | None = None
     heard: set[tuple[int, str]] = field(default_factory=set)
+    purges: int = 0
     sent: dict[int, SentReplies] = field(default_factory=dict)
     receipts: dict[str, bool] = field(default_factory=dict)
 
@@ -148,6 +150,9 @@ class Runs:
             self.policy, self.name = document["digest"], document["name"]
         elif entry.kind == "refused":
             self.refusals.take(entry.key, document)
+        elif entry.kind == "purge":
+            for record in self.by_name.values():
+                record.purges += document["run"] in (None, record.run)
         elif entry.kind == "reserve":
             run, number, kind = json.loads(entry.key)
             if run in self.by_name and kind.startswith(HEARD):
