@@ -171,9 +171,9 @@ def test_what_a_cell_is_does_not_depend_on_the_cells_beside_it(column: str) -> N
     compared = 0
     for kind, values in by_type.items():
         for value in values:
-            alone, good_alone = declared.mapped(pa.table({column: pa.array([value], kind)}))
+            alone, good_alone = declared.rows_of(pa.table({column: pa.array([value], kind)}))
             for other in values:
-                rows, good = declared.mapped(pa.table({column: pa.array([other, value], kind)}))
+                rows, good = declared.rows_of(pa.table({column: pa.array([other, value], kind)}))
                 assert good[1] == good_alone[0], (column, kind)
                 assert not good[1] or rows[1].tobytes() == alone[0].tobytes(), (column, kind)
                 compared += bool(good[1])

@@ -135,7 +135,7 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
     assert isinstance(made, ConsumerShell)
     declared = DeclaredRecords(Schema.load(path))
     table = declared.of(pa_csv.read_csv(job_of(run).target).slice(0, 1))
-    rows, packed = declared.mapped(table)[0], np.frombuffer(records.pack(table), dtype=np.uint8)
+    rows, packed = declared.rows_of(table)[0], np.frombuffer(records.pack(table), dtype=np.uint8)
     place, one, none = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(0, dtype=np.int64)
     labels, handles, reasons = np.array(["undeclared"]), place.astype(np.uint64), np.empty(0, dtype=np.str_)
     body = Summary(rows, labels, place, handles, one, one, one, 1, none, none, reasons, packed)

@@ -165,7 +165,7 @@ def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome) -> None
         ]
         assert [(float(line["age"]), line["ill"]) for line in near] == [(one["age"], one["ill"])]
     assert sorted(one["likeset_handle"] for one in records) == sorted(received(run).handles.tolist())
-    rows = DeclaredRecords(SCHEMA_OF_ALL).mapped(pq.read_table(run.result / "summary.parquet"))[0]
+    rows = DeclaredRecords(SCHEMA_OF_ALL).rows_of(pq.read_table(run.result / "summary.parquet"))[0]
     assert run.terms.hashing is not None
     target = np.load(run.folder / "target.npy")
     assert result["squared_mmd"] == pytest.approx(squared_mmd(rows, target, gamma=run.terms.hashing.gamma), rel=1e-3)
@@ -308,7 +308,7 @@ def test_a_run_starts_from_public_rows_that_the_curator_has(home: ConsumerHome) 
     expected = DeclaredRecords(SCHEMA_OF_ALL)
     with open_source(str(folder / "public.csv")) as source:
         (block,) = [one.table for one in source.blocks(SCHEMA_OF_ALL.record_columns)]
-    features = run.terms.kernel.features()(expected.mapped(expected.of(block))[0])
+    features = run.terms.kernel.features()(expected.rows_of(expected.of(block))[0])
     assert np.array_equal(seat.party.party._seed_features, features)
 
 

@@ -47,7 +47,7 @@ def check(schema: Schema, table: pa.Table) -> pa.Table:
     assert made.schema.equals(declared.form.schema)
     back = records.unpack(records.pack(made), form=declared.form, rows=table.num_rows)
     for form in (made, back):
-        found, good = declared.mapped(form)
+        found, good = declared.rows_of(form)
         assert good.all()
         assert found.dtype == expected.dtype
         assert found.tobytes() == expected.tobytes()
@@ -159,9 +159,9 @@ def test_records_that_are_not_as_declared_are_marked() -> None:
         place, kind = made.column_names.index(name), made.schema.field(name).type
         cells = made.column(name).to_pylist()
         spoiled = made.set_column(place, name, pa.array([*cells[:2], value, *cells[3:]], kind))
-        rows, marked = declared.mapped(spoiled)
+        rows, marked = declared.rows_of(spoiled)
         assert marked.tolist() == [True, True, good, True, True]  # what missing ones mean is declared
-        assert np.array_equal(rows[[0, 1, 3, 4]], declared.mapped(made)[0][[0, 1, 3, 4]])
+        assert np.array_equal(rows[[0, 1, 3, 4]], declared.rows_of(made)[0][[0, 1, 3, 4]])
 
 
 @pytest.mark.parametrize("rows", [0, 1, 40, 512, 513, 3000])

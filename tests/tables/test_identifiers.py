@@ -59,7 +59,7 @@ def why(values: Any, name: str = "x", **columns: Any) -> Reason | None:
         look = TableLook([name])
         for first in range(0, table.num_rows, 97):  # in uneven blocks
             look.add(table.slice(first, 97))
-        suspicion = suspicion_of(name, seen=[look.seen()[name]])
+        suspicion = suspicion_of(name, seen=[look.summary()[name]])
         verdicts.add(None if suspicion is None else suspicion.reason)
     assert len(verdicts) == 1, "a file of text is judged otherwise"
     return verdicts.pop()
@@ -96,7 +96,7 @@ def test_hundreds_of_wide_features_are_kept() -> None:
     table = pa.table({f"f{n}": coins.integers(0, 65536, 800) if n % 2 else coins.normal(size=800) for n in range(800)})
     look = TableLook(table.column_names)
     look.add(table)
-    assert not [name for name, seen in look.seen().items() if suspicion_of(name, seen=[seen])]
+    assert not [name for name, seen in look.summary().items() if suspicion_of(name, seen=[seen])]
 
 
 def moments(coins: np.random.Generator, rows: int) -> list[datetime]:
@@ -173,7 +173,7 @@ def test_a_label_is_looked_at_too() -> None:
     schema = Schema.from_text(SCHEMA.replace("surname, kind: text", "outcome, kind: text"))
     look = TableLook(["outcome"])
     look.add(pa.table({"outcome": [f"words about row {row}" for row in range(60)]}))
-    suspected = {one.column: one.reason for one in suspicions_in(schema, look.seen())}
+    suspected = {one.column: one.reason for one in suspicions_in(schema, look.summary())}
     assert suspected["outcome"] is Reason.OWN_TEXT
 
 
@@ -183,6 +183,6 @@ def test_only_the_first_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     look = TableLook(["x"])
     for first in (0, 80, 160):
         look.add(pa.table({"x": np.arange(first, first + 80)}))
-    seen = look.seen()["x"]
+    seen = look.summary()["x"]
     assert seen is not None
     assert (seen.rows, seen.high) == (100, 99.0)

@@ -18,7 +18,7 @@ DECLARED = DeclaredRecords(SCHEMA)
 
 def _rows(table: pa.Table) -> Any:
     """As they come out of hashes: off by a little."""
-    rows = DECLARED.mapped(DECLARED.of(table))[0].astype(np.float64)
+    rows = DECLARED.rows_of(DECLARED.of(table))[0].astype(np.float64)
     return rows + public_coins(0).uniform(-5e-7, 5e-7, size=rows.shape)
 
 

@@ -92,7 +92,7 @@ class Admission:
         yield from self._label_faults(labels, len(rows))
         if self.declared is None or records is None:
             return
-        made, good = self.declared.mapped(records)
+        made, good = self.declared.rows_of(records)
         yield _NOT_AS_DECLARED, ~good
         yield "records that are longer than the schema declares", self.declared.too_long(records)
         yield "rows that are not what the schema makes of its records", np.asarray((made != rows).any(axis=1))

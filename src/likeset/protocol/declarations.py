@@ -43,7 +43,7 @@ class Declared(Protocol):
     def too_long(self, table: pa.Table) -> NDArray[np.bool_]:
         """Which rows have a cell that is longer than the schema declares."""
 
-    def mapped(self, records: pa.Table) -> tuple[Rows, NDArray[np.bool_]]:
+    def rows_of(self, records: pa.Table) -> tuple[Rows, NDArray[np.bool_]]:
         """What the selection sees of these records, and which of them are as declared."""
 
     def label_fault(self, labels: Labels) -> str | None:

@@ -176,5 +176,5 @@ def _together(first: DrawnRows, second: DrawnRows) -> DrawnRows:
     new = np.flatnonzero(~np.isin(second.row_numbers, first.row_numbers))
     return DrawnRows(
         np.concatenate([first.row_numbers, second.row_numbers[new]]),
-        FetchedRows.joined([first.records, second.records.take(new)]),
+        FetchedRows.concatenate([first.records, second.records.take(new)]),
     )

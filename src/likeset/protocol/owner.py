@@ -18,7 +18,7 @@ from likeset.protocol.party import Party, check_envelope, curator_or_stranger
 from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.schema import records
-from likeset.tables.schema.labels import narrowed
+from likeset.tables.schema.labels import narrow
 
 __all__ = ["Owner", "Scan", "key_in_run"]
 
@@ -134,7 +134,7 @@ class Owner(Party):
         handles = self._handles(drawn.row_numbers)
         order = np.argsort(handles, kind="stable")
         leaving = drawn.records.take(order)
-        rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrowed(leaving.labels)
+        rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrow(leaving.labels)
         if self._hashes is not None:
             return Offer(rows=self._hashes(rows), labels=labels, handles=handles[order])
         packed = b"" if leaving.table is None else records.pack(leaving.table)

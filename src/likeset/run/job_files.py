@@ -255,7 +255,7 @@ def job_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
     """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
     look = TableLook(target.table.column_names, schema.declaration.missing_words)
     look.add(target.table)
-    warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.seen())]
+    warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.summary())]
     if job.noise == "simulated":
         warnings.append(NoiseIsSimulated())
     if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":

@@ -300,7 +300,7 @@ def _suspicions_at_first(source: Source, schema: Schema) -> tuple[Suspicion, ...
     """Columns that may identify people, by the first rows: enough to see whether each has a value of its own."""
     look = TableLook(schema.record_columns, schema.declaration.missing_words)
     look.add(source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns))
-    return suspicions_in(schema, look.seen())
+    return suspicions_in(schema, look.summary())
 
 
 def _table(source: str) -> str:

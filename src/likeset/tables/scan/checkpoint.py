@@ -41,7 +41,7 @@ class Checkpoint:
     @classmethod
     def of(cls, directory: Path, work: Work, *, fingerprint: str, units: Sequence[Unit]) -> "Checkpoint | None":
         """The file of a pass; None if the pass has weights that cannot be known again."""
-        described = [_described(drawing) for drawing in work.drawings]
+        described = [_describe(drawing) for drawing in work.drawings]
         if None in described:
             return None
         shape = [[part.first_row for part in unit.parts] for unit in units]
@@ -51,8 +51,10 @@ class Checkpoint:
     def save(self, done: Sequence[int], kept: Sequence[Kept]) -> None:
         """Replace what is there: the units that are done, and what each drawing keeps of them."""
         make_private_folder(self._file.parent)
-        blobs = [_packed(one) for one in kept]
-        content = b"".join([json.dumps(sorted(done)).encode(), b"\n", *(_LENGTH.pack(len(one)) + one for one in blobs)])
+        blobs = [_pack(rows) for rows in kept]
+        content = b"".join(
+            [json.dumps(sorted(done)).encode(), b"\n", *(_LENGTH.pack(len(blob)) + blob for blob in blobs)]
+        )
         keep_private_bytes(self._file, _MAGIC + hashlib.sha256(content).digest() + content)
 
     def load(self, work: Work) -> tuple[set[int], list[Kept]]:
@@ -69,7 +71,7 @@ class Checkpoint:
         kept = []
         while rest:
             (length,) = _LENGTH.unpack_from(rest)
-            kept.append(_unpacked(rest[_LENGTH.size : _LENGTH.size + length], work))
+            kept.append(_unpack(rest[_LENGTH.size : _LENGTH.size + length], work))
             rest = rest[_LENGTH.size + length :]
         return set(json.loads(line)), kept
 
@@ -83,7 +85,7 @@ def forget(directory: Path) -> None:
         directory.rmdir()
 
 
-def _described(drawing: Drawing) -> list[object] | None:
+def _describe(drawing: Drawing) -> list[object] | None:
     key = hashlib.sha256(b"likeset/checkpoint/" + drawing.key.to_bytes(32, "big")).hexdigest()
     if drawing.score is None:
         return [drawing.count, key, ""]
@@ -91,7 +93,7 @@ def _described(drawing: Drawing) -> list[object] | None:
     return None if fingerprint is None else [drawing.count, key, fingerprint]
 
 
-def _packed(kept: Kept) -> bytes:
+def _pack(kept: Kept) -> bytes:
     table = kept.records.table
     assert table is not None  # noqa: S101 - rows of a source have records
     table = table.append_column(_NUMBER, pa.array(kept.row_numbers)).append_column(_SCORE, pa.array(kept.scores))
@@ -102,10 +104,10 @@ def _packed(kept: Kept) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _unpacked(data: bytes, work: Work) -> Kept:
+def _unpack(data: bytes, work: Work) -> Kept:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         table = reader.read_all()
     numbers = np.array(table.column(_NUMBER).to_numpy())
     scores = np.array(table.column(_SCORE).to_numpy())
     table = table.drop_columns([_NUMBER, _SCORE])
-    return Kept(numbers, scores, work.mapped(table, lambda offset: f"row {int(numbers[offset]) + 1}"))
+    return Kept(numbers, scores, work.map_rows(table, lambda offset: f"row {int(numbers[offset]) + 1}"))

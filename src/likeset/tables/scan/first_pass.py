@@ -135,7 +135,7 @@ class _Rows:
         if self.fault is None:
             try:
                 if not work.schema.sound(table, table=work.table, labels=work.labelled):
-                    work.mapped(table, block.locate)
+                    work.map_rows(table, block.locate)
                 self._draw(block.first_row, table, longer)
             except BadTable as fault:
                 self.fault = fault
@@ -153,7 +153,7 @@ class _Rows:
         """What was drawn from all rows."""
         if self._drawing is None or self._keeper is None or self.fault is not None or self.count == self._left_out:
             return None
-        return Sample(self._drawing, self._keeper.result().declared(self._declared))
+        return Sample(self._drawing, self._keeper.result().in_declared_types(self._declared))
 
 
 _NONE = np.empty(0, dtype=np.int64)

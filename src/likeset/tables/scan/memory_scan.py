@@ -43,13 +43,13 @@ class FetchedRows:
         # In one layout whatever it was before: products of matrices may round differently with the layout.
         return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
 
-    def declared(self, records: DeclaredRecords) -> Self:
+    def in_declared_types(self, records: DeclaredRecords) -> Self:
         """The same rows with records in declared types: done for the few rows that are drawn."""
         assert self.table is not None  # noqa: S101 - rows of a source have records
         return type(self)(self.rows, self.labels, records.of(self.table))
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Parts of one table, one after the other."""
         tables = [part.table for part in parts if part.table is not None]
         return cls(
@@ -66,9 +66,9 @@ class DrawnRows:
     row_numbers: NDArray[np.int64]
     records: FetchedRows
 
-    def declared(self, records: DeclaredRecords) -> Self:
+    def in_declared_types(self, records: DeclaredRecords) -> Self:
         """The same with records in declared types."""
-        return type(self)(self.row_numbers, self.records.declared(records))
+        return type(self)(self.row_numbers, self.records.in_declared_types(records))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class Keeper:
         """A block of rows, given the number of its first row."""
         self.add(self.choose(block, first_row))
 
-    def kept(self) -> Kept | None:
+    def best_rows(self) -> Kept | None:
         """The best rows so far, best first; None if nothing went by."""
         if self._kept:
             self._prune()
@@ -144,7 +144,7 @@ class Keeper:
 
     def result(self) -> DrawnRows:
         """The rows drawn from all that went by."""
-        best = self.kept()
+        best = self.best_rows()
         if best is None:
             raise InvalidArgument("rows", "none", "there must be at least one row to draw from")
         return DrawnRows(best.row_numbers, best.records)
@@ -155,7 +155,7 @@ class Keeper:
         best = tilt.largest(numbers, scores, self._drawing.count)
         order = np.argsort(numbers, kind="stable")
         places = order[np.searchsorted(numbers, best.row_numbers, sorter=order)]
-        records = FetchedRows.joined([kept.records for kept in self._kept]).take(places)
+        records = FetchedRows.concatenate([kept.records for kept in self._kept]).take(places)
         self._kept = [Kept(best.row_numbers, best.perturbed, records)]
         self._held = len(best)
         if self._held == self._drawing.count and self._held:

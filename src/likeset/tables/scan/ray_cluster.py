@@ -64,7 +64,7 @@ class RayCluster:
             ray = import_ray(self._address)
             if not self._joined:
                 if _connection is None:
-                    _connection = _connected(ray, self._address, workers=self.workers)
+                    _connection = _connect(ray, self._address, workers=self.workers)
                 elif self._address not in (None, _connection.address):
                     raise _already_elsewhere(str(self._address))
                 _members += 1
@@ -132,7 +132,7 @@ class _Connection:
         atexit.unregister(self.end)
 
 
-def _connected(ray: Any, address: str | None, *, workers: int) -> _Connection:
+def _connect(ray: Any, address: str | None, *, workers: int) -> _Connection:
     if ray.is_initialized():
         if address not in (None, "auto", ray.get_runtime_context().gcs_address):
             raise _already_elsewhere(str(address))
@@ -170,11 +170,13 @@ def _connected(ray: Any, address: str | None, *, workers: int) -> _Connection:
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
     """Nobody else may enter it. Ray's sockets lie in it, whose names must be short: elsewhere than Linux, ``/tmp``."""
     usual = tempfile.gettempdir() if sys.platform.startswith("linux") else "/tmp"  # noqa: S108 - the folder is private
-    place = os.environ.get("RAY_TMPDIR") or usual
+    parent = os.environ.get("RAY_TMPDIR") or usual
     try:
-        return tempfile.TemporaryDirectory(prefix="likeset-", dir=place, ignore_cleanup_errors=True)
+        return tempfile.TemporaryDirectory(prefix="likeset-", dir=parent, ignore_cleanup_errors=True)
     except OSError as error:
-        reason = f"no cluster starts: {place} cannot be written to ({error.strerror}); set RAY_TMPDIR to another folder"
+        reason = (
+            f"no cluster starts: {parent} cannot be written to ({error.strerror}); set RAY_TMPDIR to another folder"
+        )
         raise InvalidArgument("scan", "ray", reason) from None
 
 

@@ -83,7 +83,7 @@ class RayScan(SourceScan):
                 (ready, *_), _ = ray.wait(list(running), num_returns=1)
                 unit = running.pop(ready)
                 try:
-                    found = ray.get(ready)
+                    outcome = ray.get(ready)
                 except (
                     ray.exceptions.WorkerCrashedError,
                     ray.exceptions.OutOfMemoryError,
@@ -94,8 +94,8 @@ class RayScan(SourceScan):
                         "the workers that read these rows died again and again; give them more memory",
                         place=unit.parts[0].place(unit.parts[0].first_row),
                     ) from None
-                if isinstance(found, tuple):
-                    failed.append((unit.number, BadTable(found[0], found[1], place=found[2], column=found[3])))
+                if isinstance(outcome, tuple):
+                    failed.append((unit.number, BadTable(outcome[0], outcome[1], place=outcome[2], column=outcome[3])))
                     # The first in the order of rows is reported: of the others, only earlier ones are waited for.
                     first = min(number for number, _ in failed)
                     waiting = []
@@ -104,12 +104,12 @@ class RayScan(SourceScan):
                         del running[other]
                 elif not failed:
                     watch.add(unit.row_count)
-                    yield unit, found
+                    yield unit, outcome
         finally:
             for other in running:
                 ray.cancel(other)
         if failed:
-            raise min(failed, key=lambda one: one[0])[1]
+            raise min(failed, key=lambda failure: failure[0])[1]
 
 
 def _pass_over_unit(

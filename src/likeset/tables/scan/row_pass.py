@@ -41,7 +41,7 @@ def units_of(parts: Sequence[Part], *, rows: int = UNIT_ROWS) -> list[Unit]:
     units: list[Unit] = []
     held: list[Part] = []
     for part in parts:
-        if held and sum(one.row_count for one in held) + part.row_count > rows:
+        if held and sum(held_part.row_count for held_part in held) + part.row_count > rows:
             units.append(Unit(len(units), tuple(held)))
             held = []
         held.append(part)
@@ -81,7 +81,7 @@ class Work:
         label = self.schema.declaration.label
         return [*few, label.column] if label is not None and label.kind == "category" else few
 
-    def mapped(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
+    def map_rows(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
         """Rows as numbers, every cell checked."""
         mapped = self.schema.map(table, table=self.table, locate=locate, labels=self.labelled, by_columns=True)
         return FetchedRows(mapped.rows, mapped.labels, table)
@@ -112,7 +112,7 @@ def pass_over(
         for helper in helpers:
             helper.join()
     crew.raise_first()
-    return [keeper.kept() for keeper in crew.keepers]
+    return [keeper.best_rows() for keeper in crew.keepers]
 
 
 class _Crew:
@@ -132,20 +132,20 @@ class _Crew:
 
     def work(self) -> None:
         """Do block after block until there are none left or something fails."""
-        place = -1
+        position = -1
         try:
             while True:
                 with self._reading:
                     if self._stopped:
                         return
-                    place = self._taken
+                    position = self._taken
                     self._taken += 1
                     block = next(self._blocks, None)
                 if block is None:
                     return
                 self._do(block)
         except BaseException as error:  # raised by the thread that waits for all
-            self._failed.append((place, error))
+            self._failed.append((position, error))
             self.stop()
 
     def stop(self) -> None:
@@ -170,7 +170,7 @@ class _Crew:
         work = self._work
         weighted = any(drawing.score is not None for drawing in work.drawings)
         if weighted or not work.schema.sound(block.table, table=work.table, labels=work.labelled):
-            rows = work.mapped(block.table, block.locate)
+            rows = work.map_rows(block.table, block.locate)
             return [_plain(keeper.choose(rows, block.first_row)) for keeper in self.keepers]
         return [chosen_unweighted(keeper, work, block.table, block.first_row) for keeper in self.keepers]
 
@@ -194,7 +194,7 @@ def chosen_unweighted(
     """
     places, scores = keeper.best_places(first_row, table.num_rows if stay is None else len(stay))
     rows = table.take(pa.array(places if stay is None else stay[places]))
-    return _plain(Kept(first_row + places, scores, work.mapped(rows, str)))
+    return _plain(Kept(first_row + places, scores, work.map_rows(rows, str)))
 
 
 def _plain(kept: Kept) -> Kept:

@@ -47,7 +47,7 @@ class SampledScan:
         if not len(row_numbers) or not np.isin(row_numbers, held).all():
             return self._scan.fetch(row_numbers)
         places = first[np.searchsorted(held, row_numbers)]
-        return FetchedRows.joined([drawn.records for drawn in self._drawn]).take(places)
+        return FetchedRows.concatenate([drawn.records for drawn in self._drawn]).take(places)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""

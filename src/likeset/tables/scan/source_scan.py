@@ -86,33 +86,33 @@ class SourceScan:
         work = replace(self._work, drawings=drawings, leasts=(-np.inf,) * len(drawings))
         watch = Watch(self._source.name, self._source.row_count, self._progress)
         keepers = [Keeper(drawing) for drawing in drawings]
-        place = self._checkpoint(work, units)
-        done, kept = place.load(work) if place is not None else (set(), [])
-        for keeper, one in zip(keepers, kept, strict=False):
-            keeper.add(one)
+        checkpoint = self._checkpoint(work, units)
+        done, kept = checkpoint.load(work) if checkpoint is not None else (set(), [])
+        for keeper, earlier in zip(keepers, kept, strict=False):
+            keeper.add(earlier)
         if done:
             watch.skip(sum(unit.row_count for unit in units if unit.number in done))
-        for unit, found in self._passes([unit for unit in units if unit.number not in done], work, keepers, watch):
-            for keeper, each in zip(keepers, found, strict=True):
+        for unit, chosen in self._passes([unit for unit in units if unit.number not in done], work, keepers, watch):
+            for keeper, each in zip(keepers, chosen, strict=True):
                 if each is not None:
                     keeper.add(each)
             done.add(unit.number)
-            if place is not None:
-                best = [keeper.kept() for keeper in keepers]
-                place.save(sorted(done), [each for each in best if each is not None])
-        return [keeper.result().declared(self._records) for keeper in keepers]
+            if checkpoint is not None:
+                best = [keeper.best_rows() for keeper in keepers]
+                checkpoint.save(sorted(done), [each for each in best if each is not None])
+        return [keeper.result().in_declared_types(self._records) for keeper in keepers]
 
     def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows:
         """The rows of these numbers, in this order."""
         table = self._source.fetch(row_numbers, self._work.columns)
-        mapped = self._work.mapped(table, lambda offset: f"row {int(row_numbers[offset]) + 1}")
-        return mapped.declared(self._records)
+        mapped = self._work.map_rows(table, lambda offset: f"row {int(row_numbers[offset]) + 1}")
+        return mapped.in_declared_types(self._records)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""
         watch = Watch(self._source.name, self._source.row_count, self._progress)
         for block in self._source.blocks(self._work.columns, rows=self._work.block_rows):
-            yield block.first_row, self._work.mapped(block.table, block.locate)
+            yield block.first_row, self._work.map_rows(block.table, block.locate)
             watch.add(len(block))
 
     def _units(self) -> list[Unit]:

@@ -42,7 +42,7 @@ class WithholdingScan:
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """All draws in one pass; each the same for the same key."""
-        return [drawn.declared(self._records) for drawn in draw_from(self.blocks(), drawings)]
+        return [drawn.in_declared_types(self._records) for drawn in draw_from(self.blocks(), drawings)]
 
     def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows:
         """The rows of these numbers, in this order."""

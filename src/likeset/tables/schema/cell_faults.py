@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from likeset.tables.schema.cell_values import Mask
 
-__all__ = ["ABSENT", "APART", "CHUNK", "MIDDLE", "Encoder", "Found", "Trouble", "found_of"]
+__all__ = ["ABSENT", "APART", "CHUNK", "MIDDLE", "Encoder", "Trouble", "Troubles", "troubles_in"]
 
 MIDDLE = 0.5
 ABSENT = math.sqrt(0.75)  # with the middle as value: one unit from both ends
@@ -26,7 +26,7 @@ class Trouble(StrEnum):
     WRONG = "wrong type"
 
 
-Found = dict[Trouble, Mask]
+Troubles = dict[Trouble, Mask]
 """Which rows have which trouble; a trouble that no row has is not there."""
 
 
@@ -36,7 +36,7 @@ class Encoder(Protocol):
     name: str
     features: tuple[str, ...]
 
-    def encode(self, column: Any, out: NDArray[np.float32]) -> Found:
+    def encode(self, column: Any, out: NDArray[np.float32]) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros; rows with trouble get any value."""
 
     def sound(self, column: Any) -> bool:
@@ -49,6 +49,6 @@ class Encoder(Protocol):
         """What to say about a trouble of this column; None if it is allowed."""
 
 
-def found_of(**masks: Mask | None) -> Found:
+def troubles_in(**masks: Mask | None) -> Troubles:
     """Only the troubles that some row has."""
     return {Trouble[name.upper()]: mask for name, mask in masks.items() if mask is not None and mask.any()}

@@ -50,8 +50,8 @@ class MissingWords:
         """From the words that a schema declares."""
         stripped = pa.array(sorted({word.strip() for word in words}), pa.string())
         are_numbers = pc.match_substring_regex(stripped, _NUMBER)
-        found = pc.cast(stripped.filter(are_numbers), pa.float64()).to_pylist()
-        return cls(stripped, tuple(number + 0.0 for number in found))
+        numbers = pc.cast(stripped.filter(are_numbers), pa.float64()).to_pylist()
+        return cls(stripped, tuple(number + 0.0 for number in numbers))
 
 
 def plain_array(column: Any) -> Any:
@@ -81,9 +81,9 @@ def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mas
     """Numbers, NaN where there is none; and which cells hold something else. No -0.0 among them."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
-        return _spread(cells, lambda dictionary: numbers(dictionary, missing))
+        return _values_on_distinct(cells, lambda dictionary: numbers(dictionary, missing))
     if is_text(kind):
-        parsed, wrong = _parsed_numbers(cells, missing)
+        parsed, wrong = _parse_numbers(cells, missing)
     elif pa.types.is_decimal(kind):
         # Arrow's own cast multiplies and rounds twice: 0.3 would become 0.30000000000000004.
         parsed, wrong = pc.cast(pc.cast(cells, pa.string()), pa.float64()), None
@@ -111,13 +111,13 @@ def plain_numbers(cells: Any) -> NDArray[Any] | None:
     return np.asarray(cells.to_numpy())
 
 
-def _parsed_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]:
+def _parse_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]:
     """First as they are, then without the words for missing, then without blanks: most columns need one step."""
     with contextlib.suppress(pa.ArrowInvalid):
         return pc.cast(cells, pa.float64()), None
     with contextlib.suppress(pa.ArrowInvalid):
         return pc.cast(_without_missing(cells, missing), pa.float64()), None
-    cells = _without_missing(_trimmed(cells), missing)
+    cells = _without_missing(_trim(cells), missing)
     good = pc.match_substring_regex(cells, _NUMBER)
     parsed = pc.cast(pc.if_else(good, cells, pa.scalar(None, cells.type)), pa.float64())
     # Arrow reads nan as a number that is none, and a block must not be read otherwise for another cell in it.
@@ -139,10 +139,12 @@ def words(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int
 def _look_up(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
     if not is_text(cells.type):
         return np.full(len(cells), -1), _mask(pc.is_null(cells)), _not_null(cells)
-    trimmed = pc.cast(_trimmed(cells), pa.string())
-    found = pc.index_in(trimmed, value_set=known)
-    absent = pc.and_(pc.is_null(found), pc.or_kleene(pc.is_null(trimmed), pc.is_in(trimmed, value_set=missing.words)))
-    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64), _mask(absent), None
+    trimmed = pc.cast(_trim(cells), pa.string())
+    positions = pc.index_in(trimmed, value_set=known)
+    absent = pc.and_(
+        pc.is_null(positions), pc.or_kleene(pc.is_null(trimmed), pc.is_in(trimmed, value_set=missing.words))
+    )
+    return pc.fill_null(positions, -1).to_numpy(zero_copy_only=False).astype(np.int64), _mask(absent), None
 
 
 def text(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None, Mask | None]:
@@ -152,7 +154,7 @@ def text(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None, Mask | No
         cells, kind = pc.cast(cells, kind.value_type), kind.value_type
     if not is_text(kind):
         return pa.nulls(len(cells), pa.string()), _mask(pc.is_null(cells)), _not_null(cells)
-    trimmed = _without_missing(_trimmed(cells), missing)
+    trimmed = _without_missing(_trim(cells), missing)
     return pc.cast(trimmed, pa.large_string()), _mask(pc.is_null(trimmed)), None
 
 
@@ -160,9 +162,9 @@ def days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float
     """Days since 1970, NaN where there is none; and which cells hold something else. The time of day is dropped."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
-        return _spread(cells, lambda dictionary: days(dictionary, form, missing))
+        return _values_on_distinct(cells, lambda dictionary: days(dictionary, form, missing))
     if is_text(kind):
-        return _spread(cells.dictionary_encode(), lambda distinct: _parsed_days(distinct, form, missing))
+        return _values_on_distinct(cells.dictionary_encode(), lambda distinct: _parse_days(distinct, form, missing))
     if pa.types.is_date(kind):
         return _with_nan(pc.cast(pc.cast(pc.cast(cells, pa.date32()), pa.int32()), pa.float64())), None
     if pa.types.is_timestamp(kind):
@@ -173,21 +175,21 @@ def days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float
     return np.full(len(cells), np.nan), _not_null(cells)
 
 
-def _parsed_days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float64], Mask | None]:
-    cells = _without_missing(pc.cast(_trimmed(cells), pa.string()), missing)
+def _parse_days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float64], Mask | None]:
+    cells = _without_missing(pc.cast(_trim(cells), pa.string()), missing)
     if form == "iso":
         looks_right = pc.match_substring_regex(cells, _DAY)
         cut = pc.if_else(looks_right, pc.utf8_slice_codeunits(cells, 0, 10), pa.scalar(None, pa.string()))
         try:
-            found = pc.cast(pc.cast(pc.cast(cut, pa.date32()), pa.int32()), pa.float64())
-            wrong = _mask(pc.and_(pc.is_null(found), pc.is_valid(cells)))
-            return _with_nan(found), wrong
+            day_numbers = pc.cast(pc.cast(pc.cast(cut, pa.date32()), pa.int32()), pa.float64())
+            wrong = _mask(pc.and_(pc.is_null(day_numbers), pc.is_valid(cells)))
+            return _with_nan(day_numbers), wrong
         except pa.ArrowInvalid:  # a day that no calendar has
-            days_of = [None if one is None else _day(one, "%Y-%m-%d") for one in cut.to_pylist()]
+            days_of = [None if text is None else _day(text, "%Y-%m-%d") for text in cut.to_pylist()]
     else:
         # One call for each distinct day of the block, and days are few.
-        days_of = [None if one is None else _day(one, form) for one in cells.to_pylist()]
-    values = np.array([np.nan if one is None else one for one in days_of], dtype=np.float64)
+        days_of = [None if text is None else _day(text, form) for text in cells.to_pylist()]
+    values = np.array([np.nan if day is None else day for day in days_of], dtype=np.float64)
     return values, _mask(pc.and_(pc.is_valid(cells), pa.array(np.isnan(values))))
 
 
@@ -226,20 +228,20 @@ def on_distinct(
     cells: Any, look_up: Callable[[Any], tuple[NDArray[np.int64], Mask | None, Mask | None]]
 ) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
     """What is found for the distinct cells of a dictionary, spread over the rows."""
-    found, missing, wrong = look_up(cells.dictionary)
+    positions, missing, wrong = look_up(cells.dictionary)
     size, rows = len(cells.dictionary), _rows_of(cells)
     # One more place at the end stands for null.
-    places = np.append(found, -1)[rows]
-    absent = _at(missing, rows, size=size, null=cells.null_count > 0)
-    return places, absent, _at(wrong, rows, size=size, null=False)
+    places = np.append(positions, -1)[rows]
+    absent = _mask_on_rows(missing, rows, size=size, null=cells.null_count > 0)
+    return places, absent, _mask_on_rows(wrong, rows, size=size, null=False)
 
 
-def _spread(
+def _values_on_distinct(
     cells: Any, look_up: Callable[[Any], tuple[NDArray[np.float64], Mask | None]]
 ) -> tuple[NDArray[np.float64], Mask | None]:
-    found, wrong = look_up(cells.dictionary)
+    values, wrong = look_up(cells.dictionary)
     rows = _rows_of(cells)
-    return np.append(found, np.nan)[rows], _at(wrong, rows, size=len(cells.dictionary), null=False)
+    return np.append(values, np.nan)[rows], _mask_on_rows(wrong, rows, size=len(cells.dictionary), null=False)
 
 
 def _rows_of(cells: Any) -> NDArray[np.int64]:
@@ -248,15 +250,15 @@ def _rows_of(cells: Any) -> NDArray[np.int64]:
     return np.asarray(indices.to_numpy(zero_copy_only=False))
 
 
-def _at(mask: Mask | None, rows: NDArray[np.int64], *, size: int, null: bool) -> Mask | None:
+def _mask_on_rows(mask: Mask | None, rows: NDArray[np.int64], *, size: int, null: bool) -> Mask | None:
     """A mask over distinct cells, spread over the rows; None if it would mark nothing."""
     if mask is None and not null:
         return None
-    found = np.append(np.zeros(size, dtype=np.bool_) if mask is None else mask, null)[rows]
-    return found if found.any() else None
+    spread = np.append(np.zeros(size, dtype=np.bool_) if mask is None else mask, null)[rows]
+    return spread if spread.any() else None
 
 
-def _trimmed(cells: Any) -> Any:
+def _trim(cells: Any) -> Any:
     return pc.utf8_trim_whitespace(cells)
 
 

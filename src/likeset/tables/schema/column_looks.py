@@ -140,7 +140,7 @@ class ColumnLook:
         self._rows += rows
         self._distinct.append(distinct)
 
-    def seen(self) -> Seen | None:
+    def summary(self) -> Seen | None:
         """What was seen; None if there was no value."""
         if self._other:
             return Seen(Kind.OTHER, self._rows, self._rows)
@@ -189,6 +189,6 @@ class TableLook:
         for name, look in self._columns.items():
             look.add(cell_values.plain_array(table.column(name)))
 
-    def seen(self) -> dict[str, Seen | None]:
+    def summary(self) -> dict[str, Seen | None]:
         """What was seen of each column; None where it had no value."""
-        return {name: look.seen() for name, look in self._columns.items()}
+        return {name: look.summary() for name, look in self._columns.items()}

@@ -50,7 +50,7 @@ Missing = Annotated[Literal["refuse", "indicator"] | FillValue, BeforeValidator(
 WideMissing = Literal["refuse", "indicator"]
 
 
-def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
+def _check_order(bounds: tuple[float, float]) -> tuple[float, float]:
     if not bounds[0] < bounds[1]:
         raise ValueError("the lower bound must come first, and be less than the upper one")
     if not math.isfinite(bounds[1] - bounds[0]):
@@ -58,12 +58,12 @@ def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
     return bounds
 
 
-Bounds = Annotated[tuple[Number, Number], AfterValidator(_ordered)]
+Bounds = Annotated[tuple[Number, Number], AfterValidator(_check_order)]
 
 
 def number_or_words(values: Any) -> Any:
     """Declared values: numbers throughout, or words throughout; among words, whole numbers are words as well."""
-    if not isinstance(values, list | tuple) or not all(isinstance(one, bool | int | float | str) for one in values):
+    if not isinstance(values, list | tuple) or not all(isinstance(value, bool | int | float | str) for value in values):
         raise ValueError("must be a list of numbers or words, such as [a, b]")
     if any(isinstance(value, bool) for value in values):
         raise ValueError("true and false are no values here; use kind: boolean, or put the words in quotes")
@@ -77,10 +77,10 @@ def number_or_words(values: Any) -> Any:
 
 
 def _distinct(values: Any) -> Any:
-    found = number_or_words(values)
-    if len(set(found)) != len(found):
+    checked = number_or_words(values)
+    if len(set(checked)) != len(checked):
         raise ValueError("a value is given twice")
-    return found
+    return checked
 
 
 Values = Annotated[tuple[float | str, ...], Field(min_length=1, max_length=_MOST_VALUES), BeforeValidator(_distinct)]
@@ -258,7 +258,7 @@ def day_number(text: str) -> int:
 
 
 def _check_format(form: str) -> None:
-    parts = [form[place + 1 : place + 2] for place, sign in enumerate(form) if sign == "%"]
+    parts = [form[position + 1 : position + 2] for position, sign in enumerate(form) if sign == "%"]
     if not set(parts) <= _DATE_PARTS:
         # Names of months and of days are other words in other languages.
         raise ValueError("format: use iso, or a format of %d %m %Y %y %j %H %M %S only, such as %d.%m.%Y")

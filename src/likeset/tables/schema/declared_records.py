@@ -89,12 +89,12 @@ class DeclaredRecords:
             longer |= letters.to_numpy(zero_copy_only=False) > self.form.text_bytes[name]
         return longer
 
-    def mapped(self, records: pa.Table) -> tuple[Rows, Mask]:
+    def rows_of(self, records: pa.Table) -> tuple[Rows, Mask]:
         """What the schema makes of records, and which of them are as declared; of others the row is anything."""
         rows = np.zeros((records.num_rows, self._schema.width), dtype=np.float32)
         good = np.ones(records.num_rows, dtype=np.bool_)
-        for encoder, found in self._schema.encoded(records, rows, table="records"):
-            for trouble, mask in found.items():
+        for encoder, troubles in self._schema.encode_columns(records, rows, table="records"):
+            for trouble, mask in troubles.items():
                 if encoder.complaint(trouble) is not None:
                     good &= ~mask
         return rows, good
@@ -102,7 +102,11 @@ class DeclaredRecords:
     def _form(self) -> RecordForm:
         columns = self._schema.declared
         kinds = pa.schema([pa.field(name, _type_of(declared)) for name, declared in columns.items()])
-        widths = {name: one.width for name, one in columns.items() if isinstance(one, VectorColumn | ImageColumn)}
+        widths = {
+            name: declared.width
+            for name, declared in columns.items()
+            if isinstance(declared, VectorColumn | ImageColumn)
+        }
         texts = [name for name in columns if cell_values.is_text(kinds.field(name).type)]
         return RecordForm(kinds, widths, {name: self._longest_text(columns[name]) for name in texts})
 
@@ -148,12 +152,12 @@ class DeclaredRecords:
             return column if not cell_values.is_text(field.type) else self._words(column)
         if pa.types.is_floating(field.type):
             return _numbers(
-                cell_values.numbers(column, MissingWords.of(()))[0] if _plain(column) else self._parsed(column)
+                cell_values.numbers(column, MissingWords.of(()))[0] if _plain(column) else self._parse_numbers(column)
             )
         if pa.types.is_boolean(field.type):
             # The map itself knows which words and numbers mean what.
-            found, _ = BooleanMap(field.name, declared, self._missing).positions(column)
-            return pa.array(found == 1.0, mask=np.isnan(found))
+            positions, _ = BooleanMap(field.name, declared, self._missing).positions(column)
+            return pa.array(positions == 1.0, mask=np.isnan(positions))
         if pa.types.is_date(field.type):
             days, _ = cell_values.days(column, declared.format, self._missing)
             return pa.array(_nullable(days), pa.float64()).cast(pa.int32(), safe=False).cast(pa.date32())
@@ -161,7 +165,7 @@ class DeclaredRecords:
             return _lists(column, declared.width)
         return self._words(column)
 
-    def _parsed(self, column: Any) -> NDArray[np.float64]:
+    def _parse_numbers(self, column: Any) -> NDArray[np.float64]:
         return cell_values.numbers(column, self._missing)[0]
 
     def _words(self, column: Any) -> Any:

@@ -7,16 +7,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset.tables.schema import cell_values
-from likeset.tables.schema.cell_faults import Found, found_of
+from likeset.tables.schema.cell_faults import Troubles, troubles_in
 from likeset.tables.schema.cell_values import MissingWords
 from likeset.tables.schema.columns import CategoryColumn, OrdinalColumn
 
-__all__ = ["Places"]
+__all__ = ["DeclaredValues"]
 
 _LISTED = 4096  # whole numbers among which a place is looked up
 
 
-class Places:
+class DeclaredValues:
     """Finds cells among declared values, which are numbers or words."""
 
     def __init__(self, declared: CategoryColumn | OrdinalColumn, missing: MissingWords) -> None:
@@ -32,9 +32,9 @@ class Places:
             values = np.array(declared.values, dtype=np.float64)
             self._order = np.argsort(values).astype(np.int64)
             self._sorted = values[self._order]
-            self._by_number = self._listed(values)
+            self._by_number = self._places_by_number(values)
 
-    def _listed(self, values: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    def _places_by_number(self, values: NDArray[np.float64]) -> NDArray[np.int64] | None:
         """For each whole number from the least to the largest value its place, -1 if it is none or means missing."""
         low, high = values.min(), values.max()
         if not (values == np.rint(values)).all() or high - low >= _LISTED or abs(values).max() >= _LISTED:
@@ -72,13 +72,16 @@ class Places:
         dictionary, places = self._seen
         if dictionary is None or not column.dictionary.equals(dictionary):
             dictionary = column.dictionary
-            found, absent, wrong = cell_values.words(dictionary, self._known, self._missing)
-            known = absent is None and wrong is None and len(found) and found.min() >= 0 and found.max() < self._count
-            places = found if known else None
+            places, absent, wrong = cell_values.words(dictionary, self._known, self._missing)
+            known = (
+                absent is None and wrong is None and len(places) and places.min() >= 0 and places.max() < self._count
+            )
+            if not known:
+                places = None
             self._seen = (dictionary, places)
         return places
 
-    def find(self, column: Any) -> tuple[NDArray[np.int64], Found]:
+    def find(self, column: Any) -> tuple[NDArray[np.int64], Troubles]:
         """The place of each cell among the values, -1 if it is missing, unknown or of the wrong type."""
         if self._are_words:
             known = self._of_dictionary(column)
@@ -106,9 +109,9 @@ class Places:
         for mask in (absent, wrong):
             if mask is not None:
                 unknown &= ~mask
-        return places, found_of(missing=absent, unknown=unknown, wrong=wrong)
+        return places, troubles_in(missing=absent, unknown=unknown, wrong=wrong)
 
     @property
-    def expected(self) -> str:
+    def expected_type(self) -> str:
         """What a cell of the wrong type is not."""
         return "text, as the declared values are" if self._are_words else "a number, as the declared values are"

@@ -132,7 +132,7 @@ class _Guess:
         if len(self.distinct) > _MOST_KEPT:
             self.many, self.distinct = True, set()
 
-    def declared(self) -> dict[str, Any]:
+    def declaration(self) -> dict[str, Any]:
         """The fields of the column in the draft."""
         fields = self._fields()
         if self.missing:
@@ -143,22 +143,22 @@ class _Guess:
 
     def values(self) -> list[Any]:
         """The different values, if they are few: numbers if all are, words otherwise."""
-        return sorted({float(one) if self.all_numbers else str(one) for one in self.distinct})
+        return sorted({float(value) if self.all_numbers else str(value) for value in self.distinct})
 
     def _fields(self) -> dict[str, Any]:
         if _is_list(self.held):
-            return {"kind": "vector", "width": self.width or 1, "bounds": _rounded(self.low, self.high)}
+            return {"kind": "vector", "width": self.width or 1, "bounds": _round_outward(self.low, self.high)}
         typed_days = pa.types.is_date(self.held) or pa.types.is_timestamp(self.held)
         seen = self.low <= self.high
         if typed_days or (cell_values.is_text(self.held) and not self.all_numbers and self.all_days and seen):
             return {"kind": "date", "bounds": _years(self.low, self.high)}
         few = not self.many and bool(self.distinct)
-        if pa.types.is_boolean(self.held) or (few and {_word(one) for one in self.distinct} <= _TRUTH):
+        if pa.types.is_boolean(self.held) or (few and {_word(value) for value in self.distinct} <= _TRUTH):
             return {"kind": "boolean"}
         if self.all_numbers and seen:
             if few and self.all_whole and len(self.values()) <= _MOST_CODES:
                 return {"kind": "category", "values": self.values()}
-            return {"kind": "numeric", "bounds": _rounded(self.low, self.high)}
+            return {"kind": "numeric", "bounds": _round_outward(self.low, self.high)}
         if few and len(self.distinct) <= _MOST_WORDS and not self.all_numbers:
             return {"kind": "category", "values": self.values()}
         return {"kind": "text", "width": _TEXT_WIDTH}
@@ -192,22 +192,24 @@ def draft(
                 guesses[name].look(cell_values.plain_array(block.table.column(name)))
     if not any(guess.rows for guess in guesses.values()):
         raise BadTable(first.name, "there are no rows to draft from")
-    seen = [look.seen() for look in looks]
+    seen = [look.summary() for look in looks]
     suspected = [suspicion_of(name, seen=[each[name] for each in seen]) for name in names if name != ids]
     suspicions = [suspicion for suspicion in suspected if suspicion is not None]
     _check_named(first.name, suspicions, (label, *include))
-    left_out = tuple(one for one in suspicions if one.column != label and one.column not in include)
-    kept = {name: guess for name, guess in guesses.items() if name not in {one.column for one in left_out}}
+    left_out = tuple(
+        suspicion for suspicion in suspicions if suspicion.column != label and suspicion.column not in include
+    )
+    kept = {name: guess for name, guess in guesses.items() if name not in {suspicion.column for suspicion in left_out}}
     if set(kept) <= {label, ids}:
-        listed = ", ".join(repr(one.column) for one in left_out)
+        listed = ", ".join(repr(suspicion.column) for suspicion in left_out)
         raise BadTable(first.name, f"every column may identify people: {listed}; name those to keep with --include")
     shown = ", ".join(source.name for source in sources)
     text = "".join(_lines(kept, left_out, label=label, ids=ids, shown=shown))
-    return SchemaDraft(text, left_out, tuple(one for one in suspicions if one not in left_out))
+    return SchemaDraft(text, left_out, tuple(suspicion for suspicion in suspicions if suspicion not in left_out))
 
 
 def _check_named(table: str, suspicions: Sequence[Suspicion], wanted: Collection[str | None]) -> None:
-    if any(one.reason is Reason.NAMELESS and one.column in wanted for one in suspicions):
+    if any(suspicion.reason is Reason.NAMELESS and suspicion.column in wanted for suspicion in suspicions):
         raise BadTable(table, "a column without a name cannot be a feature or a label; give it a name in the file")
 
 
@@ -217,25 +219,25 @@ def _lines(
     yield _HEAD.format(names=" ".join(shown.split()))
     if left_out:
         yield _LEFT_OUT
-        yield from (f"#   {json.dumps(one.column)}: {one.why}\n" for one in left_out)
+        yield from (f"#   {json.dumps(suspicion.column)}: {suspicion.why}\n" for suspicion in left_out)
     yield "likeset: schema\nversion: 1\ncolumns:\n"
     for name, guess in guesses.items():
         if name not in (label, ids):
-            yield _commented(documents.to_yaml({name: guess.declared()}), indent="  ")
+            yield _with_marks(documents.to_yaml({name: guess.declaration()}), indent="  ")
     if label is None:
         yield _FOOT
     else:
-        fields = guesses[label].declared()
+        fields = guesses[label].declaration()
         kind = {"category": "category", "boolean": "category", "numeric": "number"}.get(fields["kind"], "text")
-        found: dict[str, Any] = {"column": label, "kind": kind}
+        label_fields: dict[str, Any] = {"column": label, "kind": kind}
         if kind == "category" and guesses[label].distinct:
-            found |= {"values": guesses[label].values(), "from_data": True}
-        yield _commented(documents.to_yaml({"label": found}), indent="")
+            label_fields |= {"values": guesses[label].values(), "from_data": True}
+        yield _with_marks(documents.to_yaml({"label": label_fields}), indent="")
     declared = documents.to_yaml({"id": {"column": ids, "rows_per_id": 1}})
     yield _FOOT_ID if ids is None else f"# rows_per_id: the most rows that one id may have, by decision\n{declared}"
 
 
-def _commented(text: str, *, indent: str) -> str:
+def _with_marks(text: str, *, indent: str) -> str:
     lines = []
     for line in text.splitlines():
         if line.strip().startswith(("bounds:", "values:")):
@@ -252,15 +254,15 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, str) else json.dumps(value)
 
 
-def _rounded(low: float, high: float) -> list[float]:
+def _round_outward(low: float, high: float) -> list[float]:
     """Outward to the leading digit of the range: the exact extremes are somebody's."""
     if not low <= high:
         return [0.0, 1.0]
     step = 10.0 ** math.floor(math.log10(max(high - low, abs(high), 1e-300)) + 1e-9)
-    found = [math.floor(low / step) * step, math.ceil(high / step) * step]
-    if found[0] == found[1]:
-        found[1] += step
-    return [float(f"{one:.12g}") for one in found]
+    bounds = [math.floor(low / step) * step, math.ceil(high / step) * step]
+    if bounds[0] == bounds[1]:
+        bounds[1] += step
+    return [float(f"{bound:.12g}") for bound in bounds]
 
 
 def _years(low: float, high: float) -> list[str]:

@@ -35,16 +35,16 @@ class NameHint:
     word: str
 
 
-def _listed(text: str) -> frozenset[str]:
+def _words_in(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 _ROWS = re.compile(r"unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|row[ _.]?names?|level_0")
-_ROW_WORDS = _listed(
+_ROW_WORDS = _words_in(
     "index idx row rownum rowno rownumber rowid zeile zeilennummer"
 )  # a whole name that is one of them
 
-_PERSON = _listed(
+_PERSON = _words_in(
     """
     identifier uuid guid uid pid kennung identifiant identificador
     usubjid subjid patno patid ptid patnum emailaddress
@@ -62,21 +62,21 @@ _PERSON = _listed(
     telefonnummer versicherungsnummer patientennummer fallnummer kundennummer mitgliedsnummer steuernummer
     """
 )
-_PLACE = _listed(
+_PLACE = _words_in(
     """
     zip zipcode postcode postalcode postal plz postleitzahl codepostal pincode
     lat lon lng latitude longitude latitud longitud gps geohash coordinate coordinates
     """
 )
-_PLACES_ALONE = _listed("city town village long")  # as a whole name; city_mpg is something else
-_CODES_AT_THE_END = _listed(
+_PLACES_ALONE = _words_in("city town village long")  # as a whole name; city_mpg is something else
+_CODES_AT_THE_END = _words_in(
     "account konto device serial hash token ticket barcode accession specimen filename file path key ref reference"
 )
-_IDS = _listed("id ids")
-_NUMBERS = _listed("no nr nbr num number nummer numero numer")
-_NAMES = _listed("name names")
-_NAMES_AT_THE_END = _listed("nombre")  # in Spanish; at the beginning it is a number, in French
-_WHOSE = _listed(
+_IDS = _words_in("id ids")
+_NUMBERS = _words_in("no nr nbr num number nummer numero numer")
+_NAMES = _words_in("name names")
+_NAMES_AT_THE_END = _words_in("nombre")  # in Spanish; at the beginning it is a number, in French
+_WHOSE = _words_in(
     """
     patient person people customer client member subject participant proband respondent user employee staff worker
     student pupil passenger guest tenant donor host physician doctor provider nurse citizen resident insured
@@ -88,14 +88,14 @@ _WHOSE = _listed(
 )
 """What stands before id, number or name where these are somebody's own."""
 
-_EVENTS = _listed(
+_EVENTS = _words_in(
     "visit admission episode stay order study session"
 )  # their ids are somebody's; numbers may count them
 
-_SOMEBODY = _listed(
+_SOMEBODY = _words_in(
     "patient person customer client subject participant proband respondent user member employee student"
 )
-_THINGS = _listed(
+_THINGS = _words_in(
     """
     drug product brand country state hospital ward department dept species class category feature column disease
     diagnosis procedure test company org organisation organization model event course school project variable site
@@ -104,7 +104,7 @@ _THINGS = _listed(
 )
 """What stands before name where it is a thing's."""
 
-_MEASURES = _listed(
+_MEASURES = _words_in(
     """
     count counts length len size age type kind flag score rate ratio sum total mean avg amount duration days months
     years year month date time hours calls opens clicks service status change changes verified valid present known
@@ -113,18 +113,18 @@ _MEASURES = _listed(
 )
 """Last words that make a measure, or a kind, of whatever stands before them."""
 
-_COUNTED = _listed("is has had num number n nr no numero count total days avg mean max min sum percent pct")
+_COUNTED = _words_in("is has had num number n nr no numero count total days avg mean max min sum percent pct")
 """First words that make a count, or yes or no, of whatever comes after them."""
 
 _PAIRS = (
-    (_listed("birth born geburts"), _listed("date day dt time datum tag")),
-    (_listed("license licence number car"), _listed("plate plates")),
-    (_listed("ip mac"), _listed("address addr source src client host")),
-    (_listed("code"), _listed("postal")),
-    (_listed("credit"), _listed("card")),
+    (_words_in("birth born geburts"), _words_in("date day dt time datum tag")),
+    (_words_in("license licence number car"), _words_in("plate plates")),
+    (_words_in("ip mac"), _words_in("address addr source src client host")),
+    (_words_in("code"), _words_in("postal")),
+    (_words_in("credit"), _words_in("card")),
 )
-_BIRTHS = _listed("naissance nacimiento nascita nascimento")
-_NO_DAYS = _listed(
+_BIRTHS = _words_in("naissance nacimiento nascita nascimento")
+_NO_DAYS = _words_in(
     "annee ano anno poids peso lieu lugar luogo pays pais paese"
 )  # year, weight, place, country of birth
 _SUFFIXES = ("identifier", "number", "nummer", "name", "nbr", "id", "no", "nr")
@@ -151,7 +151,7 @@ def name_hint(name: str) -> NameHint | None:
     whole = "".join(words)
     if whole in _ROW_WORDS or (words[0] == "row" and set(words[1:]) <= _NUMBERS | _IDS):
         return NameHint(Strength.CODE, stripped)
-    for rule in (_pair, _counted, _single, _role):
+    for rule in (_pair, _measure, _single, _role):
         answer = rule(words)
         if answer is not None:
             return answer if answer.word else None
@@ -170,7 +170,7 @@ def _pair(words: tuple[str, ...]) -> NameHint | None:
     return NameHint(Strength.PERSON, words[0]) if words in (("birth",), ("ip",)) else None
 
 
-def _counted(words: tuple[str, ...]) -> NameHint | None:
+def _measure(words: tuple[str, ...]) -> NameHint | None:
     measured = len(words) > 1 and (words[0] in _COUNTED or words[-1] in _MEASURES)
     return _NOTHING if measured else None
 
@@ -190,14 +190,14 @@ def _single(words: tuple[str, ...]) -> NameHint | None:
 
 def _role(words: tuple[str, ...]) -> NameHint | None:
     """Id, number or name, and whose it is."""
-    for place, word in enumerate(words):
-        before = words[place - 1] if place else ""
+    for position, word in enumerate(words):
+        before = words[position - 1] if position else ""
         if word in _IDS:
-            mine = len(words) == 1 or before in _WHOSE | _EVENTS or (place == 0 and words[1] in _NUMBERS | {"card"})
+            mine = len(words) == 1 or before in _WHOSE | _EVENTS or (position == 0 and words[1] in _NUMBERS | {"card"})
             return NameHint(Strength.PERSON if mine else Strength.CODE, word)
         if word in _NAMES:
             return NameHint(Strength.CODE if before in _THINGS else Strength.PERSON, word)
-        if word in _NUMBERS and place and place == len(words) - 1:
+        if word in _NUMBERS and position and position == len(words) - 1:
             mine = before in _WHOSE
             return NameHint(Strength.PERSON if mine else Strength.CODE, word) if mine or word != "num" else None
         for suffix in _SUFFIXES:

@@ -107,7 +107,7 @@ def suspicion_of(name: str, *, declared: Any = None, seen: Iterable[Seen | None]
         return Suspicion(name, Reason.NAMELESS)
     if hint is not None and hint.strength is Strength.ROW:
         return Suspicion(name, Reason.ROW_NUMBER)
-    if hint is not None and not _excused(hint, declared, looks):
+    if hint is not None and not _is_excused(hint, declared, looks):
         return Suspicion(name, Reason.NAME, hint.word)
     if isinstance(declared, CategoryColumn | OrdinalColumn) and getattr(declared, "unknown", "refuse") == "refuse":
         return None  # no value leaves that does not stand in the schema
@@ -120,7 +120,7 @@ def suspicions_in(schema: Schema, seen: Mapping[str, Seen | None] | None = None)
 
     Args:
         schema: what is declared.
-        seen: of the columns of one table (``TableLook.seen``); without it, names and declarations alone decide.
+        seen: of the columns of one table (``TableLook.summary``); without it, names and declarations alone decide.
     """
     label = schema.declaration.label
     declared = dict(schema.declared)
@@ -132,7 +132,7 @@ def suspicions_in(schema: Schema, seen: Mapping[str, Seen | None] | None = None)
     return tuple(answer for answer in answers if answer is not None)
 
 
-def _excused(hint: NameHint, declared: Any, looks: Sequence[Seen]) -> bool:
+def _is_excused(hint: NameHint, declared: Any, looks: Sequence[Seen]) -> bool:
     return _declared_as_code(hint.strength, declared) or (bool(looks) and all(_is_code(hint, look) for look in looks))
 
 

@@ -13,9 +13,9 @@ from likeset.tables.schema import cell_values
 from likeset.tables.schema.cell_faults import Trouble
 from likeset.tables.schema.cell_values import Mask, MissingWords
 from likeset.tables.schema.columns import CategoryColumn
-from likeset.tables.schema.declared_values import Places
+from likeset.tables.schema.declared_values import DeclaredValues
 
-__all__ = ["MOST_LETTERS", "fault_of", "narrowed", "read_labels", "unusable_texts"]
+__all__ = ["MOST_LETTERS", "fault_of", "narrow", "read_labels", "unusable_texts"]
 
 MOST_LETTERS = 1000
 """Of a label that is text. Arrays of texts take as much room for each as for the longest."""
@@ -38,18 +38,18 @@ def read_labels(
     which a whole number has no decimals.
     """
     if kind == "number":
-        found, wrong = cell_values.numbers(column, missing)
-        gone = np.isnan(found) if wrong is None else np.isnan(found) & ~wrong
-        return found, _marked(gone, wrong, "is not a finite number")
+        numbers, wrong = cell_values.numbers(column, missing)
+        gone = np.isnan(numbers) if wrong is None else np.isnan(numbers) & ~wrong
+        return numbers, _bad_rows(gone, wrong, "is not a finite number")
     if values is not None:
-        return _declared(column, values, missing)
+        return _read_declared(column, values, missing)
     if kind == "category":
         column = _canonical(column)
     texts, absent, wrong = cell_values.text(column, missing)
     filled = pc.fill_null(texts, "")
     letters = pc.utf8_length(filled)
     longest = max(1, pc.max(letters).as_py() or 1)
-    bad = _marked(absent, wrong, "is not text")
+    bad = _bad_rows(absent, wrong, "is not text")
     if longest > MOST_LETTERS:
         bad.append((Trouble.WRONG, _TOO_LONG, pc.greater(letters, MOST_LETTERS).to_numpy(zero_copy_only=False)))
         longest = MOST_LETTERS
@@ -74,7 +74,7 @@ def fault_of(labels: NDArray[Any], *, kind: str, values: Sequence[Any] | None) -
         return "labels that are not text, as the schema declares them"
     if values is None:
         return None
-    return None if np.isin(labels, _known(values)).all() else "labels that are none of the declared values"
+    return None if np.isin(labels, _label_values(values)).all() else "labels that are none of the declared values"
 
 
 def unusable_texts(labels: NDArray[Any]) -> Mask:
@@ -86,28 +86,28 @@ def unusable_texts(labels: NDArray[Any]) -> Mask:
     return np.asarray(halves | (np.strings.str_len(labels) > MOST_LETTERS))
 
 
-def narrowed(labels: NDArray[Any]) -> NDArray[Any]:
+def narrow(labels: NDArray[Any]) -> NDArray[Any]:
     """The same labels; texts in an array that has room for the longest of them, and not of others."""
     if labels.dtype.kind != "U":
         return labels
     return labels.astype(f"<U{max(1, int(np.strings.str_len(labels).max(initial=0)))}")
 
 
-def _known(values: Sequence[Any]) -> NDArray[Any]:
+def _label_values(values: Sequence[Any]) -> NDArray[Any]:
     """Declared values, as labels have them."""
     known = np.array(values)
     return known.astype(np.int64) if known.dtype.kind == "f" and (known == np.rint(known)).all() else known
 
 
-def _declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
-    places, found = Places(CategoryColumn(kind="category", values=tuple(values)), missing).find(column)
-    known = _known(values)
+def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
+    places, troubles = DeclaredValues(CategoryColumn(kind="category", values=tuple(values)), missing).find(column)
+    known = _label_values(values)
     words = {
         Trouble.MISSING: _MISSING,
         Trouble.UNKNOWN: "is none of the declared values of the label",
         Trouble.WRONG: "is of another type than the declared values of the label",
     }
-    return known[places], [(trouble, words[trouble], mask) for trouble, mask in found.items()]
+    return known[places], [(trouble, words[trouble], mask) for trouble, mask in troubles.items()]
 
 
 def _canonical(column: Any) -> Any:
@@ -126,7 +126,7 @@ def _canonical(column: Any) -> Any:
         texts = pc.cast(encoded.dictionary, pa.string()).to_pylist()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return column
-    words = [None if one is None else _whole(one.strip()) for one in texts]
+    words = [None if text is None else _whole(text.strip()) for text in texts]
     return pa.array(words, pa.string()).take(encoded.indices)
 
 
@@ -137,6 +137,6 @@ def _whole(text: str) -> str:
     return str(int(number)) if abs(number) < 2**53 and number == int(number) else repr(number)
 
 
-def _marked(absent: Mask | None, wrong: Mask | None, complaint: str) -> Bad:
+def _bad_rows(absent: Mask | None, wrong: Mask | None, complaint: str) -> Bad:
     spoken = ((Trouble.MISSING, _MISSING, absent), (Trouble.WRONG, complaint, wrong))
     return [(trouble, text, mask) for trouble, text, mask in spoken if mask is not None and mask.any()]

@@ -43,10 +43,10 @@ class BatchHeader:
         try:
             metadata, body = memoryview(message.metadata), memoryview(message.body or b"")
             batch = _table(metadata, _integer("<I", metadata, 0))
-            place = _field(metadata, batch, _LENGTH)
-            rows = _integer("<q", metadata, place) if place else 0
+            rows_offset = _field(metadata, batch, _LENGTH)
+            rows = _integer("<q", metadata, rows_offset) if rows_offset else 0
             compressed = _field(metadata, batch, _COMPRESSION) != 0
-            expanded = tuple(_size(body, *one) if compressed else one[1] for one in _buffers(metadata, batch))
+            expanded = tuple(_size(body, *buffer) if compressed else buffer[1] for buffer in _buffers(metadata, batch))
         except (struct.error, IndexError) as error:
             raise BadMessage("the header of its records is damaged") from error
         return cls(rows, expanded)
@@ -54,10 +54,10 @@ class BatchHeader:
 
 def _table(data: memoryview, message: int) -> int:
     """Where the batch begins that a message is about."""
-    found = _field(data, message, _HEADER)
-    if not found:
+    field_offset = _field(data, message, _HEADER)
+    if not field_offset:
         raise IndexError
-    return found + _integer("<I", data, found)
+    return field_offset + _integer("<I", data, field_offset)
 
 
 def _field(data: memoryview, table: int, field: int) -> int:
@@ -72,12 +72,12 @@ def _field(data: memoryview, table: int, field: int) -> int:
 
 def _buffers(data: memoryview, batch: int) -> Iterator[tuple[int, int]]:
     """Place and length of each buffer in the body."""
-    found = _field(data, batch, _BUFFERS)
-    if not found:
+    field_offset = _field(data, batch, _BUFFERS)
+    if not field_offset:
         return
-    start = found + _integer("<I", data, found)
-    for place in range(_integer("<I", data, start)):
-        first = start + 4 + 16 * place
+    start = field_offset + _integer("<I", data, field_offset)
+    for number in range(_integer("<I", data, start)):
+        first = start + 4 + 16 * number
         offset, length = _integer("<q", data, first), _integer("<q", data, first + 8)
         if offset < 0 or length < 0:
             raise IndexError
@@ -93,7 +93,7 @@ def _size(body: memoryview, offset: int, length: int) -> int:
     return length - _PREFIX if size == _STORED else size
 
 
-def _integer(kind: str, data: memoryview, place: int) -> int:
-    if place < 0:
+def _integer(kind: str, data: memoryview, offset: int) -> int:
+    if offset < 0:
         raise IndexError
-    return int(struct.unpack_from(kind, data, place)[0])
+    return int(struct.unpack_from(kind, data, offset)[0])

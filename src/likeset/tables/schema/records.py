@@ -124,8 +124,8 @@ def _check_size(data: bytes, *, form: RecordForm, rows: int) -> None:
     """Raise unless there is one batch, of so many rows, whose columns take no more memory than they can need."""
     reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
     reader.read_next_message()  # the schema, which was looked at
-    for place, message in enumerate(reader):
-        if message.type != "record batch" or place > 0:
+    for number, message in enumerate(reader):
+        if message.type != "record batch" or number > 0:
             raise BadMessage("its records are more than one batch")
         header = BatchHeader.of(message)
         if header.rows != rows:

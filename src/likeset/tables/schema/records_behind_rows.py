@@ -36,8 +36,8 @@ def unreadable_columns(schema: Schema) -> tuple[str, ...]:
     """Columns of which some cells, or all, cannot be told from numbers."""
     return tuple(
         name
-        for name, one in schema.declared.items()
-        if isinstance(one, TextColumn) or getattr(one, "unknown", "refuse") != "refuse"
+        for name, column in schema.declared.items()
+        if isinstance(column, TextColumn) or getattr(column, "unknown", "refuse") != "refuse"
     )
 
 
@@ -48,74 +48,74 @@ def records_behind(schema: Schema, rows: Numbers) -> tuple[pa.Table, NDArray[np.
     """
     declared = DeclaredRecords(schema)
     arrays, sound, first = [], np.ones(len(rows), dtype=np.bool_), 0
-    for described, (name, one) in zip(schema.describe(), schema.declared.items(), strict=True):
-        part = rows[:, first : first + described.features] / one.weight
+    for described, (name, column) in zip(schema.describe(), schema.declared.items(), strict=True):
+        part = rows[:, first : first + described.features] / column.weight
         first += described.features
-        values, absent, good = _cells(one, part)
+        values, absent, good = _cells(column, part)
         sound &= good
         kind = declared.form.schema.field(name).type
         arrays.append(pa.array([None if gone else value for value, gone in zip(values, absent, strict=True)], kind))
     return pa.Table.from_arrays(arrays, schema=declared.form.schema), sound
 
 
-def _cells(one: Any, part: Numbers) -> tuple[list[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+def _cells(column: Any, part: Numbers) -> tuple[list[Any], NDArray[np.bool_], NDArray[np.bool_]]:
     """The cells of a column, which of them are null, and which parts are such a cell's at all."""
     count = len(part)
     everywhere, nowhere = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-    if isinstance(one, TextColumn):
+    if isinstance(column, TextColumn):
         return [None] * count, everywhere, everywhere
-    if isinstance(one, CategoryColumn):
-        return _category(one, part)
-    absent = part[:, -1] > 0.5 * APART if one.missing == "indicator" else nowhere
-    if not isinstance(one, NumericColumn | DateColumn | BooleanColumn | OrdinalColumn):
-        return _lists(one, part[:, : one.width]), absent, everywhere
-    places = part[:, 0]
-    good = absent | ((places > -_CLOSE) & (places < 1.0 + _CLOSE))
-    places = np.clip(places, 0.0, 1.0)
-    if isinstance(one, NumericColumn):
-        return [_number(one, float(place)) for place in places], absent, good
-    steps = _steps(one)
-    nearest = np.rint(places * steps).astype(int)
-    good &= absent | (np.abs(nearest / steps - places) < _CLOSE)
-    if isinstance(one, DateColumn):
-        return [np.datetime64(day_number(one.bounds[0]) + int(day), "D").item() for day in nearest], absent, good
-    values = (False, True) if isinstance(one, BooleanColumn) else one.values
-    return [values[place] for place in nearest], absent, good
+    if isinstance(column, CategoryColumn):
+        return _category(column, part)
+    absent = part[:, -1] > 0.5 * APART if column.missing == "indicator" else nowhere
+    if not isinstance(column, NumericColumn | DateColumn | BooleanColumn | OrdinalColumn):
+        return _lists(column, part[:, : column.width]), absent, everywhere
+    positions = part[:, 0]
+    good = absent | ((positions > -_CLOSE) & (positions < 1.0 + _CLOSE))
+    positions = np.clip(positions, 0.0, 1.0)
+    if isinstance(column, NumericColumn):
+        return [_number(column, float(position)) for position in positions], absent, good
+    steps = _steps(column)
+    nearest = np.rint(positions * steps).astype(int)
+    good &= absent | (np.abs(nearest / steps - positions) < _CLOSE)
+    if isinstance(column, DateColumn):
+        return [np.datetime64(day_number(column.bounds[0]) + int(day), "D").item() for day in nearest], absent, good
+    values = (False, True) if isinstance(column, BooleanColumn) else column.values
+    return [values[step] for step in nearest], absent, good
 
 
-def _steps(one: Any) -> int:
-    if isinstance(one, DateColumn):
-        low, high = (day_number(day) for day in one.bounds)
+def _steps(column: Any) -> int:
+    if isinstance(column, DateColumn):
+        low, high = (day_number(day) for day in column.bounds)
         return high - low
-    return 1 if isinstance(one, BooleanColumn) else len(one.values) - 1
+    return 1 if isinstance(column, BooleanColumn) else len(column.values) - 1
 
 
-def _number(one: NumericColumn, place: float) -> float:
+def _number(column: NumericColumn, position: float) -> float:
     """Rounded to what is certain."""
-    low, high = one.bounds
-    if one.scale == "log":
-        value = low * (high / low) ** place
+    low, high = column.bounds
+    if column.scale == "log":
+        value = low * (high / low) ** position
         return min(max(float(f"{value:.{_DIGITS}g}"), low), high)
     digits = _DIGITS - math.ceil(math.log10(high - low))
-    return min(max(round(low + place * (high - low), digits), low), high)
+    return min(max(round(low + position * (high - low), digits), low), high)
 
 
-def _category(one: CategoryColumn, part: Numbers) -> tuple[list[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+def _category(column: CategoryColumn, part: Numbers) -> tuple[list[Any], NDArray[np.bool_], NDArray[np.bool_]]:
     """One value is at its height and all others at zero; beyond the declared values are unknown and missing ones."""
     heights = part / APART
-    place = heights.argmax(axis=1)
+    highest = heights.argmax(axis=1)
     shape = np.zeros_like(heights)
-    shape[np.arange(len(part)), place] = 1.0
+    shape[np.arange(len(part)), highest] = 1.0
     empty = np.abs(heights).max(axis=1) < _CLOSE  # unknown: nothing
-    good = empty & (one.unknown == "nothing") | (np.abs(heights - shape).max(axis=1) < _CLOSE)
-    absent = empty | (place >= len(one.values))
-    return [one.values[min(int(at), len(one.values) - 1)] for at in place], absent, good
+    good = empty & (column.unknown == "nothing") | (np.abs(heights - shape).max(axis=1) < _CLOSE)
+    absent = empty | (highest >= len(column.values))
+    return [column.values[min(int(at), len(column.values) - 1)] for at in highest], absent, good
 
 
-def _lists(one: Any, part: Numbers) -> list[Any]:
-    if isinstance(one, VectorColumn) and one.norm is not None:
-        found = part * one.norm / APART
+def _lists(column: Any, part: Numbers) -> list[Any]:
+    if isinstance(column, VectorColumn) and column.norm is not None:
+        lists = part * column.norm / APART
     else:
-        low, high = one.bounds
-        found = np.clip(low + part * math.sqrt(part.shape[1]) * (high - low), low, high)
-    return list(found.tolist())
+        low, high = column.bounds
+        lists = np.clip(low + part * math.sqrt(part.shape[1]) * (high - low), low, high)
+    return list(lists.tolist())

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.tables.schema import cell_values
-from likeset.tables.schema.cell_faults import ABSENT, APART, MIDDLE, Found, Trouble, found_of
+from likeset.tables.schema.cell_faults import ABSENT, APART, MIDDLE, Trouble, Troubles, troubles_in
 from likeset.tables.schema.cell_values import MissingWords
 from likeset.tables.schema.columns import (
     BooleanColumn,
@@ -21,7 +21,7 @@ from likeset.tables.schema.columns import (
     day_number,
     number_or_words,
 )
-from likeset.tables.schema.declared_values import Places
+from likeset.tables.schema.declared_values import DeclaredValues
 
 __all__ = ["BooleanMap", "CategoryMap", "DateMap", "NumericMap", "OrdinalMap", "log2"]
 
@@ -55,7 +55,7 @@ class _Scalar:
         self._marked = declared.missing == "indicator"
         self.features = (name, f"{name} is missing") if self._marked else (name,)
 
-    def positions(self, column: Any) -> tuple[Values, Found]:
+    def positions(self, column: Any) -> tuple[Values, Troubles]:
         """Between 0 and 1, NaN where missing or in trouble."""
         raise NotImplementedError
 
@@ -63,14 +63,14 @@ class _Scalar:
         """Where a declared value lies."""
         raise NotImplementedError
 
-    def encode(self, column: Any, out: Out) -> Found:
+    def encode(self, column: Any, out: Out) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros."""
-        positions, found = self.positions(column)
+        positions, troubles = self.positions(column)
         absent = np.isnan(positions)
         if absent.any():
-            gone = absent & ~np.logical_or.reduce(list(found.values())) if found else absent
+            gone = absent & ~np.logical_or.reduce(list(troubles.values())) if troubles else absent
             if gone.any():
-                found[Trouble.MISSING] = gone
+                troubles[Trouble.MISSING] = gone
             missing = self._declared.missing
             filled = self.position_of(missing.value) if isinstance(missing, FillValue) else MIDDLE
             positions[absent] = filled
@@ -79,7 +79,7 @@ class _Scalar:
         if self._declared.weight != 1.0:
             positions *= self._declared.weight
         out[:, 0] = positions
-        return found
+        return troubles
 
     def sound(self, column: Any) -> bool:  # noqa: ARG002 - for those that know a short way
         """Whether there is surely no trouble in any cell; False if unsure."""
@@ -105,7 +105,7 @@ class NumericMap(_Scalar):
         ends = np.array(declared.bounds)
         self._ends = log2(ends) if self._log else ends
 
-    def encode(self, column: Any, out: Out) -> Found:
+    def encode(self, column: Any, out: Out) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros."""
         plain = None if self._log else cell_values.plain_numbers(column)
         if plain is None or not self._all_good(plain):
@@ -135,22 +135,22 @@ class NumericMap(_Scalar):
         gone = (*self._declared.missing_values, *self._words.numbers)
         return bool(self._low <= least and most <= self._high) and not any(least <= number <= most for number in gone)
 
-    def positions(self, column: Any) -> tuple[Values, Found]:
+    def positions(self, column: Any) -> tuple[Values, Troubles]:
         """Between 0 and 1, NaN where missing or in trouble."""
         values, wrong = cell_values.numbers(column, self._words)
         for number in self._declared.missing_values:
             values[values == number] = np.nan
         outside = (values < self._low) | (values > self._high)
-        found = found_of(outside=outside, wrong=wrong)
-        if Trouble.OUTSIDE in found:
+        troubles = troubles_in(outside=outside, wrong=wrong)
+        if Trouble.OUTSIDE in troubles:
             np.clip(values, self._low, self._high, out=values)
-        return self._scaled(values), found
+        return self._scale(values), troubles
 
     def position_of(self, value: Any) -> float:
         """Where a declared value lies."""
-        return float(self._scaled(np.array([float(value)]))[0])
+        return float(self._scale(np.array([float(value)]))[0])
 
-    def _scaled(self, values: Values) -> Values:
+    def _scale(self, values: Values) -> Values:
         values = log2(values) if self._log else values
         values -= self._ends[0]
         values /= self._ends[1] - self._ends[0]
@@ -175,15 +175,15 @@ class DateMap(_Scalar):
         self._low, self._high = (float(day_number(day)) for day in declared.bounds)
         self._gone = [day_number(day) for day in declared.missing_values]
 
-    def positions(self, column: Any) -> tuple[Values, Found]:
+    def positions(self, column: Any) -> tuple[Values, Troubles]:
         """Between 0 and 1, NaN where missing or in trouble."""
         values, wrong = cell_values.days(column, self._declared.format, self._words)
         values = values + 0.0
         for day in self._gone:
             values[values == day] = np.nan
-        found = found_of(outside=(values < self._low) | (values > self._high), wrong=wrong)
+        troubles = troubles_in(outside=(values < self._low) | (values > self._high), wrong=wrong)
         values = (np.clip(values, self._low, self._high) - self._low) / (self._high - self._low)
-        return values, found
+        return values, troubles
 
     def position_of(self, value: Any) -> float:
         """Where a declared value lies."""
@@ -217,21 +217,21 @@ class BooleanMap(_Scalar):
         self._values = np.array([*pairs.values(), np.nan])
         self._lower_words = MissingWords.of([word.lower() for word in missing.words.to_pylist()])
 
-    def positions(self, column: Any) -> tuple[Values, Found]:
+    def positions(self, column: Any) -> tuple[Values, Troubles]:
         """Between 0 and 1, NaN where missing or in trouble."""
         holds = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if cell_values.is_text(holds):
             places, absent, _ = cell_values.words(_lower(column), self._known, self._lower_words)
             unknown = places < 0
-            return self._values[places], found_of(wrong=unknown if absent is None else unknown & ~absent)
+            return self._values[places], troubles_in(wrong=unknown if absent is None else unknown & ~absent)
         values, wrong = cell_values.numbers(column, self._words)
         odd = ~np.isnan(values) & (values != 0.0) & (values != 1.0)
         if odd.any():
             values[odd] = np.nan
             wrong = odd if wrong is None else wrong | odd
-        return values, found_of(wrong=wrong)
+        return values, troubles_in(wrong=wrong)
 
-    def encode(self, column: Any, out: Out) -> Found:
+    def encode(self, column: Any, out: Out) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros."""
         if not self.sound(column):
             return super().encode(column, out)
@@ -262,19 +262,19 @@ class OrdinalMap(_Scalar):
 
     def __init__(self, name: str, declared: OrdinalColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
-        self._places = Places(declared, missing)
+        self._declared_values = DeclaredValues(declared, missing)
         last = len(declared.values) - 1
-        self._positions = np.array([*(place / last for place in range(last + 1)), np.nan])
+        self._positions = np.array([*(rank / last for rank in range(last + 1)), np.nan])
 
-    def positions(self, column: Any) -> tuple[Values, Found]:
+    def positions(self, column: Any) -> tuple[Values, Troubles]:
         """Between 0 and 1, NaN where missing or in trouble."""
-        places, found = self._places.find(column)
-        found.pop(Trouble.MISSING, None)
-        return self._positions[places], found
+        places, troubles = self._declared_values.find(column)
+        troubles.pop(Trouble.MISSING, None)
+        return self._positions[places], troubles
 
     def sound(self, column: Any) -> bool:
         """Whether there is surely no trouble in any cell; False if unsure."""
-        return self._places.all_known(column)
+        return self._declared_values.all_known(column)
 
     def position_of(self, value: Any) -> float:
         """Where a declared value lies."""
@@ -291,7 +291,7 @@ class OrdinalMap(_Scalar):
         if trouble is Trouble.UNKNOWN:
             return "is none of the declared values; correct it, or declare its value"
         if trouble is Trouble.WRONG:
-            return f"is not {self._places.expected}"
+            return f"is not {self._declared_values.expected_type}"
         return super().complaint(trouble)
 
 
@@ -301,7 +301,7 @@ class CategoryMap:
     def __init__(self, name: str, declared: CategoryColumn, missing: MissingWords) -> None:
         self.name = name
         self._declared = declared
-        self._places = Places(declared, missing)
+        self._declared_values = DeclaredValues(declared, missing)
         names = [f"{name}={_short(value)}" for value in declared.values]
         count = len(names)
         nowhere = self._lost = -1
@@ -317,29 +317,29 @@ class CategoryMap:
         self._simple = count
         self.features = tuple(names)
 
-    def encode(self, column: Any, out: Out) -> Found:
+    def encode(self, column: Any, out: Out) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros."""
-        places, found = self._places.find(column)
-        if Trouble.MISSING in found:
-            places[found[Trouble.MISSING]] = self._lost
-        if Trouble.UNKNOWN in found:
-            places[found[Trouble.UNKNOWN]] = self._other
+        places, troubles = self._declared_values.find(column)
+        if Trouble.MISSING in troubles:
+            places[troubles[Trouble.MISSING]] = self._lost
+        if Trouble.UNKNOWN in troubles:
+            places[troubles[Trouble.UNKNOWN]] = self._other
         height = np.float32(self._declared.weight * APART)
         if len(self.features) <= _FEW:
             # A comparison for each value goes through memory in order, which one write for each row does not.
             narrow = places.astype(np.int8)
-            for place in range(len(self.features)):
-                np.multiply(narrow == place, height, out=out[:, place])
+            for feature in range(len(self.features)):
+                np.multiply(narrow == feature, height, out=out[:, feature])
         elif places.min(initial=0) < 0:
             rows = np.flatnonzero(places >= 0)
             out[rows, places[rows]] = height
         else:
             out[np.arange(len(places)), places] = height
-        return found
+        return troubles
 
     def sound(self, column: Any) -> bool:
         """Whether there is surely no trouble in any cell; False if unsure."""
-        return self._places.all_known(column)
+        return self._declared_values.all_known(column)
 
     def unit(self) -> str:
         """What one unit of distance means, in words."""
@@ -351,7 +351,7 @@ class CategoryMap:
             return "has no value; declare what missing values mean, such as missing: indicator"
         if trouble is Trouble.UNKNOWN and self._declared.unknown == "refuse":
             return "is none of the declared values; correct it, declare its value, or declare unknown: other"
-        return f"is not {self._places.expected}" if trouble is Trouble.WRONG else None
+        return f"is not {self._declared_values.expected_type}" if trouble is Trouble.WRONG else None
 
 
 def _lower(column: Any) -> Any:

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from likeset import documents
 from likeset.documents import Document, near_miss
 from likeset.errors import BadTable
-from likeset.tables.schema.cell_faults import Encoder, Found, Trouble
+from likeset.tables.schema.cell_faults import Encoder, Trouble, Troubles
 from likeset.tables.schema.cell_values import Mask, MissingWords, plain_array
 from likeset.tables.schema.column_maps import encoder_for
 from likeset.tables.schema.columns import Bounds, CategoryColumn, Column, NumericColumn, Values, Weight
@@ -84,7 +84,7 @@ class Declaration(Document):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        named = (*self.columns, *(one.column for one in (self.label, self.id) if one is not None))
+        named = (*self.columns, *(declared.column for declared in (self.label, self.id) if declared is not None))
         if not all(name.strip() for name in named):
             raise ValueError("a column without a name cannot be a feature, label or id; give it a name in the file")
         if self.label is not None and self.label.column in self.columns:
@@ -144,7 +144,7 @@ class Schema:
         if label is not None and label.match:
             declared[label.column] = _matched_label(label)
         self._declared = declared
-        self._encoders: list[Encoder] = [encoder_for(name, one, self._missing) for name, one in declared.items()]
+        self._encoders: list[Encoder] = [encoder_for(name, column, self._missing) for name, column in declared.items()]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -251,8 +251,8 @@ class Schema:
     def describe(self) -> tuple[Described, ...]:
         """Every column that matching uses: kind, what a unit is, how many features."""
         return tuple(
-            Described(encoder.name, one.kind, encoder.unit(), len(encoder.features), one.weight, one.from_data)
-            for encoder, one in zip(self._encoders, self._declared.values(), strict=True)
+            Described(encoder.name, column.kind, encoder.unit(), len(encoder.features), column.weight, column.from_data)
+            for encoder, column in zip(self._encoders, self._declared.values(), strict=True)
         )
 
     def map(
@@ -278,11 +278,11 @@ class Schema:
         """
         out = np.zeros((block.num_rows, self.width), dtype=np.float32, order="F" if by_columns else "C")
         problems: list[tuple[int, int, str, str]] = []
-        for place, (encoder, found) in enumerate(self.encoded(block, out, table=table)):
-            for trouble, mask in found.items():
+        for position, (encoder, troubles) in enumerate(self.encode_columns(block, out, table=table)):
+            for trouble, mask in troubles.items():
                 complaint = encoder.complaint(trouble)
                 if complaint is not None:
-                    problems.append((int(mask.argmax()), place, encoder.name, complaint))
+                    problems.append((int(mask.argmax()), position, encoder.name, complaint))
         read: NDArray[Any] = np.empty(0)
         if labels and self.label_column is not None:
             read, bad = self._labels(block, table=table)
@@ -300,9 +300,9 @@ class Schema:
             return False
         return not labels or not self._labels(block, table=table)[1]
 
-    def encoded(
+    def encode_columns(
         self, block: "pa.Table | pa.RecordBatch", out: NDArray[np.float32], *, table: str
-    ) -> Iterator[tuple[Encoder, Found]]:
+    ) -> Iterator[tuple[Encoder, Troubles]]:
         """Write column by column into ``out``, and yield what is wrong with each."""
         columns = [self.column_of(block, encoder.name, table=table) for encoder in self._encoders]
         first = 0

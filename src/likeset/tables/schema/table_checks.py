@@ -53,7 +53,7 @@ class ColumnCount:
         """Count the marked cells of one block."""
         self.counts[trouble] += int(np.count_nonzero(mask))
         room = _SHOWN - len(self.first[trouble])
-        self.first[trouble] += [locate(int(place)) for place in np.flatnonzero(mask)[:room]]
+        self.first[trouble] += [locate(int(row)) for row in np.flatnonzero(mask)[:room]]
         if complaint is not None:
             self.complaints[trouble] = complaint
 
@@ -92,7 +92,7 @@ class Inspection:
         self.rows = 0
         self.too_long = 0
         self._records = DeclaredRecords(schema)
-        self.columns = [ColumnCount(one.name, one.kind) for one in schema.describe()]
+        self.columns = [ColumnCount(column.name, column.kind) for column in schema.describe()]
         label = schema.declaration.label
         if label is not None and not label.match:
             self.columns.append(ColumnCount(label.column, "label"))
@@ -115,8 +115,10 @@ class Inspection:
         """
         schema = self._schema
         scratch = np.zeros((block.num_rows, schema.width), dtype=np.float32)
-        for count, (encoder, found) in zip(self.columns, schema.encoded(block, scratch, table=table), strict=False):
-            for trouble, mask in found.items():
+        for count, (encoder, troubles) in zip(
+            self.columns, schema.encode_columns(block, scratch, table=table), strict=False
+        ):
+            for trouble, mask in troubles.items():
                 count.note(trouble, mask, encoder.complaint(trouble), locate)
         if self.columns[-1].kind == "label":
             for trouble, complaint, mask in schema.label_troubles(block, table=table):
@@ -129,7 +131,7 @@ class Inspection:
 
     def suspicions(self) -> tuple[Suspicion, ...]:
         """Columns that may identify people, by their names and by what was seen of the first rows."""
-        return suspicions_in(self._schema, self._looks.seen())
+        return suspicions_in(self._schema, self._looks.summary())
 
     def id_count(self) -> IdCount | None:
         """How rows share ids; None if the schema declares none."""
@@ -151,7 +153,7 @@ class Inspection:
         self._ids_missing += 0 if missing is None else int(np.count_nonzero(missing))
         counted = pc.value_counts(texts.drop_null())
         self._pending.append(pa.table({"id": counted.field(0), "rows": counted.field(1)}))
-        if sum(len(one) for one in self._pending) > _PENDING_ROWS:
+        if sum(len(counts) for counts in self._pending) > _PENDING_ROWS:
             self._merge()
 
     def _merge(self) -> None:

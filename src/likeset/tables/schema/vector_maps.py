@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.tables.schema import cell_values
-from likeset.tables.schema.cell_faults import ABSENT, APART, CHUNK, MIDDLE, Found, Trouble, found_of
+from likeset.tables.schema.cell_faults import ABSENT, APART, CHUNK, MIDDLE, Trouble, Troubles, troubles_in
 from likeset.tables.schema.cell_values import Mask, MissingWords
 from likeset.tables.schema.columns import VectorColumn
 from likeset.tables.schema.text_hashing import count_pieces
@@ -31,7 +31,7 @@ class _Wide:
         self._words = missing
         self._width: int = declared.width
         self._marked = declared.missing == "indicator"
-        names = [f"{name}[{place}]" for place in range(self._width)]
+        names = [f"{name}[{entry}]" for entry in range(self._width)]
         self.features = (*names, f"{name} is missing") if self._marked else tuple(names)
 
     def sound(self, column: Any) -> bool:  # noqa: ARG002 - nothing is known without the work itself
@@ -56,7 +56,7 @@ def _cuts(texts: Any, width: int) -> list[int]:
 class TextMap(_Wide):
     """Counts of hashed pieces, made one length."""
 
-    def encode(self, column: Any, out: Out) -> Found:
+    def encode(self, column: Any, out: Out) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros."""
         texts, absent, wrong = cell_values.text(column, self._words)
         declared = self._declared
@@ -72,7 +72,7 @@ class TextMap(_Wide):
             out[first:last, : self._width] = counts * (declared.weight * APART) / norms[:, np.newaxis]
         if self._marked and absent is not None:
             out[:, -1] = absent * np.float32(declared.weight * APART)
-        return found_of(missing=absent, wrong=wrong)
+        return troubles_in(missing=absent, wrong=wrong)
 
     def unit(self) -> str:
         """What one unit of distance means, in words."""
@@ -87,7 +87,7 @@ class TextMap(_Wide):
 class VectorMap(_Wide):
     """Lists of numbers, by the bounds of their entries or by their largest norm."""
 
-    def encode(self, column: Any, out: Out) -> Found:
+    def encode(self, column: Any, out: Out) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros."""
         entries, absent, wrong = cell_values.lists(column, self._width)
         whole = np.ones(len(out), dtype=np.bool_)
@@ -105,7 +105,7 @@ class VectorMap(_Wide):
             bad[part] = np.isnan(values).any(axis=1)
             if odd is not None:
                 bad[part] |= odd.reshape(values.shape).any(axis=1)
-            scaled, far[part] = self._scaled(values)
+            scaled, far[part] = self._scale(values)
             target = slice(part[0], part[-1] + 1) if len(part) == part[-1] - part[0] + 1 else part
             out[target, : self._width] = scaled * self._declared.weight
         if absent is not None:
@@ -114,7 +114,7 @@ class VectorMap(_Wide):
             if self._marked:
                 out[absent, -1] = self._declared.weight * self._mark
         wrong = bad if wrong is None else wrong | bad
-        return found_of(missing=absent, outside=far, wrong=wrong)
+        return troubles_in(missing=absent, outside=far, wrong=wrong)
 
     @property
     def _by_norm(self) -> bool:
@@ -124,15 +124,15 @@ class VectorMap(_Wide):
     def _mark(self) -> float:
         return APART if self._by_norm else ABSENT
 
-    def _scaled(self, values: Values) -> tuple[Values, Mask]:
+    def _scale(self, values: Values) -> tuple[Values, Mask]:
         if self._by_norm:
             norm = self._declared.norm
             sizes = np.abs(values).max(axis=1, initial=0.0)
             huge = sizes > _LARGEST_SQUARED  # their squares are no numbers, and their direction is all that counts
             values[huge] /= sizes[huge, np.newaxis]
             squares = np.zeros(len(values))
-            for place in range(self._width):  # in this order on every machine
-                squares += values[:, place] * values[:, place]
+            for entry in range(self._width):  # in this order on every machine
+                squares += values[:, entry] * values[:, entry]
             norms = np.sqrt(squares)
             far = huge | (norms > norm * (1 + 1e-6))
             shrink = np.where(far, norms, norm)

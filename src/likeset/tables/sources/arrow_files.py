@@ -35,14 +35,14 @@ class _ArrowPart(Part):
     batch_rows: tuple[int, ...]
 
     def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 (batches are as the file has them)
-        with self._opened(columns) as reader:
+        with self._open_file(columns) as reader:
             for batch in range(len(self.batch_rows)):
                 yield self._batch(reader, batch, columns)
 
     def pick(self, numbers: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
         ends = np.cumsum(self.batch_rows)
         batches = np.searchsorted(ends, numbers, side="right")
-        with self._opened(columns) as reader:
+        with self._open_file(columns) as reader:
             for batch in np.unique(batches):
                 inside = numbers[batches == batch] - (ends[batch] - self.batch_rows[batch])
                 yield self._batch(reader, int(batch), columns).take(pa.array(inside))
@@ -51,16 +51,16 @@ class _ArrowPart(Part):
         return f"row {row}"
 
     @contextmanager
-    def _opened(self, columns: list[str]) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    def _open_file(self, columns: list[str]) -> Iterator[pa.ipc.RecordBatchFileReader]:
         self.stamp.check(self.file, table=self.table)
         with _reading(self.file, table=self.table, fields=_fields(self.schema, columns)) as reader:
             yield reader
 
     def _batch(self, reader: pa.ipc.RecordBatchFileReader, number: int, columns: list[str]) -> pa.Table:
-        batch = _decoded(reader, number)
+        batch = _decode(reader, number)
         self.stamp.check(self.file, table=self.table, place=f"record batch {number}")
         if batch is None or batch.num_rows != self.batch_rows[number]:
-            raise _damaged(self.table, number)
+            raise _damaged_batch(self.table, number)
         return pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
 
 
@@ -80,10 +80,10 @@ class _UnreadPart(_ArrowPart):
         counts = []
         with _reading(self.file, table=self.table, fields=_fields(self.schema, columns), content=content) as reader:
             for number in range(reader.num_record_batches):
-                batch = _decoded(reader, number)
+                batch = _decode(reader, number)
                 if batch is None:
                     self.stamp.check(self.file, table=self.table, place=f"record batch {number}")
-                    raise _damaged(self.table, number)
+                    raise _damaged_batch(self.table, number)
                 counts.append(batch.num_rows)
                 yield pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
         self.stamp.check(self.file, table=self.table)
@@ -123,7 +123,7 @@ def open_arrow(
 
     def parts() -> tuple[Part, ...]:
         if not counts:
-            counts.append(_counted(file, table=name))
+            counts.append(_count_rows(file, table=name))
         return (_ArrowPart(name, file, schema, 0, sum(counts[0]), file=file, stamp=stamp, batch_rows=counts[0]),)
 
     def fingerprint() -> str:
@@ -143,14 +143,14 @@ def _fields(schema: pa.Schema, columns: list[str]) -> list[int]:
     return sorted(schema.get_field_index(name) for name in columns)
 
 
-def _counted(file: Path, *, table: str) -> tuple[int, ...]:
+def _count_rows(file: Path, *, table: str) -> tuple[int, ...]:
     """How many rows each record batch has: no file says it in one place."""
     rows = []
     with _reading(file, table=table, fields=[0]) as reader:
         for number in range(reader.num_record_batches):
-            batch = _decoded(reader, number)
+            batch = _decode(reader, number)
             if batch is None:
-                raise _damaged(table, number)
+                raise _damaged_batch(table, number)
             rows.append(batch.num_rows)
     return tuple(rows)
 
@@ -181,7 +181,7 @@ def _bytes(file: Path, *, table: str, first: int = -1) -> bytes:
         raise unreadable(table, error) from None
 
 
-def _decoded(reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch | None:
+def _decode(reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch | None:
     """A batch; None if it is damaged. Its inner references are checked: they could point anywhere."""
     try:
         batch = reader.get_batch(number)
@@ -191,7 +191,7 @@ def _decoded(reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatc
     return batch
 
 
-def _damaged(table: str, number: int) -> BadTable:
+def _damaged_batch(table: str, number: int) -> BadTable:
     reason = "cannot be decoded; the file is damaged, write it again"
     return BadTable(table, reason, place=f"record batch {number}")
 

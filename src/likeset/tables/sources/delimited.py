@@ -94,13 +94,13 @@ class _DelimitedPart(Part):
     index: _Index
 
     def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 (stretches are as noted)
-        with _opened(self.file, table=self.table) as file:
+        with _open_file(self.file, table=self.table) as file:
             for stretch in range(len(self.index.plain)):
                 yield self._stretch(file, stretch, columns)
 
     def pick(self, numbers: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
         stretches = np.searchsorted(self.index.rows, numbers, side="right") - 1
-        with _opened(self.file, table=self.table) as file:
+        with _open_file(self.file, table=self.table) as file:
             for stretch in np.unique(stretches):
                 inside = numbers[stretches == stretch] - self.index.rows[stretch]
                 yield self._stretch(file, int(stretch), columns).take(pa.array(inside))
@@ -110,7 +110,7 @@ class _DelimitedPart(Part):
         line, offset = int(self.index.lines[stretch]), row - int(self.index.rows[stretch])
         if self.index.plain[stretch]:
             return f"line {line + offset}"
-        with _opened(self.file, table=self.table) as file:
+        with _open_file(self.file, table=self.table) as file:
             chunk = self._bytes(file, stretch)
         start = int(split(chunk, delimiter=self.layout.delimiter, last=True).starts[offset])
         return f"line {line + chunk.count(_LINE_END, 0, start)}"
@@ -123,7 +123,7 @@ class _DelimitedPart(Part):
         return chunk
 
     def _stretch(self, file: BinaryIO, stretch: int, columns: list[str]) -> pa.Table:
-        table = _parsed(self._bytes(file, stretch), self.schema.names, columns, delimiter=self.layout.delimiter)
+        table = _parse(self._bytes(file, stretch), self.schema.names, columns, delimiter=self.layout.delimiter)
         if table is None or table.num_rows != self.index.rows[stretch + 1] - self.index.rows[stretch]:
             line = int(self.index.lines[stretch])
             raise BadTable(self.table, "has other records than in the first pass over it", place=f"from line {line} on")
@@ -150,25 +150,25 @@ class _UnreadPart(Part):
 
     def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 (stretches are as they come)
         digest = hashlib.sha256(f"{self.schema.names}".encode())
-        with _opened(self.file, table=self.table) as file:
-            yield from self._noted(file, columns, digest)
+        with _open_file(self.file, table=self.table) as file:
+            yield from self._read_and_note(file, columns, digest)
         self.stamp.check(self.file, table=self.table)
         self.notes.digest = digest.hexdigest()
         self.read_parts.append(self)
 
     def pick(self, numbers: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
-        return self.noted().pick(numbers, columns)
+        return self.part_so_far().pick(numbers, columns)
 
     def place(self, row: int) -> str:
-        return self.noted().place(row)
+        return self.part_so_far().place(row)
 
-    def noted(self) -> _DelimitedPart:
+    def part_so_far(self) -> _DelimitedPart:
         """The rows that were read so far."""
         index = self.notes.index()
         given = (self.table, self.path, self.schema, 0, int(index.rows[-1]))
         return _DelimitedPart(*given, file=self.file, stamp=self.stamp, layout=self.layout, index=index)
 
-    def _noted(self, file: BinaryIO, columns: list[str], digest: "hashlib._Hash") -> Iterator[pa.Table]:
+    def _read_and_note(self, file: BinaryIO, columns: list[str], digest: "hashlib._Hash") -> Iterator[pa.Table]:
         """Every record is checked, and it is noted where stretches of them begin."""
         layout, notes, table, names = self.layout, self.notes, self.table, self.schema.names
         file.seek(layout.start)
@@ -185,9 +185,9 @@ class _UnreadPart(Part):
             if records.end:
                 whole = chunk[: records.end]
                 _check_text(whole, table=table, line=line)
-                stretch = _parsed(whole, names, columns, delimiter=layout.delimiter)
+                stretch = _parse(whole, names, columns, delimiter=layout.delimiter)
                 if stretch is None or stretch.num_rows != len(records.starts):
-                    raise _ragged(whole, records, layout, names, table=table, line=line)
+                    raise _ragged_record(whole, records, layout, names, table=table, line=line)
                 notes.add(records)
                 yield stretch
             _check_rest(rest, records, last=last, table=table, line=notes.lines[-1])
@@ -208,33 +208,33 @@ def open_delimited(file: Path, *, name: str, tabs: bool = False, close: Callable
         stamp = Stamp.of(file)
     except OSError as error:
         raise unreadable(name, error) from None
-    with _opened(file, table=name) as opened:
+    with _open_file(file, table=name) as opened:
         names, layout = _header(opened, table=name, tabs=tabs)
     schema = pa.schema([(column, pa.string()) for column in names])
     read_parts: list[_UnreadPart] = []
 
-    def unread() -> _UnreadPart:
+    def new_part() -> _UnreadPart:
         given = (name, file, schema, 0, UNCOUNTED)
         notes = _Notes(layout)
         return _UnreadPart(*given, file=file, stamp=stamp, layout=layout, notes=notes, read_parts=read_parts)
 
-    def known() -> _UnreadPart:
+    def read_part() -> _UnreadPart:
         if not read_parts:
-            for _ in unread().read(names[:1], 0):
+            for _ in new_part().read(names[:1], 0):
                 pass
         return read_parts[0]
 
     return Source(
         name,
         schema,
-        parts=lambda: (known().noted(),),
-        fingerprint=lambda: known().notes.digest,
-        first=lambda: None if read_parts else iter([unread()]),
+        parts=lambda: (read_part().part_so_far(),),
+        fingerprint=lambda: read_part().notes.digest,
+        first=lambda: None if read_parts else iter([new_part()]),
         close=close,
     )
 
 
-def _opened(file: Path, *, table: str) -> BinaryIO:
+def _open_file(file: Path, *, table: str) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:
@@ -322,7 +322,9 @@ def _check_text(chunk: bytes, *, table: str, line: int) -> None:
     raise BadTable(table, "is not in UTF-8; convert it, or save it as 'CSV UTF-8'", place=f"line {line}")
 
 
-def _ragged(chunk: bytes, records: Records, layout: _Layout, names: list[str], *, table: str, line: int) -> BadTable:
+def _ragged_record(
+    chunk: bytes, records: Records, layout: _Layout, names: list[str], *, table: str, line: int
+) -> BadTable:
     """Which record has not as many fields as the header."""
     counts = field_counts(chunk, records.starts, delimiter=layout.delimiter)
     ragged = np.flatnonzero(counts != len(names))
@@ -351,7 +353,7 @@ def _check_rest(rest: bytes, records: Records, *, last: bool, table: str, line: 
     raise BadTable(table, f"a record is longer than {_MOST_BYTES >> 20} megabytes", place=f"line {line}")
 
 
-def _parsed(chunk: bytes, names: list[str], columns: list[str], *, delimiter: str) -> pa.Table | None:
+def _parse(chunk: bytes, names: list[str], columns: list[str], *, delimiter: str) -> pa.Table | None:
     """The records as columns of text; None if they have not all as many fields as there are names."""
     try:
         return pyarrow.csv.read_csv(

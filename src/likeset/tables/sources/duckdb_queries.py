@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from likeset.errors import BadTable
-from likeset.tables.sources.private_copies import Spool, spooled
+from likeset.tables.sources.private_copies import Spool, spool_rows
 from likeset.tables.sources.row_blocks import BLOCK_ROWS, Source
 
 __all__ = ["open_query"]
@@ -30,8 +30,8 @@ def open_query(query: str, *, name: str) -> Source:
     try:
         connection = _connection(query, spool=spool)
         try:
-            reader = _started(connection, query, name=name)
-            return spooled(_batches(reader, name=name), reader.schema, name=name, spool=spool)
+            reader = _start_query(connection, query, name=name)
+            return spool_rows(_batches(reader, name=name), reader.schema, name=name, spool=spool)
         finally:
             connection.close()
     except BaseException:
@@ -75,14 +75,14 @@ def _named_files(query: str) -> tuple[list[str], list[str]]:
     return files, directories
 
 
-def _started(connection: duckdb.DuckDBPyConnection, query: str, *, name: str) -> pa.RecordBatchReader:
+def _start_query(connection: duckdb.DuckDBPyConnection, query: str, *, name: str) -> pa.RecordBatchReader:
     try:
         statements = connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise BadTable(name, "must be exactly one SELECT; nothing else is run")
-        found = connection.sql(query)
-        names = list(found.columns)
-        reader = found.to_arrow_reader(BLOCK_ROWS)
+        relation = connection.sql(query)
+        names = list(relation.columns)
+        reader = relation.to_arrow_reader(BLOCK_ROWS)
     except _ABOUT_THE_QUERY as error:
         raise BadTable(name, f"the query is refused: {_first_line(error)}") from None
     except (duckdb.Error, OSError) as error:

@@ -44,7 +44,7 @@ def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
     rows: dict[str, list[int]] = {owner: [] for owner, _ in picks}
     for owner, row in picks:
         rows[owner].append(row)
-    starts = dict(zip(rows, np.cumsum([0, *(len(found) for found in rows.values())]), strict=False))
+    starts = dict(zip(rows, np.cumsum([0, *(len(numbers) for numbers in rows.values())]), strict=False))
     places = []  # where each pick lies when all rows of the first owner come first, then those of the second, ...
     taken = dict.fromkeys(rows, 0)
     for owner, _ in picks:
@@ -54,12 +54,12 @@ def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
     if module == "pandas":
         import pandas  # type: ignore[import-untyped,unused-ignore]  # whoever passes its frames has it
 
-        return pandas.concat([tables[owner].iloc[found] for owner, found in rows.items()]).iloc[places]
+        return pandas.concat([tables[owner].iloc[numbers] for owner, numbers in rows.items()]).iloc[places]
     if module == "polars":
         import polars  # type: ignore[import-not-found,unused-ignore]
 
-        return polars.concat([tables[owner][found] for owner, found in rows.items()])[places]
-    return np.concatenate([np.asarray(tables[owner])[found] for owner, found in rows.items()])[places]
+        return polars.concat([tables[owner][numbers] for owner, numbers in rows.items()])[places]
+    return np.concatenate([np.asarray(tables[owner])[numbers] for owner, numbers in rows.items()])[places]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +90,13 @@ class MarketTables:
 
     def digest(self) -> bytes:
         """Of everything in them: the same tables again have the same digest."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for name, table in (("", self.target), *self.owners.items()):
-            found.update(f"{name!r}/{table.dtype.str}/{table.shape}/".encode())
-            found.update(np.ascontiguousarray(table).data)
+            digest.update(f"{name!r}/{table.dtype.str}/{table.shape}/".encode())
+            digest.update(np.ascontiguousarray(table).data)
         for name, labels in (self.labels or {}).items():
-            found.update(f"{name!r}/{labels.dtype.str}/".encode() + labels.tobytes())
-        return found.digest()
+            digest.update(f"{name!r}/{labels.dtype.str}/".encode() + labels.tobytes())
+        return digest.digest()
 
     @classmethod
     def checked(
@@ -111,20 +111,20 @@ class MarketTables:
         rows = numbers("target", target, columns=columns)
         if not isinstance(owners, Mapping) or not owners:
             raise InvalidArgument("owners", type(owners).__name__, "must map at least one owner's name to its rows")
-        found = {str(name): numbers(f"owners[{name!r}]", table, columns=columns) for name, table in owners.items()}
-        if len(found) != len(owners):
+        owner_rows = {str(name): numbers(f"owners[{name!r}]", table, columns=columns) for name, table in owners.items()}
+        if len(owner_rows) != len(owners):
             raise InvalidArgument("owners", [str(name) for name in owners], "need names that differ as text")
-        for name, table in found.items():
+        for name, table in owner_rows.items():
             arguments.same_columns("target", rows, f"owners[{name!r}]", table)
-        own_labels = None if labels is None else _checked_labels(labels, found)
+        own_labels = None if labels is None else _checked_labels(labels, owner_rows)
         public = None
         if public_rows is not None:
             public = numbers("public_rows", public_rows, columns=columns if column_names(public_rows) else None)
             arguments.same_columns("target", rows, "public_rows", public)
-        safe = {name: _safe_name(name, place) for place, name in enumerate(found)}
+        safe = {name: _safe_name(name, number) for number, name in enumerate(owner_rows)}
         if len(set(safe.values())) != len(safe):
             raise InvalidArgument("owners", list(safe), "need names that differ by letters and digits")
-        return cls(rows, found, {str(name): table for name, table in owners.items()}, own_labels, public, safe)
+        return cls(rows, owner_rows, {str(name): table for name, table in owners.items()}, own_labels, public, safe)
 
 
 def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArray[Any]]:
@@ -135,13 +135,13 @@ def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArra
     if set(named) != set(owners):
         odd = sorted(set(named) ^ set(owners))
         raise InvalidArgument("labels", f"names {odd}", "must have labels for exactly the owners")
-    found = {name: _label_array(f"labels[{name!r}]", named[name], length=len(owners[name])) for name in owners}
-    first, *others = found
+    checked = {name: _label_array(f"labels[{name!r}]", named[name], length=len(owners[name])) for name in owners}
+    first, *others = checked
     for name in others:
-        if (found[name].dtype.kind == "U") != (found[first].dtype.kind == "U"):
-            kinds = ["text" if found[one].dtype.kind == "U" else "numbers" for one in (name, first)]
+        if (checked[name].dtype.kind == "U") != (checked[first].dtype.kind == "U"):
+            kinds = ["text" if checked[owner].dtype.kind == "U" else "numbers" for owner in (name, first)]
             raise InvalidArgument(f"labels[{name!r}]", kinds[0], f"must be {kinds[1]}, as those of {first!r}")
-    return found
+    return checked
 
 
 def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
@@ -169,7 +169,7 @@ def _is_text(values: Any) -> bool:
     return all(isinstance(value, str) for value in np.asarray(values, dtype=object).tolist())
 
 
-def _safe_name(name: str, place: int) -> str:
+def _safe_name(name: str, number: int) -> str:
     """A name without blanks and odd signs, which starts with a letter or digit."""
     cleaned = re.sub(r"^[^A-Za-z0-9]+", "", _UNSAFE.sub("_", name))
-    return cleaned[:128] or f"owner-{place}"
+    return cleaned[:128] or f"owner-{number}"

@@ -60,9 +60,9 @@ def _from_pandas(frame: Any, *, name: str) -> pa.Table:
     names = [str(column) for column in frame.columns]
     check_names(names, table=name)
     arrays = []
-    for place, column in enumerate(names):
+    for position, column in enumerate(names):
         try:
-            arrays.append(pa.Array.from_pandas(frame.iloc[:, place]))
+            arrays.append(pa.Array.from_pandas(frame.iloc[:, position]))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             reason = "holds values of several kinds, or objects; make it numbers, text or dates throughout"
             raise BadTable(name, reason, column=column) from None

@@ -53,18 +53,18 @@ class _ParquetPart(Part):
         return replace(self, words=frozenset(texts.intersection(columns)))
 
     def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
-        with self._opened() as file:
+        with self._open_file() as file:
             for group in range(self.first_group, self.first_group + self.groups):
                 yield from self._batches(file, group, columns, rows)
 
     def pick(self, numbers: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
         ends = np.cumsum(self.file.group_rows[self.first_group : self.first_group + self.groups])
         starts = np.concatenate([[0], ends[:-1]])
-        with self._opened() as file:
-            for place in np.unique(np.searchsorted(ends, numbers, side="right")):
-                inside = numbers[(numbers >= starts[place]) & (numbers < ends[place])] - starts[place]
+        with self._open_file() as file:
+            for group in np.unique(np.searchsorted(ends, numbers, side="right")):
+                inside = numbers[(numbers >= starts[group]) & (numbers < ends[group])] - starts[group]
                 first = 0
-                for table in self._batches(file, self.first_group + int(place), columns, BLOCK_ROWS):
+                for table in self._batches(file, self.first_group + int(group), columns, BLOCK_ROWS):
                     here = inside[(inside >= first) & (inside < first + table.num_rows)] - first
                     first += table.num_rows
                     if len(here):
@@ -82,7 +82,7 @@ class _ParquetPart(Part):
         return pa.field(name, pa.dictionary(pa.int32(), field.type)) if name in self.words else field
 
     @contextmanager
-    def _opened(self) -> Iterator[pq.ParquetFile]:
+    def _open_file(self) -> Iterator[pq.ParquetFile]:
         self.file.stamp.check(self.file.path, table=self.table, place=self.file.label)
         with _reading(
             self.file.path, table=self.table, label=self.file.label, words=self.words, content=self.content
@@ -93,7 +93,7 @@ class _ParquetPart(Part):
         """The rows of a row group; what cannot be decoded, or was changed in the meantime, is an error."""
         place = _place(self.file.label, f"row group {group}")
         wanted = pa.schema([self._field(name) for name in columns])
-        found = 0
+        rows_read = 0
         size = min(max(rows, _LEAST_BATCH), BLOCK_ROWS)
         batches = file.iter_batches(batch_size=size, row_groups=[group], columns=columns)
         while True:
@@ -101,13 +101,13 @@ class _ParquetPart(Part):
                 batch = next(batches, None)
                 table = None if batch is None else pa.Table.from_batches([batch]).select(columns).cast(wanted)
             except (pa.ArrowException, OSError, ValueError, KeyError):
-                table, found = None, -1
+                table, rows_read = None, -1
             if table is None:
                 break
-            found += table.num_rows
+            rows_read += table.num_rows
             yield table
         self.file.stamp.check(self.file.path, table=self.table, place=place)
-        if found != self.file.group_rows[group]:
+        if rows_read != self.file.group_rows[group]:
             raise BadTable(self.table, _DAMAGED, place=place)
 
 

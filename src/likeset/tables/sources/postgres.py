@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from likeset.errors import BadTable
-from likeset.tables.sources.private_copies import Spool, spooled
+from likeset.tables.sources.private_copies import Spool, spool_rows
 from likeset.tables.sources.row_blocks import Source
 from likeset.tables.sources.sqlite import split_address
 
@@ -24,7 +24,7 @@ _WAIT_SECONDS = 15
 def open_postgres(address: str, *, name: str) -> Source:
     """The rows of a table or query of a Postgres server."""
     uri, kind, what = split_address(address, name=name)
-    query = f"TABLE {_quoted(what)}" if kind == "table" else what
+    query = f"TABLE {_as_identifiers(what)}" if kind == "table" else what
     if not _ONLY_READS.match(query):
         raise BadTable(name, "must be exactly one SELECT; nothing else is run")
     try:
@@ -40,7 +40,7 @@ def open_postgres(address: str, *, name: str) -> Source:
                 cursor.execute("SET TRANSACTION READ ONLY")
                 cursor.execute(query)
                 reader = cursor.fetch_record_batch()
-                return spooled(_batches(reader, dbapi.Error, name=name), reader.schema, name=name, spool=spool)
+                return spool_rows(_batches(reader, dbapi.Error, name=name), reader.schema, name=name, spool=spool)
         except dbapi.Error as error:
             raise BadTable(name, _reason(error)) from None
     except BaseException:
@@ -48,7 +48,7 @@ def open_postgres(address: str, *, name: str) -> Source:
         raise
 
 
-def _quoted(table: str) -> str:
+def _as_identifiers(table: str) -> str:
     """``schema.table`` as identifiers."""
     return ".".join('"' + word.replace('"', '""') + '"' for word in table.split("."))
 

@@ -22,7 +22,7 @@ from likeset.tables.sources.delimited import open_delimited
 from likeset.tables.sources.row_blocks import BLOCK_ROWS, Source, check_names, in_blocks, unreadable
 from likeset.tables.sources.table_digests import ValueDigest
 
-__all__ = ["Spool", "open_packed", "spooled"]
+__all__ = ["Spool", "open_packed", "spool_rows"]
 
 _COPIED_BYTES = 1 << 20
 _BATCH_BYTES = 1 << 20  # of a copy, about: who fetches a single row reads so many
@@ -66,7 +66,7 @@ def _no_room(table: str, error: OSError) -> BadTable:
     )
 
 
-def spooled(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, spool: Spool) -> Source:
+def spool_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, spool: Spool) -> Source:
     """A source of the rows that these batches bring; the spool goes with it, or at once if there is an error."""
     try:
         check_names(schema.names, table=name)

@@ -79,8 +79,8 @@ class Stamp:
     @classmethod
     def of(cls, file: Path) -> Self:
         """The stamp that the file has now."""
-        found = file.stat()
-        return cls(found.st_size, found.st_mtime_ns)
+        status = file.stat()
+        return cls(status.st_size, status.st_mtime_ns)
 
     def check(self, file: Path, *, table: str, place: str = "") -> None:
         """Nothing if the file is still the same; otherwise an error."""
@@ -234,13 +234,13 @@ class Source:
         if len(wanted) and int(wanted.max()) >= self.row_count:
             raise InvalidArgument("row_numbers", int(wanted.max()), f"must be below {self.row_count}, the row count")
         numbers, places = np.unique(wanted, return_inverse=True)
-        found = [pa.schema([self.schema.field(name) for name in names]).empty_table()]
+        tables = [pa.schema([self.schema.field(name) for name in names]).empty_table()]
         for part in self.parts:
             inside = numbers[np.searchsorted(numbers, part.first_row) :]
             inside = inside[: np.searchsorted(inside, part.first_row + part.row_count)] - part.first_row
             if len(inside):
-                found.extend(part.pick(inside, names))
-        return pa.concat_tables(found).unify_dictionaries().combine_chunks().take(pa.array(places))
+                tables.extend(part.pick(inside, names))
+        return pa.concat_tables(tables).unify_dictionaries().combine_chunks().take(pa.array(places))
 
     def fingerprint(self) -> str:
         """A digest that stays the same as long as the data do; it holds no value, but is the owner's own business."""
@@ -313,7 +313,7 @@ def checked_columns(columns: Sequence[str], schema: pa.Schema, *, table: str) ->
     names = list(columns)
     for name in names:
         if name not in schema.names:
-            raise BadTable(table, _absent(str(name), schema.names), column=str(name))
+            raise BadTable(table, _no_such_column(str(name), schema.names), column=str(name))
     if len(set(names)) != len(names):
         raise InvalidArgument("columns", names, "must name each column once")
     if not names:
@@ -321,7 +321,7 @@ def checked_columns(columns: Sequence[str], schema: pa.Schema, *, table: str) ->
     return names
 
 
-def _absent(name: str, names: Sequence[str]) -> str:
+def _no_such_column(name: str, names: Sequence[str]) -> str:
     by_small_letters = {other.strip().casefold(): other for other in names}
     near = difflib.get_close_matches(name.strip().casefold(), by_small_letters, n=3, cutoff=0.6)
     if near:

@@ -125,7 +125,7 @@ def _openers() -> dict[str, Callable[[Path, str], Source]]:
 
         return open_delimited(path, name=name, tabs=_suffix(path) == ".tsv")
 
-    def packed(path: Path, name: str) -> Source:
+    def packed_text(path: Path, name: str) -> Source:
         from likeset.tables.sources.private_copies import open_packed
 
         return open_packed(path, name=name, tabs=_suffix(path) == ".tsv.gz")
@@ -133,8 +133,8 @@ def _openers() -> dict[str, Callable[[Path, str], Source]]:
     return {
         ".csv": text,
         ".tsv": text,
-        ".csv.gz": packed,
-        ".tsv.gz": packed,
+        ".csv.gz": packed_text,
+        ".tsv.gz": packed_text,
         ".parquet": parquet,
         ".pq": parquet,
         ".arrow": arrow,

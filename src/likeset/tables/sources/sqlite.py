@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from likeset.errors import BadTable
-from likeset.tables.sources.private_copies import Spool, spooled
+from likeset.tables.sources.private_copies import Spool, spool_rows
 from likeset.tables.sources.row_blocks import Source, check_names, unreadable
 
 __all__ = ["open_sqlite", "split_address"]
@@ -33,15 +33,15 @@ _READING = {
 
 def split_address(address: str, *, name: str) -> tuple[str, str, str]:
     """``FILE?query=SELECT ...`` as place, ``query`` or ``table``, and what follows it up to the end, as written."""
-    found = [(address.find(sign + word), word) for word in ("query=", "table=") for sign in "?&"]
-    found = sorted((place, word) for place, word in found if place >= 0)
-    if not found:
+    matches = [(address.find(sign + word), word) for word in ("query=", "table=") for sign in "?&"]
+    matches = sorted((start, word) for start, word in matches if start >= 0)
+    if not matches:
         raise BadTable(name, "says not what to read; end it with ?table=NAME or ?query=SELECT ...")
-    place, word = found[0]
-    what = address[place + 1 + len(word) :].strip().rstrip("; \n")
+    start, word = matches[0]
+    what = address[start + 1 + len(word) :].strip().rstrip("; \n")
     if not what:
         raise BadTable(name, f"nothing stands after {word!r}; give a name or a SELECT")
-    return address[:place], word[:-1], what
+    return address[:start], word[:-1], what
 
 
 def open_sqlite(address: str, *, name: str) -> Source:
@@ -61,7 +61,7 @@ def open_sqlite(address: str, *, name: str) -> Source:
         query = _table_query(connection, what, name=name) if kind == "table" else what
         connection.set_authorizer(_only_read)
         columns = _columns(connection, query, name=name)
-        return _copied(connection, query, columns, name=name)
+        return _copy_rows(connection, query, columns, name=name)
     except sqlite3.Error as error:
         ran = getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR"
         broken = "cannot be read as an SQLite database; it is damaged, locked, or none"
@@ -91,7 +91,7 @@ class _OtherKinds(Exception):
         self.seen = seen
 
 
-def _copied(connection: sqlite3.Connection, query: str, columns: list[str], *, name: str) -> Source:
+def _copy_rows(connection: sqlite3.Connection, query: str, columns: list[str], *, name: str) -> Source:
     """The private copy of what a query gives."""
     pieces = _pieces(connection, query)
     first = next(pieces, [])
@@ -102,7 +102,7 @@ def _copied(connection: sqlite3.Connection, query: str, columns: list[str], *, n
         schema = pa.schema(list(zip(columns, kinds, strict=True)))
         try:
             batches = _batches(pieces, seen, schema, name=name)
-            return spooled(batches, schema, name=name, spool=Spool(table=name))
+            return spool_rows(batches, schema, name=name, spool=Spool(table=name))
         except _OtherKinds as other:
             seen, pieces = other.seen, _pieces(connection, query)
 
@@ -129,10 +129,10 @@ def _table_query(connection: sqlite3.Connection, table: str, *, name: str) -> st
         near = difflib.get_close_matches(table, tables, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(tables[:10]) or 'none'}"
         raise BadTable(name, f"there is no table {table!r} in the database; {hint}")
-    return f"SELECT * FROM {_quoted(table)}"  # noqa: S608 (a table that exists)
+    return f"SELECT * FROM {_as_identifier(table)}"  # noqa: S608 (a table that exists)
 
 
-def _quoted(identifier: str) -> str:
+def _as_identifier(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 

@@ -49,7 +49,7 @@ class ValueDigest:
             self._digest.update(np.packbits(_numpy(values)).tobytes())
         elif _is_bytes(kind):
             self._digest.update(_numpy(pc.binary_length(values)).tobytes())
-            self._digest.update(_joined(values))
+            self._digest.update(_bytes_of_texts(values))
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             self._digest.update(_numpy(pc.list_value_length(values)).tobytes())
             self._take(values.flatten())
@@ -88,7 +88,7 @@ def _is_fixed(kind: pa.DataType) -> bool:
     )
 
 
-def _joined(values: pa.Array) -> memoryview:
+def _bytes_of_texts(values: pa.Array) -> memoryview:
     """The bytes of all texts, one after the other."""
     large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
     _, offsets, data = values.buffers()
@@ -100,7 +100,7 @@ def _joined(values: pa.Array) -> memoryview:
 
 def digest_of(table: pa.Table) -> str:
     """Of a table in memory, whatever pieces it consists of."""
-    found = ValueDigest(table.schema)
+    digest = ValueDigest(table.schema)
     for block in in_blocks([table], BLOCK_ROWS):
-        found.update(block)
-    return found.hexdigest()
+        digest.update(block)
+    return digest.hexdigest()
