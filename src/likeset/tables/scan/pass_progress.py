@@ -1,6 +1,5 @@
 """How far a pass over an owner's rows is."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,14 +14,12 @@ class Passed:
         table: the source's name.
         rows: how many rows went by.
         total: how many there are; None in a first pass, which finds out.
-        seconds: since the pass began.
         resumed: how many of the rows went by before the pass was interrupted.
     """
 
     table: str
     rows: int
     total: int | None
-    seconds: float
     resumed: int = 0
 
 
@@ -38,7 +35,6 @@ class Watch:
     def __init__(self, table: str, total: int | None, tell: Callable[[Passed], None] | None) -> None:
         self._table, self._total, self._tell = table, total, tell
         self._rows = self._resumed = 0
-        self._began = time.perf_counter()
 
     def skip(self, rows: int) -> None:
         """Rows that went by in an earlier pass."""
@@ -49,5 +45,4 @@ class Watch:
         """Rows that went by just now."""
         self._rows += rows
         if self._tell is not None:
-            seconds = time.perf_counter() - self._began
-            self._tell(Passed(self._table, self._rows, self._total, seconds, self._resumed))
+            self._tell(Passed(self._table, self._rows, self._total, self._resumed))
