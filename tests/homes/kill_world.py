@@ -16,8 +16,8 @@ from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import owner
-from likeset.homes.seats import Seat
 from likeset.homes.shell import ConsumerShell
+from likeset.homes.site_party import SiteParty
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SecretNoise
 from likeset.privacy.relation import Relation
@@ -100,13 +100,13 @@ def warm_up(run: Terms) -> None:
     run.kernel.features()(np.zeros((1, run.kernel.columns), dtype=np.float32))
 
 
-def seat(run: Terms, site: str, folder: Path) -> Seat | None:
+def seat(run: Terms, site: str, folder: Path) -> SiteParty | None:
     """What the settings of a site name: its party in a run."""
     made: dict[str, Factory] = {CURATOR: curator, CONSUMER: consumer}
     return made.get(site, owner)(run, site, folder)
 
 
-def teed(run: Terms, site: str, folder: Path) -> Seat | None:
+def teed(run: Terms, site: str, folder: Path) -> SiteParty | None:
     """As ``seat``; what the party hears and says is also in a file, with the process that it is in."""
     site = CURATOR if site == "server" else site
     made = seat(run, site, folder)

@@ -15,9 +15,9 @@ from chance import pinned_coins
 from likeset.errors import ProtocolError
 from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.site import seat_of
-from likeset.homes.seats import ABSTAINS, Abstains
+from likeset.homes.owner.site import site_party_of
 from likeset.homes.shell import ConsumerShell, CuratorShell
+from likeset.homes.site_party import ABSTAINS, Abstains
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.entry_kinds import BUDGETS
 from likeset.ledger.journal import Journal
@@ -179,7 +179,7 @@ def door(node: OwnerNode, *job: Terms) -> SiteParties:
         node.name,
         {one.digest: one for one in job},
         SiteSettings(
-            factory=lambda run, *_: seat_of(node, run),
+            factory=lambda run, *_: site_party_of(node, run),
             folder=node.home.folder,
             refused=lambda _, reason: node.refused(reason),
         ),

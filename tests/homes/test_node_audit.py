@@ -197,7 +197,7 @@ def test_an_error_that_is_not_ours_is_logged_without_its_words(folder: Path, mon
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError(f"row 17 holds {CANARY}")
 
-    monkeypatch.setattr("likeset.homes.owner.answering.Desk.answer", broken)
+    monkeypatch.setattr("likeset.homes.owner.run_answers.RunAnswers.answer", broken)
     with OwnerNode(folder, clock=Clock()) as node:
         assert hear(node, encode(call(terms()))) == "abstains"
         assert [one["reason"] for one in logged(node, "refused")] == ["RuntimeError"]

@@ -15,7 +15,7 @@ from likeset.homes.owner.exchanges import ExchangeRecord
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review, status_of
-from likeset.homes.owner.site import seat_of
+from likeset.homes.owner.site import site_party_of
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.interactive_owner import InteractiveOwner
@@ -419,21 +419,21 @@ def test_an_owner_who_denies_abstains_and_the_run_goes_on(tmp_path: Path, clock:
 
 def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:
     run = terms()
-    assert seat_of(node, run) is None
+    assert site_party_of(node, run) is None
     approve(node, run)
-    seat = seat_of(node, run)
+    seat = site_party_of(node, run)
     assert seat is not None
     assert (seat.party.name, seat.absent) == ("a", False)
     assert len(seat.party.take(call(run))) == 1
     node.withdraw("run-1", by="Ada")
     with pytest.raises(IllegalMessage, match="withdrawn"):
         seat.party.take(call(run))
-    left = seat_of(node, run)
+    left = site_party_of(node, run)
     assert left is not None
     assert left.absent
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]
     with pytest.raises(IllegalMessage, match="does not take part"):
-        seat_of(node, terms(run="strange", consumer="somebody-else"))
+        site_party_of(node, terms(run="strange", consumer="somebody-else"))
 
 
 def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(

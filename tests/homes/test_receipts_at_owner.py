@@ -21,7 +21,7 @@ from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
 from likeset.homes.receipts import Receipt
-from likeset.homes.seats import NOTED
+from likeset.homes.site_party import NOTED
 from likeset.homes.transcripts import Line, Transcript
 from likeset.protocol.messages import encode
 from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, SiteParties, load_settings, most_receipt_bytes

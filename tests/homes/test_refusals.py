@@ -43,8 +43,8 @@ from likeset.errors import IllegalMessage
 from likeset.geometry.tilt import Drawing
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.seats import Seat
 from likeset.homes.shell import ConsumerShell, CuratorShell
+from likeset.homes.site_party import SiteParty
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -345,10 +345,10 @@ def seated(tmp_path: Path) -> Iterator[Seated]:
     with _ledger(tmp_path / "consumer.sqlite", AGREED) as ledger:
         consumer = _consumer(AGREED, ledger)
 
-        def factory(run: Terms, _: str, __: Path) -> Seat:
+        def factory(run: Terms, _: str, __: Path) -> SiteParty:
             if run.digest != AGREED.digest:
                 raise IllegalMessage("a run that was not drafted here")
-            return Seat(consumer, keep=kept.append)
+            return SiteParty(consumer, keep=kept.append)
 
         settings = SiteSettings(factory, tmp_path / "site", most_bytes=200_000)
         yield Seated(SiteParties(AGREED.consumer, {AGREED.digest: AGREED}, settings), consumer, ledger, kept)

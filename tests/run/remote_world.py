@@ -15,8 +15,8 @@ from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import curator, make_curator_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.seats import Seat
 from likeset.homes.shell import ConsumerShell, CuratorShell
+from likeset.homes.site_party import SiteParty
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -127,7 +127,7 @@ class HereEngine:
         return RunReport(terms.run, terms.digest, outcome, gone, (), *sent, 1.0, 1, 1.0, detail)
 
 
-def _keep_on_arrival(seat: Seat) -> None:
+def _keep_on_arrival(seat: SiteParty) -> None:
     honest, keep = seat.party.take, seat.keep
     assert keep is not None
 

@@ -17,8 +17,8 @@ import numpy as np
 from protocol_world import open_accounts, world
 
 from likeset.errors import IllegalMessage
-from likeset.homes.seats import Seat
 from likeset.homes.shell import Shell
+from likeset.homes.site_party import SiteParty
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Offer
@@ -55,7 +55,7 @@ def told(folder: Path) -> dict[str, Any]:
     return document
 
 
-def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
+def seat(terms: Terms, name: str, folder: Path) -> SiteParty | None:
     """The party of this name."""
     orders = told(folder)
     if terms.run in orders.get("deny", []):
@@ -78,9 +78,9 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
         selection=WISHES.get(terms.run, Selection()) if name == terms.consumer else Selection(gamma=1e-9),
     )
     if name == CURATOR:
-        return Seat(made.curator(), receipts=lambda: {one: receipt(terms, one) for one in terms.owners})
+        return SiteParty(made.curator(), receipts=lambda: {one: receipt(terms, one) for one in terms.owners})
     if name == terms.consumer:
-        return Seat(made.consumer(), keep=_keeper(folder / f"{terms.run}.summary"))
+        return SiteParty(made.consumer(), keep=_keeper(folder / f"{terms.run}.summary"))
     owner = made.owner(name)
     if terms.run in orders.get("silent", []):
         _disturb(owner, lambda: time.sleep(45))
@@ -91,7 +91,7 @@ def seat(terms: Terms, name: str, folder: Path) -> Seat | None:
     for how in ("die", "vanish"):
         if terms.run in orders.get(how, []) and not (folder / how).exists():
             _disturb(owner, lambda how=how: _die(folder / how), after=3)
-    return Seat(owner, keep_receipt=_keeper(folder / f"{terms.run}.receipt"))
+    return SiteParty(owner, keep_receipt=_keeper(folder / f"{terms.run}.receipt"))
 
 
 def receipt(terms: Terms, name: str) -> bytes:

@@ -15,7 +15,7 @@ from protocol_world import CONSUMER, terms
 from site_factory import seat
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
-from likeset.homes.seats import Seat
+from likeset.homes.site_party import SiteParty
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Message, TargetRelease, decode, encode
 from likeset.protocol.terms import Terms
@@ -34,7 +34,7 @@ SEALED = SCENARIOS["sealed"]
 NOW = datetime(2029, 6, 1, tzinfo=UTC)
 
 
-def _table(folder: Path, site: str, *agreed: Terms, factory: Callable[..., Seat | None] = seat) -> SiteParties:
+def _table(folder: Path, site: str, *agreed: Terms, factory: Callable[..., SiteParty | None] = seat) -> SiteParties:
     settings = SiteSettings(factory, folder / site)
     return SiteParties(site, {one.digest: one for one in agreed or (SEALED,)}, settings, clock=lambda: NOW)
 
@@ -128,8 +128,8 @@ def test_terms_that_have_ended_are_refused_by_the_owner_too(tmp_path: Path) -> N
     assert _table(tmp_path, "a", ended).standing(ended.digest) == "abstains"
 
 
-def _raising(error: BaseException) -> Callable[..., Seat | None]:
-    def factory(*_: object) -> Seat | None:
+def _raising(error: BaseException) -> Callable[..., SiteParty | None]:
+    def factory(*_: object) -> SiteParty | None:
         raise error
 
     return factory

@@ -30,7 +30,7 @@ from node_world import Clock, approve, door, make_node, script, terms
 
 from likeset.geometry import tilt
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.seats import ABSTAINS
+from likeset.homes.site_party import ABSTAINS
 from likeset.protocol import messages
 from likeset.protocol.terms import Terms
 from likeset.run.plan import Plan

@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 
 from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.seats import ABSTAINS, NOTED, READY, WAITING, Abstains, Noted, Seat, Standing
 from likeset.homes.shell import ConsumerShell
+from likeset.homes.site_party import ABSTAINS, NOTED, READY, WAITING, Abstains, Noted, SiteParty, Standing
 from likeset.private_files import make_private_folder
 from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
 from likeset.protocol.messages import MOST_BYTES, Summary, decode
@@ -62,7 +62,7 @@ _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to sp
 _RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 11, 1 << 25
 
 
-Factory = Callable[[Terms, str, Path], Seat | None]
+Factory = Callable[[Terms, str, Path], SiteParty | None]
 """Makes a site's party from the terms, the party's name in them, and the site's own folder. None while somebody at the
 site has still to decide; an error of likeset where the site does not take part. An owner's party must know, also after
 a restart, what it answered, and refuse another message in its place, as an owner's home does by its ledger."""
@@ -165,7 +165,7 @@ def most_receipt_bytes(terms: Terms) -> int:
 
 @dataclass
 class SiteParties:
-    """All seats of a site in one job, and the only way to them.
+    """All parties of a site in one job, and the only way to them.
 
     Args:
         site: the site's name, which is its party's name in the terms.
@@ -178,7 +178,7 @@ class SiteParties:
     terms: Mapping[str, Terms]
     settings: SiteSettings
     clock: Callable[[], datetime] = utc_now
-    _seats: dict[str, Seat] = field(default_factory=dict, init=False)
+    _parties: dict[str, SiteParty] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _its_own: bool = field(default=False, init=False)  # whether code of the site's own is at work
 
@@ -186,7 +186,7 @@ class SiteParties:
         """Whether the site takes part under these terms: ready, waiting for a decision, or it abstains."""
 
         def look() -> Standing:
-            return READY if self._seat(digest) is not None else WAITING
+            return READY if self._party_under(digest) is not None else WAITING
 
         return self._quietly(look)
 
@@ -208,10 +208,10 @@ class SiteParties:
 
         def answer() -> list[bytes]:
             message = decode(data, most_bytes=self._most_bytes())
-            seat = self._taken(message.terms)
-            replies = [reply.data for reply in self._asked(lambda: seat.party.take(message))]
-            if seat.keep is not None and isinstance(message.body, Summary):
-                seat.keep(data)
+            at_site = self._taken(message.terms)
+            replies = [reply.data for reply in self._asked(lambda: at_site.party.take(message))]
+            if at_site.keep is not None and isinstance(message.body, Summary):
+                at_site.keep(data)
             return replies
 
         return self._quietly(answer)
@@ -226,10 +226,10 @@ class SiteParties:
             if not isinstance(data, bytes) or len(data) > most_receipt_bytes(terms):
                 raise IllegalMessage(f"run {terms.run}: a receipt that is too large, or none")
             # Also when the terms have ended: it is about what left before that.
-            seat = self._seats.get(digest) or self._made(terms)
-            if seat is None or seat.keep_receipt is None:
+            at_site = self._parties.get(digest) or self._made(terms)
+            if at_site is None or at_site.keep_receipt is None:
                 raise IllegalMessage(f"run {terms.run}: nobody here keeps receipts, or has decided yet")
-            keep = seat.keep_receipt
+            keep = at_site.keep_receipt
             self._asked(lambda: keep(data))
 
         self._quietly(take)
@@ -249,38 +249,38 @@ class SiteParties:
             return self.settings.most_bytes
         return _HEAD + _PER_COORDINATE * max(terms.kernel.dimension for terms in self.terms.values())
 
-    def _taken(self, digest: str) -> Seat:
-        seat = self._seat(digest)
-        if seat is None:
+    def _taken(self, digest: str) -> SiteParty:
+        at_site = self._party_under(digest)
+        if at_site is None:
             raise IllegalMessage("nobody at this site has decided yet")
-        return seat
+        return at_site
 
-    def _seat(self, digest: str) -> Seat | None:
+    def _party_under(self, digest: str) -> SiteParty | None:
         """The party under terms of this job; made when it is first needed, and asked for again until it is there."""
         terms = self._agreed(digest)
         check_not_expired(terms, self.clock())
         if self.site != terms.consumer and self.site not in terms.owners:
             raise IllegalMessage(f"{self.site} is no party of run {terms.run}")
-        if digest in self._seats and self._seats[digest].party.failed:
-            del self._seats[digest]  # made anew, from what its home has on record
-        if digest not in self._seats:
-            seat = self._made(terms)
-            if seat is None:
+        if digest in self._parties and self._parties[digest].party.failed:
+            del self._parties[digest]  # made anew, from what its home has on record
+        if digest not in self._parties:
+            at_site = self._made(terms)
+            if at_site is None:
                 return None
-            self._asked(lambda: _check_present(seat, terms))
-            self._seats[digest] = seat
-        return self._seats[digest]
+            self._asked(lambda: _check_present(at_site, terms))
+            self._parties[digest] = at_site
+        return self._parties[digest]
 
     def _agreed(self, digest: str) -> Terms:
         if digest not in self.terms:
             raise IllegalMessage("it is under terms that did not come with this job")
         return self.terms[digest]
 
-    def _made(self, terms: Terms) -> Seat | None:
-        seat = self._asked(lambda: self.settings.factory(terms, self.site, self.settings.folder))
-        if seat is not None and seat.party.name != self.site:
+    def _made(self, terms: Terms) -> SiteParty | None:
+        at_site = self._asked(lambda: self.settings.factory(terms, self.site, self.settings.folder))
+        if at_site is not None and at_site.party.name != self.site:
             raise IllegalMessage("the site made a party of another name")
-        return seat
+        return at_site
 
     def _asked(self, work: Callable[[], _Answer]) -> _Answer:
         """The result of code of the site's own; what that refuses, it writes down itself."""
@@ -320,6 +320,6 @@ class SiteParties:
             return  # a full disk must not sound different to the other side
 
 
-def _check_present(seat: Seat, terms: Terms) -> None:
-    if seat.absent:
+def _check_present(at_site: SiteParty, terms: Terms) -> None:
+    if at_site.absent:
         raise IllegalMessage(f"run {terms.run}: this site does not take part; its own records say why")

@@ -11,7 +11,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions
 if TYPE_CHECKING:
     from likeset.homes.owner.node import OwnerNode
     from likeset.homes.owner.policy import Verdict
-    from likeset.homes.seats import Standing
+    from likeset.homes.site_party import Standing
     from likeset.protocol.terms import Terms
 
 __all__ = ["approve", "deny", "dry_run", "inbox", "policy_test", "review", "withdraw"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from likeset.errors import IllegalMessage
 from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.seats import Seat
 from likeset.homes.shell import ConsumerShell
+from likeset.homes.site_party import SiteParty
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import keep_private_bytes
@@ -20,7 +20,7 @@ from likeset.tables.schema.declared_records import DeclaredRecords
 __all__ = ["consumer"]
 
 
-def consumer(terms: Terms, name: str, folder: Path) -> Seat:
+def consumer(terms: Terms, name: str, folder: Path) -> SiteParty:
     """The consumer's party in a run.
 
     Args:
@@ -50,4 +50,4 @@ def consumer(terms: Terms, name: str, folder: Path) -> Seat:
     def keep(data: bytes) -> None:
         keep_private_bytes(run.summary_path, data)
 
-    return Seat(ConsumerShell(party, Ledger(home.ledger)), keep=keep)
+    return SiteParty(ConsumerShell(party, Ledger(home.ledger)), keep=keep)

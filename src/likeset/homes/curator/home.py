@@ -17,8 +17,8 @@ from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCura
 from likeset.homes import receipts
 from likeset.homes.curator.public_rows import PublicRows
 from likeset.homes.run_accounts import open_accounts, owner_limits
-from likeset.homes.seats import Seat
 from likeset.homes.shell import Charges, CuratorShell
+from likeset.homes.site_party import SiteParty
 from likeset.homes.transcripts import CuratorTranscripts, Transcript
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
@@ -215,7 +215,7 @@ class _RecordedCurator(CuratorShell):
             self.copies.keep(messages)
 
 
-def curator(terms: Terms, name: str, folder: Path) -> Seat:
+def curator(terms: Terms, name: str, folder: Path) -> SiteParty:
     """The curator's party in a run.
 
     Args:
@@ -235,4 +235,4 @@ def curator(terms: Terms, name: str, folder: Path) -> Seat:
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)
     shell = _RecordedCurator(party, home.charges(terms), home)
-    return Seat(shell, receipts=lambda: home.receipts_under(terms))
+    return SiteParty(shell, receipts=lambda: home.receipts_under(terms))

@@ -16,14 +16,14 @@ from typing import Any, ClassVar, Self, TypeVar
 from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.owner import budgets, exchanges, invitations
-from likeset.homes.owner.answering import Desk
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.judging import Judge
 from likeset.homes.owner.policy import Policy, Verdict
 from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
+from likeset.homes.owner.run_answers import RunAnswers
 from likeset.homes.owner.run_records import RunRecord, Runs
-from likeset.homes.seats import ABSTAINS, READY, WAITING, Abstains, Standing
+from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.term_files import parse_terms
 from likeset.homes.transcripts import Transcript
 from likeset.ledger import Ledger
@@ -76,8 +76,8 @@ class OwnerNode:
             self._judge = Judge(self.home, ledger=self.ledger, runs=self.runs, clock=clock)
             self.registry = self._judge.registry
             self.name = self.policy.name
-            self._desk = Desk(self.home, self.name, ledger=self.ledger, clock=clock)
-            self._open.callback(self._desk.close)
+            self._answers = RunAnswers(self.home, self.name, ledger=self.ledger, clock=clock)
+            self._open.callback(self._answers.close)
         except BaseException:
             self._open.close()
             raise
@@ -163,7 +163,7 @@ class OwnerNode:
                 record = self._known(message.run)
                 terms = record.version(message.terms)
                 self._check_open(record, terms)
-                return self._desk.answer(record, terms, message, permit=self._permit, stands=self._check_open)
+                return self._answers.answer(record, terms, message, permit=self._permit, stands=self._check_open)
             except Exception as error:
                 self._refuse(message.run, error)
                 raise

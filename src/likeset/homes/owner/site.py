@@ -7,16 +7,16 @@ from pathlib import Path
 from likeset.errors import IllegalMessage
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.seats import ABSTAINS, WAITING, Seat
+from likeset.homes.site_party import ABSTAINS, WAITING, SiteParty
 from likeset.protocol.terms import Terms
 
-__all__ = ["owner", "refused", "seat_of"]
+__all__ = ["owner", "refused", "site_party_of"]
 
 _nodes: dict[tuple[Path, int], OwnerNode] = {}
 _opening = threading.Lock()
 
 
-def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
+def owner(terms: Terms, name: str, folder: Path) -> SiteParty | None:
     """The owner's party in a run; None while somebody here has still to decide.
 
     Whoever does not take part (any more) in a run that is known here is absent from it: nothing is answered, and a
@@ -33,10 +33,10 @@ def owner(terms: Terms, name: str, folder: Path) -> Seat | None:
     node = _node(folder)
     if node.name != name:
         raise IllegalMessage(f"the node in this directory is {node.name}, not {name}")
-    return seat_of(node, terms)
+    return site_party_of(node, terms)
 
 
-def seat_of(node: OwnerNode, terms: Terms) -> Seat | None:
+def site_party_of(node: OwnerNode, terms: Terms) -> SiteParty | None:
     """As ``owner``, for a node that is open."""
 
     def keep(data: bytes) -> None:
@@ -45,7 +45,7 @@ def seat_of(node: OwnerNode, terms: Terms) -> Seat | None:
     standing = node.invite(terms.to_json())
     if standing == ABSTAINS and not node.runs.know(terms):
         raise IllegalMessage("this owner does not take part; its audit log says why")
-    return None if standing == WAITING else Seat(node, keep_receipt=keep, absent=standing == ABSTAINS)
+    return None if standing == WAITING else SiteParty(node, keep_receipt=keep, absent=standing == ABSTAINS)
 
 
 def refused(folder: Path, reason: str) -> None:

@@ -26,8 +26,8 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.seats import ABSTAINS, NOTED, READY, WAITING, Seat
 from likeset.homes.shell import CuratorShell
+from likeset.homes.site_party import ABSTAINS, NOTED, READY, WAITING, SiteParty
 from likeset.protocol.messages import Asked, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -137,7 +137,7 @@ def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Call
     began = time.monotonic()
     transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
     pump: Pump | None = None
-    seat: Seat | None = None
+    at_site: SiteParty | None = None
     try:
         settings = load_settings(Path(context.workspace.get_site_config_dir()), _SERVER)
         transport.seconds_per_call = settings.seconds_per_call
@@ -145,7 +145,7 @@ def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Call
         made = settings.factory(terms, CURATOR, settings.folder)
         if made is None or not isinstance(made.party, CuratorShell) or made.party.terms.digest != terms.digest:
             raise ProtocolError("the curator's site made no curator for these terms")
-        seat = made
+        at_site = made
         check_not_expired(terms, utc_now())
         transport.wait_for_quorum(settings.seconds_for_decisions, context.is_aborted)
         pump = Pump(
@@ -173,7 +173,7 @@ def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Call
         seconds_in_calls=transport.seconds,
         detail=detail,
     )
-    return report, lambda: transport.end(seat, context.is_aborted)
+    return report, lambda: transport.end(at_site, context.is_aborted)
 
 
 def _ending(error: Exception) -> tuple[Ending, str]:
@@ -288,7 +288,7 @@ class _Calls:
         self.done = True
         return replies
 
-    def end(self, seat: Seat | None, aborted: Callable[[], bool]) -> None:
+    def end(self, at_site: SiteParty | None, aborted: Callable[[], bool]) -> None:
         """What owners see of the end: receipts, and then that the job is over.
 
         After an auction it comes at a time that does not depend on who was asked. Who heard a no could otherwise tell
@@ -297,13 +297,13 @@ class _Calls:
         until = 0.0 if self._told is None else self._told + self.seconds_after_auction
         while (left := until - time.monotonic()) > 0.0 and not aborted():
             time.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
-        self.acknowledge(seat)
+        self.acknowledge(at_site)
 
-    def acknowledge(self, seat: Seat | None) -> None:
+    def acknowledge(self, at_site: SiteParty | None) -> None:
         """The curator's receipts, to every owner who can be reached; it does not matter what they answer."""
         self.seconds_per_call = min(self.seconds_per_call, _SECONDS_FOR_RECEIPTS)
         deliver(
-            seat.receipts if seat is not None else None,
+            at_site.receipts if at_site is not None else None,
             owners=self.owners,
             send=lambda owner, data: self._call(owner, "acknowledge", self._terms.digest, data),
         )

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from likeset.homes.shell import Resident
 
-__all__ = ["ABSTAINS", "NOTED", "READY", "WAITING", "Abstains", "Noted", "Seat", "Standing"]
+__all__ = ["ABSTAINS", "NOTED", "READY", "WAITING", "Abstains", "Noted", "SiteParty", "Standing"]
 
 ABSTAINS: Final = "abstains"
 WAITING: Final = "waiting"
@@ -18,7 +18,7 @@ Standing = Literal["abstains", "waiting", "ready"]
 
 
 @dataclass(frozen=True)
-class Seat:
+class SiteParty:
     """A party at its place.
 
     Attributes:

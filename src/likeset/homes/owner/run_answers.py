@@ -25,7 +25,7 @@ from likeset.protocol.parties import make_owner
 from likeset.protocol.steps import Step
 from likeset.protocol.terms import Terms
 
-__all__ = ["Desk"]
+__all__ = ["RunAnswers"]
 
 Permit = Callable[[RunRecord, Terms], Policy]
 """Asked before a run is opened here; raises if it may not be."""
@@ -50,7 +50,7 @@ class _Active:
         self.story = hashlib.sha256(self.story + message.data).digest()
 
 
-class Desk:
+class RunAnswers:
     """The runs that this process answers.
 
     Args:
