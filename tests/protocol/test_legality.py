@@ -176,14 +176,14 @@ def test_a_curator_moves_by_itself_only_as_the_table_says(agreed: Terms, length:
     found = set()
     for before, after in product(CuratorState, CuratorState):
         try:
-            moved = rules.moved(Position(before, 1), after)
+            moved = rules.after_move(Position(before, 1), after)
         except ValueError:
             continue
         found.add((before, after))
         assert moved.round == (2 if after is CURATOR.BIDS else 1)
         if after is CURATOR.BIDS:
             with pytest.raises(ValueError, match="no move"):
-                rules.moved(Position(before, LAST), after)
+                rules.after_move(Position(before, LAST), after)
     assert found <= set(rules.moves)
     assert len(rules.moves) == max(length, 2)
 

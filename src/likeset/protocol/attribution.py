@@ -196,14 +196,14 @@ def _report(
     lines = tuple(
         OwnerAttribution(
             owner=name,
-            rows_selected=int(selected[place]),
-            rows_disclosed=int(disclosed[place]),
-            value=float(worth[place]),
-            share=float(fractions[place]),
-            shapley=float(fair.values[place]),
-            shapley_error=float(fair.standard_errors[place]),
-            payment=float(paid[place]),
+            rows_selected=int(selected[position]),
+            rows_disclosed=int(disclosed[position]),
+            value=float(worth[position]),
+            share=float(fractions[position]),
+            shapley=float(fair.values[position]),
+            shapley_error=float(fair.standard_errors[position]),
+            payment=float(paid[position]),
         )
-        for place, name in enumerate(names)
+        for position, name in enumerate(names)
     )
     return Attribution(owners=lines, improvement=fair.total, permutations=fair.permutations)

@@ -13,7 +13,7 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
-from likeset.protocol.legality import consumer_rules, named
+from likeset.protocol.legality import consumer_rules, title_of_message
 from likeset.protocol.messages import Message, Summary, Target, Vector
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
@@ -72,9 +72,9 @@ class Consumer(Party):
         Raises:
             PartyFailed: an earlier step was not carried to its end.
         """
-        return self._begun(self._started())
+        return self._begin_step(self._send_target())
 
-    def _started(self) -> Work:
+    def _send_target(self) -> Work:
         rows = self._rows if self._hashes is None else self._hashes(self._rows)
         release = yield from self._release()
         body = Target(rows=rows, release=release, gamma=self._gamma, weighted=self._weighted)
@@ -109,10 +109,10 @@ class Consumer(Party):
     def _check_content(self, message: Message) -> None:
         body = message.body
         if not isinstance(body, Summary) or not self._fits(body):
-            raise IllegalMessage(f"{named(message)}: its parts do not fit together")
+            raise IllegalMessage(f"{title_of_message(message)}: its parts do not fit together")
         fault = self._fault(body)
         if fault is not None:
-            raise IllegalMessage(f"{named(message)}: has {fault}")
+            raise IllegalMessage(f"{title_of_message(message)}: has {fault}")
 
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, Summary):

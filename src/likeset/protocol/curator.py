@@ -17,7 +17,7 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
-from likeset.protocol.legality import CuratorState, Sender, curator_rules, named
+from likeset.protocol.legality import CuratorState, Sender, curator_rules, title_of_message
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
@@ -99,7 +99,7 @@ class Curator(Party):
         Raises:
             PartyFailed: an earlier step was not carried to its end.
         """
-        return self._begun(self._without(owner))
+        return self._begin_step(self._without(owner))
 
     def _without(self, owner: str) -> Work:
         if owner not in self._waiting:
@@ -162,7 +162,7 @@ class Curator(Party):
 
     def _move(self, state: CuratorState) -> None:
         """On to the next thing to wait for."""
-        self._position = self._rules.moved(self._position, state)
+        self._position = self._rules.after_move(self._position, state)
 
     def _charge_to_owners(self, kind: str, event: Event, draw: Draw, *, round_number: int) -> ChargeWanted:
         """A draw about all owners' rows that all owners hear of; drawn with coins, so never drawn again."""
@@ -182,9 +182,9 @@ class Curator(Party):
         plan = target_plan(self.terms)
         size = self.terms.target_size if self.terms.relation is Relation.REPLACE_ONE else max(1, len(target.rows))
         if target.rows.shape != (size, width) or not _usable(target.rows):
-            raise IllegalMessage(f"{named(message)}: the target does not have the shape of the terms")
+            raise IllegalMessage(f"{title_of_message(message)}: the target does not have the shape of the terms")
         if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
-            raise IllegalMessage(f"{named(message)}: the release does not have the shape of the terms")
+            raise IllegalMessage(f"{title_of_message(message)}: the release does not have the shape of the terms")
         self._check_wishes(message, target)
 
     def _check_wishes(self, message: Message, target: Target) -> None:
@@ -192,9 +192,9 @@ class Curator(Party):
         hashing, rows = self.terms.hashing, target.rows.astype(np.float64)
         usable = is_usable_width(target.gamma, float(np.einsum("ij,ij->i", rows, rows).max()))
         if not (target.gamma == hashing.gamma if hashing else usable):
-            raise IllegalMessage(f"{named(message)}: rows cannot be compared by a kernel of that width")
+            raise IllegalMessage(f"{title_of_message(message)}: rows cannot be compared by a kernel of that width")
         if target.weighted and (hashing or self.terms.protocol == "interactive"):
-            raise IllegalMessage(f"{named(message)}: weights go with sealed offers of rows")
+            raise IllegalMessage(f"{title_of_message(message)}: weights go with sealed offers of rows")
 
     def _flag(self, owner: str, reason: str) -> None:
         if all(flag.owner != owner for flag in self.flags):
@@ -226,18 +226,18 @@ class Curator(Party):
         of an owner would decide whether its others are used in later rounds.
         """
         kinds: dict[int, set[str]] = {}
-        for one in sorted(held, key=lambda one: one.owner):
-            if len(one.offer.rows):
-                kinds.setdefault(one.owner, set()).add(_label_kind(one.offer.labels))
+        for holding in sorted(held, key=lambda holding: holding.owner):
+            if len(holding.offer.rows):
+                kinds.setdefault(holding.owner, set()).add(_label_kind(holding.offer.labels))
         votes = Counter(next(iter(kind)) for kind in kinds.values() if len(kind) == 1)
         expected = {kind for kind, _ in votes.most_common(1)}
-        odd = {place for place, kind in kinds.items() if kind != expected}
-        for place in sorted(odd):
-            self._flag(self.terms.owners[place], "sent labels of another kind than other owners")
-        long = {one.owner for one in held if _letters(one.offer.labels) > self._most_letters} - odd
-        for place in sorted(long):
-            self._flag(self.terms.owners[place], "sent labels that are too long for a summary of this size")
-        return [one for one in held if one.owner not in odd | long]
+        odd = {owner for owner, kind in kinds.items() if kind != expected}
+        for owner in sorted(odd):
+            self._flag(self.terms.owners[owner], "sent labels of another kind than other owners")
+        long = {holding.owner for holding in held if _letters(holding.offer.labels) > self._most_letters} - odd
+        for owner in sorted(long):
+            self._flag(self.terms.owners[owner], "sent labels that are too long for a summary of this size")
+        return [holding for holding in held if holding.owner not in odd | long]
 
     @property
     def _most_letters(self) -> int:
@@ -252,9 +252,9 @@ class Curator(Party):
 
     def _summary(self, held: list[Held], selected: Selected) -> Message:
         """What the consumer gets."""
-        rows, owners, handles = _joined(held)
+        rows, owners, handles = _join_offers(held)
         chosen = selected.indices
-        places = {name: place for place, name in enumerate(self.terms.owners)}
+        places = {name: number for number, name in enumerate(self.terms.owners)}
         flags = sorted(self.flags, key=lambda flag: places[flag.owner])
         summary = Summary(
             rows=rows[chosen],
@@ -277,21 +277,22 @@ class Curator(Party):
         if self._declared is None or self.terms.hashing is not None:
             return np.empty(0, dtype=np.uint8)
         form = self._declared.form
-        offers = [one.offer for one in held]
+        offers = [holding.offer for holding in held]
         tables = [records.unpack(offer.records.tobytes(), form=form, rows=len(offer.rows)) for offer in offers]
         return np.frombuffer(records.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
 
 
-def _joined(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.uint64]]:
-    rows = np.concatenate([one.offer.rows for one in held])
-    owners = np.repeat([one.owner for one in held], [len(one.offer.rows) for one in held]).astype(np.int64)
-    handles = np.concatenate([one.offer.handles for one in held])
+def _join_offers(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.uint64]]:
+    rows = np.concatenate([holding.offer.rows for holding in held])
+    counts = [len(holding.offer.rows) for holding in held]
+    owners = np.repeat([holding.owner for holding in held], counts).astype(np.int64)
+    handles = np.concatenate([holding.offer.handles for holding in held])
     return rows, owners, handles
 
 
 def _chosen_labels(held: list[Held], chosen: NDArray[np.int64]) -> Labels:
     """The labels of the chosen rows; texts one by one, for an array gives each the room of the longest."""
-    parts = [one.offer.labels for one in held]
+    parts = [holding.offer.labels for holding in held]
     if all(part.dtype.kind == "U" for part in parts):
         parts = [part.astype(object) for part in parts]
     labels = np.concatenate(parts)

@@ -96,7 +96,7 @@ class ReleaseOutlook:
         return self.signal / self.noise
 
     @property
-    def kept(self) -> float:
+    def gain_left(self) -> float:
         """Which share of the gain of a release without noise is left, in logarithms of MMD²."""
         return 1.0 / (1.0 + self.ratio**-2)
 

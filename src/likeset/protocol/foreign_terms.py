@@ -97,7 +97,7 @@ def check_meant(terms: Terms, *, room: int = 0) -> None:
 
 def _check_document(document: dict[str, Any]) -> None:
     _check_numbers(document, _NUMBERS)
-    parts = {name: found for name in _NUMBERS_OF_PARTS if isinstance(found := document.get(name), dict)}
+    parts = {name: part for name in _NUMBERS_OF_PARTS if isinstance(part := document.get(name), dict)}
     for name, part in parts.items():
         _check_numbers(part, _NUMBERS_OF_PARTS[name], of=f"{name}.")
     columns = parts.get("kernel", {}).get("columns")  # of the rows, which both maps take

@@ -148,8 +148,8 @@ class InteractiveCurator(Curator):
         self._abstained.add((owner, self._bidding))
         if self.terms.summary_release != "none" and (self._bidding or owner in self._asked):
             self._gone.add(owner)
-            place = self.terms.owners.index(owner)
-            self._pool = [row for row in self._pool if row.held.owner != place]
+            number = self.terms.owners.index(owner)
+            self._pool = [row for row in self._pool if row.held.owner != number]
 
     def _take(self, message: Message) -> None:
         body = message.body
@@ -241,8 +241,8 @@ class InteractiveCurator(Curator):
         # A round without a row still counts: rows of zeros stand in, so that the divisor is the public counter.
         features = np.zeros((plan.size, plan.dimension), dtype=np.float32)
         features[: len(self._seed_features)] = self._seed_features
-        for place, row in enumerate(self._chosen, start=len(self._seed_features)):
-            features[place] = row.addend
+        for position, row in enumerate(self._chosen, start=len(self._seed_features)):
+            features[position] = row.addend
         stored = np.zeros((3, plan.dimension))
         if isinstance(plan, gaussian_mean.GaussianPlan):
             stored[0] = gaussian_mean.run(plan, features, self._noise).value
@@ -311,16 +311,16 @@ class InteractiveCurator(Curator):
             raise IllegalMessage("there is no target")
         self.absent = set(self.terms.owners) - self._heard
         self._check_quorum(len(self._heard))
-        held = self._believed()
+        held = self._believed_rows()
         if not held:
             self._check_quorum(0)
-        rows: Rows = np.concatenate([one.offer.rows for one in held])
+        rows: Rows = np.concatenate([holding.offer.rows for holding in held])
         return self._summary(held, self._selection.judge(rows, self._target))
 
-    def _believed(self) -> list[Held]:
+    def _believed_rows(self) -> list[Held]:
         """What was chosen; in the place of rows whose labels turn out odd come others that are at hand."""
         at_hand = [row.held for row in self._chosen + self._pool]
-        believed = {id(one) for one in self._drop_odd_labels(at_hand)}
+        believed = {id(holding) for holding in self._drop_odd_labels(at_hand)}
         chosen = [row for row in self._chosen if id(row.held) in believed]
         self._pool = [row for row in self._pool if id(row.held) in believed]
         while self._pool and len(chosen) < len(self._chosen):

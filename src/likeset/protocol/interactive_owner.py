@@ -10,7 +10,7 @@ from likeset.errors import IllegalMessage
 from likeset.privacy.events import NoRelease, Unbounded
 from likeset.privacy.view import View
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice, gains, in_own_units
-from likeset.protocol.legality import named
+from likeset.protocol.legality import title_of_message
 from likeset.protocol.messages import (
     Asked,
     Bid,
@@ -52,14 +52,14 @@ class InteractiveOwner(Owner):
         nothing_to_tell = self.terms.summary_release == "none" or self.terms.seed_rows + message.round == 1
         if nothing_to_tell and (release.coordinates.size or release.values.size):
             # By directions of its own choice a curator would learn of every row that it does not ask for.
-            raise IllegalMessage(f"{named(message)}: the terms announce no release in this round")
+            raise IllegalMessage(f"{title_of_message(message)}: the terms announce no release in this round")
         changed = release.coordinates
         if changed.shape != release.values.shape or not np.isfinite(release.values).all():
-            raise IllegalMessage(f"{named(message)}: does not have a value for each coordinate")
+            raise IllegalMessage(f"{title_of_message(message)}: does not have a value for each coordinate")
         if len(changed) and (changed.min() < 0 or changed.max() >= self.terms.kernel.dimension):
-            raise IllegalMessage(f"{named(message)}: names a coordinate that does not exist")
+            raise IllegalMessage(f"{title_of_message(message)}: names a coordinate that does not exist")
         if len(np.unique(changed)) != len(changed):
-            raise IllegalMessage(f"{named(message)}: names a coordinate twice")
+            raise IllegalMessage(f"{title_of_message(message)}: names a coordinate twice")
 
     def _handle(self, message: Message) -> Work:
         body, story = message.body, hashlib.sha256(self._story + message.data).digest()
@@ -95,8 +95,8 @@ class InteractiveOwner(Owner):
         admitted = np.empty(self._scan.row_count, dtype=np.bool_)
         for first, block in self._scan.blocks():
             admitted[first : first + len(block.rows)] = self._admission.admits(block)
-            for place, hashed in features.blocks(block.rows, first_row=first):
-                lines[:, first + place.start : first + place.stop] = features_on_lattice(hashed).T
+            for part, hashed in features.blocks(block.rows, first_row=first):
+                lines[:, first + part.start : first + part.stop] = features_on_lattice(hashed).T
         lines[:, ~admitted] = 0.0
         self._features = lines
         self._attraction = exact_sums(direction, lines)

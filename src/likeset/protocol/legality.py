@@ -39,8 +39,8 @@ __all__ = [
     "Turn",
     "consumer_rules",
     "curator_rules",
-    "named",
     "owner_rules",
+    "title_of_message",
 ]
 
 
@@ -154,10 +154,10 @@ class Rules:
             return position
         turn = self.turns.get((position.state, kind))
         if turn is None or turn.sender is not sender or not self._is_round(turn.round, position, message.round):
-            raise IllegalMessage(f"{named(message)}: {self._reason(message, sender)}")
+            raise IllegalMessage(f"{title_of_message(message)}: {self._reason(message, sender)}")
         return Position(turn.then, message.round)
 
-    def moved(self, position: Position, state: State) -> Position:
+    def after_move(self, position: Position, state: State) -> Position:
         """Where a party stands that moves by itself.
 
         Raises:
@@ -185,7 +185,7 @@ class Rules:
         return self.otherwise
 
 
-def named(message: Message) -> str:
+def title_of_message(message: Message) -> str:
     """How a message is called in errors."""
     return f"{message.body.kind} message of {message.sender}, round {message.round}"
 

@@ -228,12 +228,12 @@ def encode(message: Message) -> bytes:
     """The bytes of a message; equal messages give equal bytes."""
     scalars: dict[str, Any] = {}
     arrays: list[tuple[str, NDArray[Any]]] = []
-    for one in fields(message.body):
-        value = getattr(message.body, one.name)
-        if one.type in _DIMENSIONS:
-            arrays.append((one.name, _checked_array(one.name, value, one.type)))
+    for body_field in fields(message.body):
+        value = getattr(message.body, body_field.name)
+        if body_field.type in _DIMENSIONS:
+            arrays.append((body_field.name, _checked_array(body_field.name, value, body_field.type)))
         else:
-            scalars[one.name] = _plain_scalar(one, value)
+            scalars[body_field.name] = _plain_scalar(body_field, value)
     head = {
         "kind": message.body.kind,
         "run": message.run,
@@ -276,7 +276,7 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
     try:
         text = data[_PREFIX.size : _PREFIX.size + length].decode("ascii")  # from bytes, JSON would guess other codes
         head = json.loads(text, parse_constant=_refuse_constant)
-        message = _built(head, data, _PREFIX.size + length, end)
+        message = _build_message(head, data, _PREFIX.size + length, end)
     except BadMessage:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
@@ -286,7 +286,7 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
     return message
 
 
-def _built(head: Any, data: bytes, start: int, end: int) -> Message:
+def _build_message(head: Any, data: bytes, start: int, end: int) -> Message:
     wanted = {"kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays"}
     if not isinstance(head, dict) or set(head) != wanted or head["kind"] not in _BODIES:
         raise BadMessage("its head has other fields than a message")
@@ -295,7 +295,7 @@ def _built(head: Any, data: bytes, start: int, end: int) -> Message:
     for name in ("run", "sender", "receiver", "terms"):
         checked_name(name, head[name])
     kind = _BODIES[head["kind"]]
-    declared = {one.name: one for one in fields(kind)}
+    declared = {body_field.name: body_field for body_field in fields(kind)}
     values: dict[str, Any] = {}
     if not isinstance(head["arrays"], list) or not isinstance(head["scalars"], dict):
         raise BadMessage("its head has other fields than a message")

@@ -124,9 +124,9 @@ def notices_on_owners(owners: Sequence[str], summary: Summary, *, answers: Mappi
         answers: what sites of owners said in place of an answer, as far as that is known.
     """
     flagged = zip(summary.flagged, summary.reasons, strict=True)
-    absent = [owners[place] for place in summary.absent]
+    absent = [owners[number] for number in summary.absent]
     return [
-        *(NotBelieved(owners[place], str(why)) for place, why in flagged),
+        *(NotBelieved(owners[number], str(why)) for number, why in flagged),
         *(DidNotTakePart(name, answers.get(name, "")) for name in absent),
     ]
 

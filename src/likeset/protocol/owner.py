@@ -12,7 +12,7 @@ from likeset.geometry.features import FourierFeatures
 from likeset.geometry.tilt import Drawing
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
-from likeset.protocol.legality import Position, named, owner_rules
+from likeset.protocol.legality import Position, owner_rules, title_of_message
 from likeset.protocol.messages import Message, Offer, TargetRelease
 from likeset.protocol.party import Party, check_envelope, curator_or_stranger
 from likeset.protocol.terms import Terms
@@ -111,7 +111,7 @@ class Owner(Party):
         if not isinstance(body, TargetRelease):
             return
         if body.release.shape != (width,) or not np.isfinite(body.release).all():
-            raise IllegalMessage(f"{named(message)}: the release does not have the shape of the terms")
+            raise IllegalMessage(f"{title_of_message(message)}: the release does not have the shape of the terms")
 
     def _derived_key(self, purpose: str) -> int:
         """A key for one purpose in this run: draws of different runs are independent."""
@@ -121,10 +121,10 @@ class Owner(Party):
         """Opaque names of rows in this run, a keyed digest of the row's number; remembered for ``row_of``."""
         secret = self._derived_key("handles").to_bytes(32, "big")
         handles = np.empty(len(row_numbers), dtype=np.uint64)
-        for place, number in enumerate(row_numbers):
+        for position, number in enumerate(row_numbers):
             digest = hashlib.blake2b(int(number).to_bytes(8, "big"), key=secret, digest_size=8).digest()
-            handles[place] = int.from_bytes(digest, "big")
-            self._rows_by_handle[int(handles[place])] = int(number)
+            handles[position] = int.from_bytes(digest, "big")
+            self._rows_by_handle[int(handles[position])] = int(number)
         return handles
 
     def _offer(self, drawn: DrawnRows) -> Offer:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from likeset.errors import IllegalMessage, PartyFailed
-from likeset.protocol.legality import Position, Rules, Sender, named
+from likeset.protocol.legality import Position, Rules, Sender, title_of_message
 from likeset.protocol.messages import Body, Message
 from likeset.protocol.steps import Step, Work
 from likeset.protocol.terms import Terms
@@ -14,7 +14,7 @@ __all__ = ["CURATOR", "Party", "Traffic", "check_envelope", "curator_or_stranger
 
 CURATOR = "curator"
 
-_Ended = Callable[[tuple[Message, ...]], None]
+_AtEnd = Callable[[tuple[Message, ...]], None]
 
 
 @dataclass(slots=True)
@@ -73,26 +73,26 @@ class Party:
         """
         self._check_usable()
         check_envelope(self.terms, self.name, message)
-        place = (message.sender, message.round, message.body.kind)
+        slot = (message.sender, message.round, message.body.kind)
         data = message.data
         fingerprint = hashlib.sha256(data).digest()
-        if place in self._seen:
-            known, replies = self._seen[place]
+        if slot in self._seen:
+            known, replies = self._seen[slot]
             if known != fingerprint:
-                raise IllegalMessage(f"{named(message)}: another one came in its place before")
+                raise IllegalMessage(f"{title_of_message(message)}: another one came in its place before")
             return Step(replies=replies)
         after = self._rules.after(self._position, message, self._sender(message))
         self._check_content(message)
 
-        def ended(replies: tuple[Message, ...]) -> None:
-            self._seen[place] = (fingerprint, replies)
+        def remember(replies: tuple[Message, ...]) -> None:
+            self._seen[slot] = (fingerprint, replies)
             self.traffic.heard_messages += 1
             self.traffic.heard_bytes += len(data)
             self.traffic.sent_messages += len(replies)
             self.traffic.sent_bytes += sum(len(reply.data) for reply in replies)
 
         self._position = after
-        return self._begun(self._handle(message), ended)
+        return self._begin_step(self._handle(message), remember)
 
     def _sender(self, message: Message) -> Sender:
         """Who speaks, as this party sees it."""
@@ -105,19 +105,19 @@ class Party:
         """What is particular to a party, of a message that may come; from here on it fails, or comes to its end."""
         raise NotImplementedError
 
-    def _begun(self, work: Work, ended: _Ended = lambda _replies: None) -> Step:
+    def _begin_step(self, work: Work, at_end: _AtEnd = lambda _replies: None) -> Step:
         """The first step of some work."""
         self._check_usable()
-        return self._advanced(work, None, ended)
+        return self._advance(work, None, at_end)
 
-    def _advanced(self, work: Work, kept: bytes | None, ended: _Ended) -> Step:
+    def _advance(self, work: Work, kept: bytes | None, at_end: _AtEnd) -> Step:
         """The next step of some work, given the bytes that are kept for its last charge."""
         self._open = None
         try:
             wanted = next(work) if kept is None else work.send(kept)
         except StopIteration as end:
             replies = tuple(end.value)
-            ended(replies)
+            at_end(replies)
             return Step(replies=replies)
         except BaseException as error:
             self._failure = type(error).__name__
@@ -127,12 +127,12 @@ class Party:
             if self._open is not step:
                 self._failure = self._failure or "a step went on twice"
             self._check_failure()
-            return self._advanced(work, data, ended)
+            return self._advance(work, data, at_end)
 
-        self._open = Step(wanted, (), go_on, self._abandoned)
+        self._open = Step(wanted, (), go_on, self._abandon)
         return self._open
 
-    def _abandoned(self, step: Step) -> None:
+    def _abandon(self, step: Step) -> None:
         if self._open is step:
             self._open, self._failure = None, "a charge was refused, or its draw was lost"
 
@@ -162,11 +162,11 @@ class Party:
 def check_envelope(terms: Terms, name: str, message: Message) -> None:
     """Raise unless a message is for the party of this name, of this run, and under these terms."""
     if message.receiver != name:
-        raise IllegalMessage(f"{named(message)}: is for {message.receiver}, not for {name}")
+        raise IllegalMessage(f"{title_of_message(message)}: is for {message.receiver}, not for {name}")
     if message.run != terms.run:
-        raise IllegalMessage(f"{named(message)}: is of run {message.run}, not of {terms.run}")
+        raise IllegalMessage(f"{title_of_message(message)}: is of run {message.run}, not of {terms.run}")
     if message.terms != terms.digest:
-        raise IllegalMessage(f"{named(message)}: was made under other terms")
+        raise IllegalMessage(f"{title_of_message(message)}: was made under other terms")
 
 
 def curator_or_stranger(message: Message) -> Sender:

@@ -224,7 +224,7 @@ def planned_views(
         width_choice: the private choice of the release's kernel that was made for these terms, if one was.
     """
 
-    def priced(event: Event, budget: Budget) -> tuple[Event, Guarantee]:
+    def price(event: Event, budget: Budget) -> tuple[Event, Guarantee]:
         done = Simulated(event) if simulated and not isinstance(event, NoRelease | PublicSize) else event
         return done, accounting.guarantee(done, relation=terms.relation, delta=budget.delta)
 
@@ -238,15 +238,15 @@ def planned_views(
     if terms.summary_release != "none":
         heard = summary_event(terms)
     # Priced once each, however many owners there are.
-    to_others, to_curator = priced(heard, terms.owner_budget), priced(rows_event, terms.owner_budget)
+    to_others, to_curator = price(heard, terms.owner_budget), price(rows_event, terms.owner_budget)
     # The consumer has the seed of hashes, and reads rows from them.
-    to_consumer = priced(Unbounded(_CLEAR_ROWS), terms.owner_budget)
-    views = [PlannedView(View.owners(terms.consumer), *priced(about_target, terms.target_budget), 0)]
+    to_consumer = price(Unbounded(_CLEAR_ROWS), terms.owner_budget)
+    views = [PlannedView(View.owners(terms.consumer), *price(about_target, terms.target_budget), 0)]
     for owner in terms.owners:
         views.append(PlannedView(View.owners(owner), *to_others, 0))
         views.append(PlannedView(View.curator(owner), *to_curator, terms.rows_per_owner, hashed=hashed))
         views.append(PlannedView(View.consumer(owner), *to_consumer, terms.size))
-    of_target = priced(rows_event, terms.target_budget)
+    of_target = price(rows_event, terms.target_budget)
     return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, hashed=hashed))
 
 

@@ -38,7 +38,7 @@ class Setting:
         return self.default is MISSING
 
 
-def _declared(
+def _setting(
     meaning: str, default: Any = MISSING, *, argument: str = "", in_terms: bool = False, is_fine: bool = False
 ) -> Any:
     metadata = {"meaning": meaning, "argument": argument, "in_terms": in_terms, "is_fine": is_fine}
@@ -49,87 +49,87 @@ def _declared(
 class RunSettings:
     """What a user asks for, whether in a file, on the command line or in Python."""
 
-    size: int = _declared("how many rows to collect", in_terms=True)
-    epsilon: float = _declared(
+    size: int = _setting("how many rows to collect", in_terms=True)
+    epsilon: float = _setting(
         "what owners may learn about a row of the target; 0 tells them nothing, and goes with uniform offers", 1.0
     )
-    delta: float = _declared("the chance that epsilon leaves out", 1e-5)
-    protocol: Literal["sealed", "interactive"] = _declared(
+    delta: float = _setting("the chance that epsilon leaves out", 1e-5)
+    protocol: Literal["sealed", "interactive"] = _setting(
         "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", "sealed", in_terms=True
     )
-    gamma: float | Literal["median"] = _declared(
+    gamma: float | Literal["median"] = _setting(
         "width of the selection's kernel, or ``median``: by the target's own distances, which no owner hears", "median"
     )
-    gamma_scale: float = _declared("gamma times the median squared distance, for ``median``", 1.0, is_fine=True)
-    release_gamma: float | None = _declared(
+    gamma_scale: float = _setting("gamma times the median squared distance, for ``median``", 1.0, is_fine=True)
+    release_gamma: float | None = _setting(
         "width of the release's kernel, which owners see; if not given, from public rows, or chosen privately within "
         "the budget",
         None,
     )
-    dimension: int | Literal["auto"] = _declared("length of the released vector, or ``auto``", "auto", is_fine=True)
-    offer_factor: float = _declared(
+    dimension: int | Literal["auto"] = _setting("length of the released vector, or ``auto``", "auto", is_fine=True)
+    offer_factor: float = _setting(
         "about how many rows the curator sees for each row of the summary", 10.0, in_terms=True
     )
-    offers: Literal["auto", "tilted", "uniform"] = _declared(
+    offers: Literal["auto", "tilted", "uniform"] = _setting(
         "which rows owners offer: ``auto`` or ``tilted`` (toward the release, but uniform, with a warning, where a "
         "release would be mostly noise, by the target's size and the budget alone), or ``uniform`` (no release at all)",
         "auto",
     )
-    label_strata: bool = _declared(
+    label_strata: bool = _setting(
         "whether owners may use their own labels to find the classes that the target consists of",
         default=True,
         in_terms=True,
         is_fine=True,
     )
-    thinning: bool = _declared(
+    thinning: bool = _setting(
         "whether owners thin more candidates than they offer to an offer that represents them",
         default=True,
         in_terms=True,
         is_fine=True,
     )
-    auction: Literal["auto", "everyone", "threshold", "paper"] = _declared(
+    auction: Literal["auto", "everyone", "threshold", "paper"] = _setting(
         "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``", "auto"
     )
-    auction_epsilon: float = _declared("epsilon of one use of an auction other than ``everyone``", 1.0, is_fine=True)
-    summary_release: Literal["none", "gaussian", "mwem"] = _declared(
+    auction_epsilon: float = _setting("epsilon of one use of an auction other than ``everyone``", 1.0, is_fine=True)
+    summary_release: Literal["none", "gaussian", "mwem"] = _setting(
         "what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``",
         "none",
         in_terms=True,
         is_fine=True,
     )
-    schedule: str = _declared(
+    schedule: str = _setting(
         "the paper's schedule for ``mwem``: ``theorem``, ``proof``, ``experiment``; empty splits the budget",
         "",
         in_terms=True,
         is_fine=True,
     )
-    owner_epsilon: float = _declared(
+    owner_epsilon: float = _setting(
         "what owners may learn about one another's rows; 0 unless an auction or summary release needs it",
         0.0,
         is_fine=True,
     )
-    hash_dimension: int | None = _declared(
+    hash_dimension: int | None = _setting(
         "if given, the curator sees hashes of this length instead of rows; with ``sealed`` and everyone asked", None
     )
-    weights: bool = _declared(
+    weights: bool = _setting(
         "whether to weigh the selected rows so that they match better still",
         default=False,
     )
-    relation: Literal["replace-one", "add-or-remove"] = _declared(
+    relation: Literal["replace-one", "add-or-remove"] = _setting(
         "what neighbouring data are: ``replace-one`` or ``add-or-remove``", "replace-one"
     )
-    declared_size: int | None = _declared(
+    declared_size: int | None = _setting(
         "under add-or-remove, where the number of the target's rows is itself protected, the public number that stands "
         "for it",
         None,
     )
-    accept_unproven: tuple[str, ...] = _declared("names of parts without a proof that are accepted", ())
-    price_per_row: float = _declared("what an owner is paid for each row disclosed", 0.0, in_terms=True, is_fine=True)
-    quorum: int = _declared("how many owners must take part", 1, in_terms=True)
-    noise: Literal["secret", "simulated"] = _declared(
+    accept_unproven: tuple[str, ...] = _setting("names of parts without a proof that are accepted", ())
+    price_per_row: float = _setting("what an owner is paid for each row disclosed", 0.0, in_terms=True, is_fine=True)
+    quorum: int = _setting("how many owners must take part", 1, in_terms=True)
+    noise: Literal["secret", "simulated"] = _setting(
         "kind of noise: ``secret``, or ``simulated`` (repeatable with a seed, and NOT private)", "secret"
     )
-    seed: int | None = _declared(
+    seed: int | None = _setting(
         "seed of the public coins and, with simulated noise, of everything", None, argument="random_state"
     )
 

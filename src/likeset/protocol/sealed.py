@@ -45,7 +45,7 @@ class SealedOwner(Owner):
 
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, TargetRelease):
-            weighing = self._weighing = self._weighed(message.body.release)
+            weighing = self._weighing = self._weigh(message.body.release)
             if self.terms.auction != "everyone":
                 return (self._message(CURATOR, _RELEASE, Misfit(misfit=weighing.misfit)),)
             return (yield from self._sealed_offer(message, weighing))
@@ -53,7 +53,7 @@ class SealedOwner(Owner):
             return (yield from self._sealed_offer(message, self._weighing))
         return ()
 
-    def _weighed(self, release: Vector) -> Weighing:
+    def _weigh(self, release: Vector) -> Weighing:
         plan = target_plan(self.terms)
         return weigh(
             self.terms,
@@ -171,11 +171,11 @@ class SealedCurator(Curator):
             raise IllegalMessage("there is no target to select for")
         taking_part = len(self._held) if self.terms.auction == "everyone" else len(self._misfits)
         self._check_quorum(taking_part)
-        places = {name: place for place, name in enumerate(self.terms.owners)}
+        places = {name: number for number, name in enumerate(self.terms.owners)}
         held = [Held(places[name], self._held[name]) for name in self.terms.owners if name in self._held]
-        sent = [one for one in held if len(one.offer.rows)]
+        sent = [holding for holding in held if len(holding.offer.rows)]
         held = self._drop_odd_labels(sent)
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
-        pool = np.concatenate([one.offer.rows for one in held])
+        pool = np.concatenate([holding.offer.rows for holding in held])
         select = self._selection.select_hashed if self.terms.hashing else self._selection.select
         return self._summary(held, select(pool, self._target, self.terms.size))

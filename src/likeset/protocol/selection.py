@@ -55,8 +55,8 @@ class Selection:
     def select(self, pool: Rows, target: Rows, size: int, *, progress: PickProgress | None = None) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
         gamma = self.kernel_width(target)
-        found = match(pool, target, min(size, len(pool)), gamma=gamma, progress=progress)
-        chosen = swap(pool, target, found.indices, gamma=gamma, passes=self.swaps)
+        matched = match(pool, target, min(size, len(pool)), gamma=gamma, progress=progress)
+        chosen = swap(pool, target, matched.indices, gamma=gamma, passes=self.swaps)
         judged = self.judge(pool[chosen], target)
         best = weights(pool[chosen], target, gamma=gamma) if self.weighted else judged.weights
         return replace(judged, indices=chosen, weights=best)
@@ -67,17 +67,17 @@ class Selection:
         wide = rows.astype(np.float64)
         within_target = float(kernel_means(target.astype(np.float64), target, gamma=gamma).mean())
         sums = _sums_before(len(wide), lambda part: rbf_kernel(wide[part], wide[: part.stop], gamma=gamma))
-        return _judged(kernel_means(wide, target, gamma=gamma), *sums, within_target)
+        return _judgement(kernel_means(wide, target, gamma=gamma), *sums, within_target)
 
     def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: PickProgress | None = None) -> Selected:
         """Greedy on inner products of hashes."""
-        found = match_hashed(pool, target, min(size, len(pool)), progress=progress)
+        matched = match_hashed(pool, target, min(size, len(pool)), progress=progress)
         mean = target.mean(axis=0, dtype=np.float64)
         return Selected(
-            indices=found.indices,
-            weights=np.full(len(found), 1.0 / len(found)),
-            gains=found.gains,
-            squared_mmds=np.maximum(0.0, float(mean @ mean) - found.objectives),
+            indices=matched.indices,
+            weights=np.full(len(matched), 1.0 / len(matched)),
+            gains=matched.gains,
+            squared_mmds=np.maximum(0.0, float(mean @ mean) - matched.objectives),
         )
 
 
@@ -97,7 +97,7 @@ def _sums_before(picks: int, kernel: Callable[[slice], Rows]) -> tuple[NDArray[n
     return before, own
 
 
-def _judged(
+def _judgement(
     attraction: NDArray[np.float64],
     repulsion: NDArray[np.float64],
     own: NDArray[np.float64],
