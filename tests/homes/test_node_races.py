@@ -347,9 +347,9 @@ def test_only_one_of_two_answers_that_two_processes_found_ever_leaves(
     """Where an answer does not repeat itself to the bit, as on another machine."""
     run = terms(auction="threshold", auction_epsilon=8.0, auction_offset=2, owners=("a", "b", "c"), size=2)
     folder, misfits = make_node(tmp_path, per_run=_WIDE, total=dict(_WIDE)), itertools.count(1.0)
-    exact = SealedOwner._weighed
+    exact = SealedOwner._weigh
     monkeypatch.setattr(
-        SealedOwner, "_weighed", lambda *given: dataclasses.replace(exact(*given), misfit=next(misfits))
+        SealedOwner, "_weigh", lambda *given: dataclasses.replace(exact(*given), misfit=next(misfits))
     )
     with OwnerNode(folder, clock=clock) as first, OwnerNode(folder, clock=clock) as second:
         approve(first, run)
