@@ -348,9 +348,7 @@ def test_only_one_of_two_answers_that_two_processes_found_ever_leaves(
     run = terms(auction="threshold", auction_epsilon=8.0, auction_offset=2, owners=("a", "b", "c"), size=2)
     folder, misfits = make_node(tmp_path, per_run=_WIDE, total=dict(_WIDE)), itertools.count(1.0)
     exact = SealedOwner._weigh
-    monkeypatch.setattr(
-        SealedOwner, "_weigh", lambda *given: dataclasses.replace(exact(*given), misfit=next(misfits))
-    )
+    monkeypatch.setattr(SealedOwner, "_weigh", lambda *given: dataclasses.replace(exact(*given), misfit=next(misfits)))
     with OwnerNode(folder, clock=clock) as first, OwnerNode(folder, clock=clock) as second:
         approve(first, run)
         others: list[object] = []
