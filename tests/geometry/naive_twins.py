@@ -38,8 +38,12 @@ def kernel_matrix(a: Matrix, b: Matrix, *, gamma: float) -> Matrix:
     return np.asarray(np.exp(-gamma * (differences**2).sum(axis=2)))
 
 
-def best_by_objective(pool: Matrix, target: Matrix, chosen: list[int], *, gamma: float, tie: float = 1e-10) -> int:
-    """The row whose addition gives the largest J, by computing J for each; ties go to the smaller index."""
+def best_by_objective(pool: Matrix, target: Matrix, chosen: list[int], *, gamma: float, tie: float = 1e-7) -> int:
+    """The row whose addition gives the largest J, by computing J for each; ties go to the smaller index.
+
+    Gains within ``tie`` are tied, as in ``likeset.geometry.greedy``. The q-th row moves J by 2/q times its gain, and by
+    what all rows have in common.
+    """
     among, toward = kernel_matrix(pool, pool, gamma=gamma), kernel_matrix(pool, target, gamma=gamma).mean(axis=1)
     values = {}
     for candidate in range(len(pool)):
@@ -47,7 +51,7 @@ def best_by_objective(pool: Matrix, target: Matrix, chosen: list[int], *, gamma:
             rows = [*chosen, candidate]
             values[candidate] = 2 * toward[rows].mean() - among[np.ix_(rows, rows)].mean()
     best = max(values.values())
-    return min(candidate for candidate, value in values.items() if value >= best - tie)
+    return min(candidate for candidate, value in values.items() if value >= best - 2.0 * tie / (len(chosen) + 1))
 
 
 def greedy(pool: Matrix, target: Matrix, size: int, *, gamma: float) -> list[int]:

@@ -152,7 +152,10 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Market]:
         yield Market.make(tmp_path_factory.mktemp("reads"))
 
 
-@pytest.fixture(scope="module", params=["sealed", "interactive", pytest.param("hashes", marks=pytest.mark.slow)])
+_SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PROTOCOLS if name != "sealed"]
+
+
+@pytest.fixture(scope="module", params=["sealed", *_SLOW])
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
