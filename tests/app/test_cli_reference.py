@@ -130,6 +130,7 @@ def test_arguments_that_do_not_exist_are_bad_input(monkeypatch: pytest.MonkeyPat
     assert ended(monkeypatch, "match", "--no-such-option") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here to complete for")
 @pytest.mark.parametrize(
     ("typed", "offered"), [("sch", {"schema"}), ("schema dr", {"draft"}), ("match --ep", {"--epsilon"})]

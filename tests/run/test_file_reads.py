@@ -173,7 +173,10 @@ def copy_bytes(place: str) -> int:
         return path.stat().st_size if path.parent.name.startswith("likeset-") else 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in ("csv", "parquet") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
+)
 def test_an_owners_file_is_read_at_most_twice(kind: str, protocol: str, usual: int, market: Market) -> None:
     """Once to check it, once to draw. What is copied first is read once, and the copy at most twice."""
     place, files = write(market.folder, f"large-{protocol}", rows(LARGE, seed=4), kind)

@@ -98,6 +98,7 @@ def test_greedy_beats_random_subsets() -> None:
         measures.subset_values(pool, target, right, size=120, gamma=0.2, subsets=1, seed=0)
 
 
+@pytest.mark.slow
 def test_the_study_runs_its_parts_and_says_that_noise_is_simulated(tmp_path: Path) -> None:
     options = Options(seeds=1, sizes=(5,), epsilons=(0.01,), methods=("condition", "mean release", "small optimum"))
     lines = run_study(STUDY, options, out=tmp_path, workers=0)
