@@ -26,8 +26,10 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
 from likeset.ledger import Ledger, Limit, journal_path
 from likeset.ledger.chain import Head
+from likeset.privacy.events import Unbounded
 from likeset.privacy.view import View
 from likeset.protocol.messages import encode
+from likeset.protocol.steps import ChargeWanted
 
 
 @pytest.fixture
@@ -148,6 +150,28 @@ def test_an_answer_that_a_crash_left_is_not_taken_for_the_one_that_was_sent_in_i
             record.keep(())
         stored = [(exchange.heard, exchange.entry) for exchange in exchanges.exchanges(ledger)]
     assert stored == [(encode(lost), 0), (encode(heard), record.entry)]
+
+
+def test_an_exchange_with_coins_is_refused_and_costs_nothing(tmp_path: Path) -> None:
+    """Its charge would have to be on the disk before the draw; an owner's answers follow from its key."""
+    heard, view = call(terms()), View.curator("a")
+    wanted = ChargeWanted(
+        costs=((view, Unbounded("rows are seen by the curator")),),
+        draw=lambda: (b"drawn", None),
+        run=heard.run,
+        round=heard.round,
+        kind="a/offer",
+        content=b"",
+        rows=1,
+    )
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_limit(view, Limit.rows_only(5))
+        with pytest.raises(ChargeRefused, match="not on the disk yet"), ledger.deciding() as transaction:
+            exchanges.ExchangeRecord(transaction, "a", heard, b"").charge(wanted)
+        assert ([account.rows for account in ledger.accounts()], ledger.messages()) == ([0], ())
+        with ledger.deciding() as transaction:
+            exchanges.ExchangeRecord(transaction, "a", heard, b"").charge(replace(wanted, repeatable=True))
+        assert [account.rows for account in ledger.accounts()] == [1]
 
 
 def test_two_processes_share_one_log(folder: Path) -> None:

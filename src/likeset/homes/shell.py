@@ -1,8 +1,9 @@
-"""The shell around a party, and the one place where what a party wants charged is charged.
+"""The shell around a party: every step of a party is carried to its end here, and by nobody else.
 
-A message goes in; each charge that the party wants is reserved, drawn and committed by the ledger, and the party goes
-on with the bytes that the ledger keeps; the replies come out. Whatever goes wrong on the way, the party has failed: it
-says nothing more, and whoever drives it throws it away and makes it anew from what is recorded.
+A message goes in; each charge that the party wants is committed, and the party goes on with the bytes that the ledger
+keeps; the replies come out. Whatever goes wrong on the way, the party has failed: it says nothing more, and whoever
+drives it throws it away and makes it anew from what is recorded. Charges are committed one by one in ``Shell``; an
+owner's home commits one together with the record of the exchange (``homes.owner.exchanges``).
 """
 
 from collections.abc import Callable, Iterable

@@ -6,7 +6,7 @@ which is in the ledger's journal, is known to ``ExchangeRecord`` and ``exchanges
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from likeset.errors import LedgerUnreadable
@@ -16,7 +16,7 @@ from likeset.ledger import Ledger, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.messages import Delivery, Message, Offer, decode
-from likeset.protocol.steps import ChargeWanted
+from likeset.protocol.steps import ChargeWanted, Draw
 
 __all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in", "transcript_of"]
 
@@ -68,14 +68,14 @@ class ExchangeRecord:
         """Charge for an answer and keep it; returns what was kept first.
 
         What an owner draws follows from its key, so that it may be drawn before the charge is on the disk; nothing
-        leaves before that.
+        leaves before that. The ledger refuses a draw with coins, whose charge must be on the disk first.
 
         Raises:
+            ChargeRefused: it is drawn with coins.
             DifferentRequest: another message came in its place before.
             MessagePurged: it was answered, and the answer was removed.
         """
-        (view, event), *others = wanted.costs
-        return self._kept(view, event, others, rows=wanted.rows, content=wanted.content, draw=lambda: wanted.draw()[0])
+        return self._kept(wanted.costs, wanted.draw, rows=wanted.rows, content=wanted.content, keyed=wanted.repeatable)
 
     def keep(self, replies: tuple[Message, ...]) -> tuple[bytes, ...]:
         """Keep an answer that costs nothing; returns the replies that were kept first.
@@ -85,27 +85,30 @@ class ExchangeRecord:
             MessagePurged: it was answered, and the answer was removed.
         """
         reply = b"".join(reply.data for reply in replies)  # no owner has more than one
-        kept = self._kept(View.curator(self.owner), NoRelease(), [], draw=lambda: reply)
+        kept = self._kept(((View.curator(self.owner), NoRelease()),), lambda: (reply, None))
         return (kept,) if kept else ()
 
     def _kept(
         self,
-        view: View,
-        event: Event,
-        others: Sequence[tuple[View, Event]],
+        costs: tuple[tuple[View, Event], ...],
+        draw: Draw,
         *,
         rows: int = 0,
         content: bytes = b"",
-        draw: Callable[[], bytes],
+        keyed: bool = True,
     ) -> bytes:
         kind = f"{HEARD}{self.message.body.kind}"
+        (view, event), *others = costs
         content = self.story + self.message.data + content
         request = Request(self.message.run, self.message.round, kind, content=content)
-        charged = self.transaction.reserve(view, event, request=request, rows=rows, also=others, unfinished="resume")
+        charged = self.transaction.reserve(
+            view, event, request=request, rows=rows, also=others, unfinished="resume" if keyed else "refuse"
+        )
         self.entry = charged.number
         answer = charged.answer
         if answer is None:
-            answer = self.transaction.commit(charged, _packed(self.message.data, draw()))
+            reply, release = draw()
+            answer = self.transaction.commit(charged, _packed(self.message.data, reply), release=release)
         return _unpacked(answer)[1]
 
 
