@@ -23,7 +23,7 @@ LAYERS: list[set[str]] = [
     {"geometry"},
     {"privacy"},
     {"mechanisms"},
-    {"ledger", "tables", "audit"},
+    {"ledger", "tables", "audit", "trust"},
     {"protocol"},
     {"homes"},
     {"transports"},

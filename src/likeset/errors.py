@@ -13,6 +13,7 @@
     ├── UnreliableArithmetic                  this machine rounds as no proof allows; nothing was drawn
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
+    │   ├── LetterRefused                     bytes that are no letter from that sender to this reader
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
     │   ├── PartyFailed                       an earlier step was not carried to its end; make the party anew
     │   ├── QuorumMissed                      fewer owners took part than the terms ask for
@@ -53,6 +54,7 @@ __all__ = [
     "LedgerTampered",
     "LedgerUnavailable",
     "LedgerUnreadable",
+    "LetterRefused",
     "LikesetError",
     "MessagePurged",
     "NoAnswer",
@@ -286,6 +288,21 @@ class BadMessage(ProtocolError, ValueError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"not a message: {reason}")
+
+
+class LetterRefused(ProtocolError, ValueError):
+    """Bytes that are no letter from that sender to this reader; nothing in them was believed.
+
+    Attributes:
+        reason: a word of ``likeset.trust.letters.Refusal``; never anything that the letter says.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"letter refused: {self.reason}"
 
 
 class IllegalMessage(ProtocolError):

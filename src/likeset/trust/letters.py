@@ -1,0 +1,393 @@
+"""A letter is a message between organisations: signed by its writer, sealed to its reader, bound to its place in a run.
+
+The header is in the clear: whoever carries a letter knows where it goes. Everything else is sealed with the header as
+HPKE's ``info``, so what somebody sealed opens under no other header; and since the header names the sender by
+fingerprint, nobody can pass it on as their own. The signature is over the header and the digest of what is sealed:
+a third party can check it without what is sealed (a *stub*), and with the commitment in the header it can be shown
+what the letter said (a *disclosure*).
+"""
+
+import functools
+import hashlib
+import secrets
+import struct
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from likeset.arguments import count
+from likeset.errors import BadDocument, LetterRefused
+from likeset.trust.cards import Card, CardSecret
+from likeset.trust.encoding import LETTER_CONTEXT, fields, read_fields, read_tagged, signed
+from likeset.trust.fingerprints import fingerprint_bytes, fingerprint_text
+from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
+from likeset.trust.signing import SIGNATURE_BYTES
+
+__all__ = [
+    "DIGEST_BYTES",
+    "HEADER_BYTES",
+    "NOTHING_RECEIVED",
+    "PADDING_STEP",
+    "RUN_ID_BYTES",
+    "Disclosure",
+    "Header",
+    "Letter",
+    "Opened",
+    "Refusal",
+    "Stub",
+    "discloses",
+    "letter_in",
+    "open_letter",
+    "write_letter",
+]
+
+RUN_ID_BYTES = 16
+DIGEST_BYTES = 32
+NOTHING_RECEIVED = bytes(DIGEST_BYTES)
+"""In a header: no letter has come from the other side in this run."""
+PADDING_STEP = 256
+
+_VERSION, _SUITE_NUMBER = 1, 1
+_LAYOUT = struct.Struct(">HH16s32s25s25sQQ32s32s")
+HEADER_BYTES = _LAYOUT.size
+_MOST_COUNTED = 2**64 - 1
+_RANDOM_BYTES = 32
+_LENGTH_BYTES = 8
+_TAG, _STUB_TAG, _DISCLOSURE_TAG = b"likeset letter", b"likeset stub", b"likeset disclosure"
+
+
+class Refusal(StrEnum):
+    """Why a letter was refused: one of a fixed set, whatever it says."""
+
+    SIZE = "it is larger than a letter may be here"
+    FORM = "it does not have the form of a letter"
+    VERSION = "it is of a version or suite that is not known here"
+    SIGNATURE = "the sender's card did not sign it as it is"
+    SENDER = "it names another sender than the card that signed it"
+    RECIPIENT = "it is for another recipient"
+    SEAL = "it was not sealed to the key for this run, under this header"
+    COMMITMENT = "it does not say what its header commits to"
+    BODY = "what was sealed in it does not have the form of a body"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What everybody can read on a letter.
+
+    Attributes:
+        run_id: 16 random bytes of the run.
+        terms: the digest of its terms, 32 bytes.
+        sender: the fingerprint of the writer's card.
+        recipient: that of the reader's.
+        round: of the protocol.
+        number: of this letter among those from this sender to this recipient in the run, from 0.
+        last_received: the digest of the last letter that the sender got from the recipient in the run; zeros if none.
+        commitment: SHA-256 over 32 random bytes and the body, both of which are sealed.
+
+    Raises:
+        BadDocument: a part of it cannot be written.
+    """
+
+    run_id: bytes
+    terms: bytes
+    sender: str
+    recipient: str
+    round: int
+    number: int
+    last_received: bytes
+    commitment: bytes
+
+    def __post_init__(self) -> None:
+        lengths = {"run_id": RUN_ID_BYTES} | dict.fromkeys(("terms", "last_received", "commitment"), DIGEST_BYTES)
+        for name, length in lengths.items():
+            if len(getattr(self, name)) != length:
+                raise BadDocument("header", f"must have {length} bytes", field=name)
+        for name in ("round", "number"):
+            if not 0 <= getattr(self, name) <= _MOST_COUNTED:
+                raise BadDocument("header", "must be a whole number of at most 64 bits", field=name)
+        fingerprint_bytes(self.sender)
+        fingerprint_bytes(self.recipient)
+
+    def to_bytes(self) -> bytes:
+        """The one way to write it: 182 bytes."""
+        return _LAYOUT.pack(
+            _VERSION,
+            _SUITE_NUMBER,
+            self.run_id,
+            self.terms,
+            fingerprint_bytes(self.sender),
+            fingerprint_bytes(self.recipient),
+            self.round,
+            self.number,
+            self.last_received,
+            self.commitment,
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The header that ``to_bytes`` wrote.
+
+        Raises:
+            LetterRefused: it has another length, version or suite.
+        """
+        if len(data) != HEADER_BYTES:
+            raise LetterRefused(Refusal.FORM)
+        version, suite, run_id, terms, sender, recipient, round_, number, last, commitment = _LAYOUT.unpack(data)
+        if (version, suite) != (_VERSION, _SUITE_NUMBER):
+            raise LetterRefused(Refusal.VERSION)
+        named = fingerprint_text(sender), fingerprint_text(recipient)
+        return cls(run_id, terms, *named, round_, number, last, commitment)
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """What proves to a third party that a letter was written, without what it says.
+
+    Attributes:
+        header: of the letter.
+        ciphertext_digest: SHA-256 of what is sealed in it.
+        signature: over both, by the sender's card.
+    """
+
+    header: Header
+    ciphertext_digest: bytes
+    signature: bytes
+
+    def to_bytes(self) -> bytes:
+        """As it stands in files."""
+        return fields(_STUB_TAG, self.header.to_bytes(), self.ciphertext_digest, self.signature)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The stub that ``to_bytes`` wrote; whether it is signed is asked of it.
+
+        Raises:
+            BadDocument: it is none.
+        """
+        header, digest, signature = read_tagged(_STUB_TAG, data, 3)
+        if len(digest) != DIGEST_BYTES or len(signature) != SIGNATURE_BYTES:
+            raise BadDocument("likeset stub", "has a digest or a signature of another length")
+        try:
+            return cls(Header.from_bytes(header), digest, signature)
+        except LetterRefused as error:
+            raise BadDocument("likeset stub", error.reason) from None
+
+    def is_signed_by(self, card: Card) -> bool:
+        """Whether the header names this card as its sender, and the card signed the letter."""
+        parts = (self.header.to_bytes(), self.ciphertext_digest)
+        return self.header.sender == card.fingerprint and card.verify(LETTER_CONTEXT, parts, self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was sealed in a letter.
+
+    Attributes:
+        random: 32 bytes without which the commitment says nothing.
+        message: what the sender says.
+        enclosures: what it sends along.
+        body: message and enclosures as they were sealed, with their padding.
+    """
+
+    random: bytes = field(repr=False)
+    message: bytes = field(repr=False)
+    enclosures: tuple[bytes, ...] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A letter as it travels; whether it can be believed, ``open_letter`` says.
+
+    Attributes:
+        header: in the clear.
+        ciphertext: what is sealed.
+        signature: of the sender.
+        data: all its bytes, to be kept and sent again as they are.
+        content: what was sealed, where this process wrote it; None where the letter was read.
+    """
+
+    header: Header
+    ciphertext: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+    data: bytes = field(repr=False)
+    content: Opened | None = field(default=None, repr=False, compare=False)
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of all its bytes."""
+        return hashlib.sha256(self.data).digest()
+
+    @functools.cached_property
+    def stub(self) -> Stub:
+        """What third parties can check without what is sealed."""
+        return Stub(self.header, hashlib.sha256(self.ciphertext).digest(), self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """What proves to a third party what a letter said; reader and writer can each make one.
+
+    Attributes:
+        stub: of the letter.
+        random: the 32 bytes that were sealed with the body.
+        body: message and enclosures, with their padding.
+    """
+
+    stub: Stub
+    random: bytes = field(repr=False)
+    body: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """As it stands in files."""
+        return fields(_DISCLOSURE_TAG, self.stub.to_bytes(), self.random, self.body)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The disclosure that ``to_bytes`` wrote; whether it proves anything, ``opened_for`` says.
+
+        Raises:
+            BadDocument: it is none.
+        """
+        stub, random, body = read_tagged(_DISCLOSURE_TAG, data, 3)
+        return cls(Stub.from_bytes(stub), random, body)
+
+    def opened_for(self, writer: Card) -> Opened:
+        """What the writer said.
+
+        Raises:
+            LetterRefused: the writer did not sign that letter, or the letter did not say this.
+        """
+        if not self.stub.is_signed_by(writer):
+            raise LetterRefused(Refusal.SIGNATURE)
+        if not discloses(self.stub, self.random, self.body):
+            raise LetterRefused(Refusal.COMMITMENT)
+        return _opened(self.random, self.body)
+
+
+def discloses(stub: Stub, random: bytes, body: bytes) -> bool:
+    """Whether the letter of the stub had this body; who signed the stub is another question."""
+    return len(random) == _RANDOM_BYTES and hashlib.sha256(random + body).digest() == stub.header.commitment
+
+
+def write_letter(
+    secret: CardSecret,
+    *,
+    recipient: Card,
+    recipient_key: bytes,
+    run_id: bytes,
+    terms: bytes,
+    round: int,  # noqa: A002 - the word that protocol and header have for it
+    number: int,
+    last_received: bytes = NOTHING_RECEIVED,
+    message: bytes,
+    enclosures: tuple[bytes, ...] = (),
+    padding_step: int = PADDING_STEP,
+) -> Letter:
+    """A letter from the holder of a card.
+
+    Args:
+        secret: the writer's.
+        recipient: the reader's card.
+        recipient_key: the reader's sealing key for the run.
+        run_id: of the run, 16 bytes.
+        terms: their digest, 32 bytes.
+        round: of the protocol.
+        number: of this letter from this sender to this recipient in the run; used for one letter only.
+        last_received: digest of the last letter that came from the recipient in the run.
+        message: what to say.
+        enclosures: what to send along.
+        padding_step: the body is filled up to a multiple of so many bytes; where its length depends on rows or on
+            what was sold, take one that hides it.
+
+    Raises:
+        InvalidArgument: ``padding_step`` is below 1.
+        BadDocument: the header cannot be written, or ``recipient_key`` is no sealing key.
+    """
+    random = secrets.token_bytes(_RANDOM_BYTES)
+    body = _body(message, enclosures, step=count("padding_step", padding_step))
+    plaintext = random + body
+    header = Header(
+        run_id=run_id,
+        terms=terms,
+        sender=secret.card.fingerprint,
+        recipient=recipient.fingerprint,
+        round=round,
+        number=number,
+        last_received=last_received,
+        commitment=hashlib.sha256(plaintext).digest(),
+    )
+    ciphertext = seal(recipient_key, plaintext, info=_info(header))
+    signature = secret.sign(LETTER_CONTEXT, header.to_bytes(), hashlib.sha256(ciphertext).digest())
+    data = fields(_TAG, header.to_bytes(), ciphertext, signature)
+    return Letter(header, ciphertext, signature, data, Opened(random, message, tuple(enclosures), body))
+
+
+def letter_in(data: bytes, *, most_bytes: int) -> Letter:
+    """The letter in some bytes: its size and form only.
+
+    Raises:
+        LetterRefused: it is too large, or none.
+    """
+    if len(data) > most_bytes:
+        raise LetterRefused(Refusal.SIZE)
+    try:
+        header, ciphertext, signature = read_tagged(_TAG, data, 3)
+    except BadDocument:
+        raise LetterRefused(Refusal.FORM) from None
+    if len(ciphertext) < SEAL_BYTES + _RANDOM_BYTES + _LENGTH_BYTES or len(signature) != SIGNATURE_BYTES:
+        raise LetterRefused(Refusal.FORM)
+    return Letter(Header.from_bytes(header), ciphertext, signature, data)
+
+
+def open_letter(letter: Letter, *, writer: Card, reader: Card, key: SealingSecret) -> Opened:
+    """What a letter says, if the writer signed it and sealed it to the reader under its header.
+
+    Whether it is of the run, the terms, the round and the number that are due is asked of the header, which can be
+    believed from here on.
+
+    Args:
+        letter: any.
+        writer: the card that the terms name for the sender.
+        reader: this home's card.
+        key: its secret for the run.
+
+    Raises:
+        LetterRefused: it cannot be believed.
+    """
+    header = letter.header
+    if not writer.verify(LETTER_CONTEXT, (header.to_bytes(), letter.stub.ciphertext_digest), letter.signature):
+        raise LetterRefused(Refusal.SIGNATURE)
+    if header.sender != writer.fingerprint:
+        raise LetterRefused(Refusal.SENDER)
+    if header.recipient != reader.fingerprint:
+        raise LetterRefused(Refusal.RECIPIENT)
+    try:
+        plaintext = key.open(letter.ciphertext, info=_info(header))
+    except BadDocument:
+        raise LetterRefused(Refusal.SEAL) from None
+    if hashlib.sha256(plaintext).digest() != header.commitment:
+        raise LetterRefused(Refusal.COMMITMENT)
+    return _opened(plaintext[:_RANDOM_BYTES], plaintext[_RANDOM_BYTES:])
+
+
+def _info(header: Header) -> bytes:
+    return signed(LETTER_CONTEXT, header.to_bytes())
+
+
+def _body(message: bytes, enclosures: tuple[bytes, ...], *, step: int) -> bytes:
+    content = fields(message, *enclosures)
+    padding = -(_LENGTH_BYTES + len(content)) % step
+    return b"".join((len(content).to_bytes(_LENGTH_BYTES, "big"), content, bytes(padding)))
+
+
+def _opened(random: bytes, body: bytes) -> Opened:
+    """The parts of a body that is what the writer committed to; it may still have written nonsense."""
+    end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
+    if len(body) < _LENGTH_BYTES or end > len(body) or body.count(0, end) != len(body) - end:
+        raise LetterRefused(Refusal.BODY)
+    try:
+        message, *enclosures = read_fields(body[_LENGTH_BYTES:end], None, what="body")
+    except ValueError:  # BadDocument is one, and so is a body without a message
+        raise LetterRefused(Refusal.BODY) from None
+    return Opened(random, message, tuple(enclosures), body)

@@ -1,0 +1,236 @@
+"""The cards that a person of this home has compared and pinned, each for one role; replaced and revoked ones stay.
+
+One file for each card, named by its fingerprint and written whole or not at all. A name belongs to one pinned card at
+a time, whatever its role: terms and policies that speak of a name mean one card.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import ValidationError
+
+from likeset.arguments import one_of
+from likeset.documents import Document, near_miss, write_text
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.private_files import make_private_folder
+from likeset.trust.cards import Card, card_in, check_fingerprint
+from likeset.trust.fingerprints import typed
+
+__all__ = ["Pin", "PinState", "Pins", "Role"]
+
+Role = Literal["owner", "curator", "consumer", "witness"]
+PinState = Literal["pinned", "replaced", "revoked"]
+_ENDING = ".json"
+_MOST_BYTES = 1 << 16
+_LONGEST_REASON = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A card that a person pinned.
+
+    Attributes:
+        card: the card.
+        role: as what the party may take part in runs with this home.
+        at: when its state last changed (UTC).
+        state: only a ``pinned`` one counts.
+        by: the fingerprint of the card that replaced it; empty if none did.
+        reason: why it was revoked; empty if it was not.
+    """
+
+    card: Card
+    role: Role
+    at: str
+    state: PinState = "pinned"
+    by: str = ""
+    reason: str = ""
+
+
+class _PinFile(Document):
+    """A pin as it stands in its file."""
+
+    likeset: Literal["pin"] = "pin"
+    version: Literal[1] = 1
+    role: Role
+    at: str
+    state: PinState
+    by: str
+    reason: str
+    card: str
+
+
+_Seen = tuple[int, int, int]  # what changes whenever a file is written anew
+
+
+class Pins:
+    """The pinned cards of a home.
+
+    Args:
+        folder: where they are; made with the first card.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: dict[Path, tuple[_Seen, Pin]] = {}
+
+    def pin(self, card: Card, role: Role, *, fingerprint: str | None, now: datetime | None = None) -> Pin:
+        """Pin a card that a person has compared.
+
+        Args:
+            card: the card.
+            role: as what its party may take part.
+            fingerprint: as the party read it out; None where a person has looked at it already.
+            now: when; now if not given.
+
+        Raises:
+            InvalidArgument: the fingerprint is another, or the card or its name may not be pinned (again).
+        """
+        one_of("role", role, get_args(Role))
+        if fingerprint is not None:
+            check_fingerprint(fingerprint, card)
+        known = self.by_fingerprint(card.fingerprint)
+        if known is not None:
+            return _pinned_again(known, role)
+        holder = self.get(card.name)
+        if holder is not None:
+            reason = (
+                f"is the name of a pinned {holder.role}'s card {holder.card.fingerprint}; if this card follows it, "
+                "replace it, and if it is another party, let it choose another name"
+            )
+            raise InvalidArgument("card", card.name, reason)
+        return self._write(Pin(card, role, _time(now)))
+
+    def get(self, name: str) -> Pin | None:
+        """The pinned card of a name; None if there is none."""
+        return next((pin for pin in self.all() if pin.state == "pinned" and pin.card.name == name), None)
+
+    def by_fingerprint(self, fingerprint: str) -> Pin | None:
+        """The card of a fingerprint, whatever became of it; None if it was never pinned.
+
+        Raises:
+            InvalidArgument: it is no fingerprint.
+        """
+        path = self._path(typed(fingerprint))
+        return self._read(path) if path.exists() else None
+
+    def all(self) -> tuple[Pin, ...]:
+        """Every card that was ever pinned, by name and then by when its state changed.
+
+        Raises:
+            BadDocument: a file among them is damaged.
+        """
+        pins = [self._read(path) for path in self.folder.glob(f"*{_ENDING}")]
+        return tuple(sorted(pins, key=lambda pin: (pin.card.name, pin.at, pin.card.fingerprint)))
+
+    def replace(self, card: Card, *, fingerprint: str | None = None, now: datetime | None = None) -> Pin:
+        """Pin a party's new card in place of its old one, for the same role; the old one stays, marked.
+
+        Args:
+            card: the new card, of the same name.
+            fingerprint: as the party read it out; None where a person has looked at it already.
+            now: when; now if not given.
+
+        Raises:
+            InvalidArgument: no card of that name is pinned, or this one may not be pinned again.
+        """
+        if fingerprint is not None:
+            check_fingerprint(fingerprint, card)
+        known = self.by_fingerprint(card.fingerprint)
+        if known is not None:
+            return _pinned_again(known, known.role)
+        before = self.get(card.name)
+        if before is not None:
+            self._write(Pin(before.card, before.role, _time(now), "replaced", by=card.fingerprint))
+        else:
+            before = self._left_by(card)
+        return self._write(Pin(card, before.role, _time(now)))
+
+    def revoke(self, name_or_fingerprint: str, reason: str, *, now: datetime | None = None) -> Pin:
+        """Mark a card as one that never counts again.
+
+        Args:
+            name_or_fingerprint: a pinned card's name, or the fingerprint of any that is here.
+            reason: for those who look later.
+            now: when; now if not given.
+
+        Raises:
+            InvalidArgument: there is no such card.
+        """
+        if not reason.strip() or len(reason) > _LONGEST_REASON:
+            raise InvalidArgument("reason", f"{len(reason)} letters", f"must have 1 to {_LONGEST_REASON}")
+        pin = self.get(name_or_fingerprint) or self._by_typed_fingerprint(name_or_fingerprint)
+        if pin is None:
+            names = {pin.card.name for pin in self.all() if pin.state == "pinned"}
+            hint = near_miss(name_or_fingerprint, names)
+            raise InvalidArgument("card", name_or_fingerprint, f"no card of that name or fingerprint is pinned{hint}")
+        return self._write(Pin(pin.card, pin.role, _time(now), "revoked", by=pin.by, reason=reason))
+
+    def _left_by(self, card: Card) -> Pin:
+        """The old card of a replacement that was interrupted between its two files."""
+        for pin in self.all():
+            if pin.state == "replaced" and pin.by == card.fingerprint:
+                return pin
+        raise InvalidArgument("card", card.name, "no card of that name is pinned; pin this one as a new one")
+
+    def _by_typed_fingerprint(self, text: str) -> Pin | None:
+        try:
+            return self.by_fingerprint(text)
+        except InvalidArgument:
+            return None
+
+    def _path(self, fingerprint: str) -> Path:
+        return self.folder / f"{fingerprint}{_ENDING}"
+
+    def _write(self, pin: Pin) -> Pin:
+        content = _PinFile(
+            role=pin.role, at=pin.at, state=pin.state, by=pin.by, reason=pin.reason, card=pin.card.to_text()
+        )
+        try:
+            make_private_folder(self.folder)
+        except OSError as error:
+            raise BadDocument(str(self.folder), f"cannot be made: {error.strerror}") from error
+        write_text(self._path(pin.card.fingerprint), json.dumps(content.model_dump(), indent=1, sort_keys=True) + "\n")
+        return pin
+
+    def _read(self, path: Path) -> Pin:
+        """The pin in a file; read once, and anew when the file was written anew."""
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if path in self._known and self._known[path][0] == seen:
+                    return self._known[path][1]
+                data = file.read(_MOST_BYTES)
+            content = _PinFile.model_validate_json(data)
+        except OSError as error:
+            raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
+        except ValidationError as error:
+            raise BadDocument(str(path), "is damaged; restore it from a copy, or remove it and pin again") from error
+        card = card_in(str(path), content.card)
+        if path.name != f"{card.fingerprint}{_ENDING}":
+            raise BadDocument(str(path), "holds another card than its name says; restore it from a copy")
+        pin = Pin(card, content.role, content.at, content.state, content.by, content.reason)
+        self._known[path] = seen, pin
+        return pin
+
+
+def _pinned_again(known: Pin, role: Role) -> Pin:
+    """A card that is here already: the same pin is no change; one that does not count any more never comes back."""
+    name = known.card.name
+    if known.state == "replaced":
+        reason = f"was replaced by {known.by} on {known.at}; ask {name} for its new card"
+    elif known.state == "revoked":
+        reason = f"was revoked on {known.at} and never counts again; ask {name} to make a new card"
+    elif known.role != role:
+        reason = f"is pinned as {known.role}; a card has one role here: let {name} make another card for {role}"
+    else:
+        return known
+    raise InvalidArgument("card", known.card.fingerprint, reason)
+
+
+def _time(now: datetime | None) -> str:
+    return (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
