@@ -146,12 +146,19 @@ def check_fingerprint(expected: str, card: Card) -> None:
 
 
 class CardSecret:
-    """A party's card with its private halves."""
+    """A party's card with its private halves: the same keys and name always give the same card.
 
-    def __init__(self, card: Card, signing: Ed25519PrivateKey, sealing: SealingSecret) -> None:
-        self.card = card
+    Attributes:
+        card: the public half.
+        sealing: the private half of the card's sealing key.
+    """
+
+    def __init__(self, name: str, signing: Ed25519PrivateKey, sealing: SealingSecret) -> None:
         self.sealing = sealing
         self._signing = signing
+        public = signing.public_key().public_bytes_raw()
+        signature = self.sign(CARD_CONTEXT, *_signed_parts(name, public, sealing.public))
+        self.card = Card(name, public, sealing.public, signature)
 
     @classmethod
     def generate(cls, name: str) -> Self:
@@ -161,10 +168,7 @@ class CardSecret:
             InvalidArgument: no party may have that name.
         """
         checked_name("name", name)
-        signing, sealing = Ed25519PrivateKey.generate(), SealingSecret.generate()
-        public = signing.public_key().public_bytes_raw()
-        signature = signing.sign(signed(CARD_CONTEXT, *_signed_parts(name, public, sealing.public)))
-        return cls(Card(name, public, sealing.public, signature), signing, sealing)
+        return cls(name, Ed25519PrivateKey.generate(), SealingSecret.generate())
 
     def sign(self, context: str, *parts: bytes) -> bytes:
         """The signature of the parts as what the context says: 64 bytes."""
@@ -209,9 +213,10 @@ class CardSecret:
         except (BadDocument, ValueError):
             raise damaged from None
         card = read_card(folder / CARD_FILE)
-        if (card.signing, card.sealing) != (signing.public_key().public_bytes_raw(), sealing.public):
+        loaded = cls(card.name, signing, sealing)
+        if loaded.card != card:
             raise BadDocument(str(path), f"does not belong to {CARD_FILE} beside it; restore both from one copy")
-        return cls(card, signing, sealing)
+        return loaded
 
     def __repr__(self) -> str:
         return f"CardSecret({self.card.name!r}, ...)"

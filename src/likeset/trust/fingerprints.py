@@ -18,6 +18,7 @@ _LETTERS = _GROUPS * _LETTERS_IN_A_GROUP
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _FORM = re.compile(rf"[{_ALPHABET}]{{5}}(?:-[{_ALPHABET}]{{5}}){{7}}")
 _BETWEEN = re.compile(r"[\s-]+")
+_LARGE = {ord(letter.lower()): letter for letter in _ALPHABET}  # str.upper makes ASCII of letters that are not
 _SEVERAL = 4  # so many wrong letters are no slip of the pen
 
 
@@ -50,7 +51,7 @@ def typed(text: str) -> str:
     Raises:
         InvalidArgument: it is none; names the group and letter at fault.
     """
-    letters = _BETWEEN.sub("", text).upper()
+    letters = _BETWEEN.sub("", text).translate(_LARGE)
     for number, letter in enumerate(letters[:_LETTERS]):
         if letter not in _ALPHABET:
             reason = f"{_place(number)} is no letter of a fingerprint; those are A-Z and 2-7 (no 0, 1, 8, 9)"

@@ -1,0 +1,320 @@
+"""Cards: whole or none, known by their fingerprints, and their private halves for one user alone."""
+
+import base64
+import hashlib
+import itertools
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from trust_world import ALICE, BOB, MALLORY, flipped, party
+
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.trust.cards import SUITE, Card, CardSecret, card_in, check_fingerprint, read_card
+from likeset.trust.encoding import CARD_CONTEXT, CONTEXTS, fields, signed
+from likeset.trust.fingerprints import fingerprint_bytes, fingerprint_text
+from likeset.trust.signing import check_signing_key, holds
+
+GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
+
+
+def test_a_card_survives_its_bytes_and_its_text(tmp_path: Path) -> None:
+    card = ALICE.card
+    assert Card.from_bytes(card.to_bytes()) == card
+    assert card_in("it", card.to_text()) == card
+    (tmp_path / "card").write_text(card.to_text(), encoding="ascii")
+    assert read_card(tmp_path / "card") == card
+    assert party("alice").card == card != party("alice", edition=2).card
+
+
+def test_a_card_may_come_through_the_mail() -> None:
+    text = ALICE.card.to_text()
+    assert max(map(len, text.splitlines())) <= 76
+    assert card_in("it", "\r\n" + text.replace("\n", " \r\n\r\n")) == ALICE.card
+
+
+def test_the_fingerprint_is_that_of_the_page() -> None:
+    digest = hashlib.sha256(ALICE.card.to_bytes()).digest()
+    letters = base64.b32encode(digest).decode()[:40]
+    assert ALICE.card.fingerprint == "-".join(letters[place : place + 5] for place in range(0, 40, 5))
+    assert fingerprint_bytes(ALICE.card.fingerprint) == digest[:25]
+    assert fingerprint_text(digest[:25]) == ALICE.card.fingerprint
+
+
+@pytest.mark.parametrize(
+    "text", ["", "A" * 47, "aaaaa-" * 7 + "aaaaa", "AAAAA-" * 8, "AAAA1-" + "AAAAA-" * 6 + "AAAAA"]
+)
+def test_other_texts_are_no_fingerprints(text: str) -> None:
+    with pytest.raises(BadDocument, match="eight groups"):
+        fingerprint_bytes(text)
+
+
+def test_a_fingerprint_of_other_bytes_is_refused() -> None:
+    with pytest.raises(BadDocument, match="25 are needed"):
+        fingerprint_text(bytes(24))
+
+
+def test_no_bit_of_a_card_can_be_changed() -> None:
+    data = ALICE.card.to_bytes()
+    for bit in range(0, 8 * len(data), 5):  # 5 and 8 have no divisor in common: every byte, and each of its bits
+        with pytest.raises(BadDocument):
+            Card.from_bytes(flipped(data, bit))
+
+
+def test_a_changed_name_suite_or_key_is_refused() -> None:
+    card = ALICE.card
+    parts = [SUITE.encode(), b"alice", card.signing, card.sealing, card.signature]
+    for place, other in enumerate([b"likeset-2", b"alicf", BOB.card.signing, BOB.card.sealing, BOB.card.signature]):
+        changed = [*parts[:place], other, *parts[place + 1 :]]
+        with pytest.raises(BadDocument):
+            Card.from_bytes(fields(b"likeset card", *changed))
+    assert Card.from_bytes(fields(b"likeset card", *parts)) == card
+
+
+def test_a_suite_that_is_not_known_is_named_even_if_the_card_is_signed() -> None:
+    parts = b"likeset-2", b"alice", ALICE.card.signing, ALICE.card.sealing
+    data = fields(b"likeset card", *parts, ALICE.sign(CARD_CONTEXT, *parts))
+    with pytest.raises(BadDocument, match="another suite than likeset-1"):
+        Card.from_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["", "-", "a b", "a\x1b[31m", "a\n", "a" * 129, "ä"])
+def test_names_that_nobody_may_have(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="name"):
+        CardSecret.generate(name)
+    parts = SUITE.encode(), name.encode(), ALICE.card.signing, ALICE.card.sealing
+    with pytest.raises(BadDocument, match="name"):
+        Card.from_bytes(fields(b"likeset card", *parts, ALICE.sign(CARD_CONTEXT, *parts)))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: data + fields(b"more"),
+        lambda _: b"",
+        lambda data: bytes(len(data)),
+        lambda data: data + bytes(1 << 16),
+        lambda _: b"\xff" * 100,
+    ],
+    ids=["cut", "extended", "with another part", "nothing", "zeros", "large", "ones"],
+)
+def test_other_bytes_are_no_card(damage: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(BadDocument):
+        Card.from_bytes(damage(ALICE.card.to_bytes()))
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        ("old", "new", "reason"),
+        [
+            ("likeset card 1", "likeset card 2", "is no card"),
+            ("name: alice", "name: bob", "name: is not what the card below it says"),
+            ("fingerprint: ", "fingerprint: A", "fingerprint: is not what the card below it says"),
+            ("AAAAAAAAAAxs", "!AAAAAAAAAxs", "none of base 64"),
+            ("AAAAAAAAAAxs", "", "is damaged|is cut|something else|parts"),
+        ],
+    )
+    def test_a_changed_text_is_refused_by_name(self, old: str, new: str, reason: str) -> None:
+        text = ALICE.card.to_text()
+        assert old in text
+        with pytest.raises(BadDocument, match=reason) as refused:
+            card_in("alice.card", text.replace(old, new, 1))
+        assert str(refused.value).startswith("alice.card: ")
+        assert "\n" not in str(refused.value)
+
+    def test_bits_that_base_64_ignores_must_be_zero(self) -> None:
+        text = BOB.card.to_text()
+        plain = text.rstrip("=\n")
+        assert text.endswith("==\n")
+        assert plain[-1] in "AQgw"  # four of its six bits are not part of the card
+        twin = chr(ord(plain[-1]) + 1)
+        with pytest.raises(BadDocument, match="damaged at its end"):
+            card_in("it", f"{plain[:-1]}{twin}==\n")
+
+    @pytest.mark.parametrize("text", ["", "\n", "hello", "likeset card 1", "likeset card 1\nname: a\nfingerprint: b"])
+    def test_other_texts_are_no_cards(self, text: str) -> None:
+        with pytest.raises(BadDocument):
+            card_in("it", text)
+
+    def test_files_that_are_none_end_in_one_line(self, tmp_path: Path) -> None:
+        (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+        (tmp_path / "large").write_text("a" * 100_000, encoding="ascii")
+        for name, reason in [
+            ("none", "no such file"),
+            ("", "cannot be read"),
+            ("binary", "no text"),
+            ("large", "larger"),
+        ]:
+            with pytest.raises(BadDocument, match=reason) as refused:
+                read_card(tmp_path / name)
+            assert "\n" not in str(refused.value)
+
+
+class TestSignatures:
+    def test_a_signature_of_one_kind_is_none_of_another(self) -> None:
+        """All pairs of kinds, over the same parts."""
+        parts = [b"some", b"parts"]
+        for kind, other in itertools.product(CONTEXTS, CONTEXTS):
+            assert ALICE.card.verify(other, parts, ALICE.sign(kind, *parts)) == (kind == other)
+
+    def test_parts_cannot_be_moved_across_their_borders(self) -> None:
+        signature = ALICE.sign(CARD_CONTEXT, b"ab", b"c")
+        assert ALICE.card.verify(CARD_CONTEXT, [b"ab", b"c"], signature)
+        for parts in ([b"a", b"bc"], [b"abc"], [b"ab", b"c", b""], [b"c", b"ab"]):
+            assert not ALICE.card.verify(CARD_CONTEXT, parts, signature)
+
+    def test_a_second_signature_cannot_be_made_from_the_first(self) -> None:
+        """S + L checks by the same equation; RFC 8032 refuses it, and so must we: a card has one fingerprint."""
+        card = ALICE.card
+        scalar = int.from_bytes(card.signature[32:], "little") + GROUP_ORDER
+        malleated = card.signature[:32] + scalar.to_bytes(32, "little")
+        with pytest.raises(BadDocument, match="signature does not hold"):
+            Card(card.name, card.signing, card.sealing, malleated)
+
+    @pytest.mark.parametrize("length", [0, 63, 65])
+    def test_a_signature_of_another_length_does_not_hold(self, length: int) -> None:
+        assert not ALICE.card.verify(CARD_CONTEXT, [b"a"], bytes(length))
+
+    def test_keys_for_which_anything_is_signed_are_refused(self) -> None:
+        """The identity as key and as R, with S = 0, holds for every message: the library lets it pass."""
+        identity = b"\1" + bytes(31)
+        assert holds(identity, b"any message", identity + bytes(32))
+        with pytest.raises(BadDocument, match="no usable signing key"):
+            Card("alice", identity, ALICE.card.sealing, identity + bytes(32))
+
+    @pytest.mark.parametrize("sign", [0, 2**255])
+    @pytest.mark.parametrize(
+        "coordinate",
+        [
+            0,
+            1,
+            2**255 - 20,
+            0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
+            0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+            2**255 - 19,  # 0 in another form
+            2**255 - 18,  # 1 in another form
+            2**255 - 1,
+        ],
+    )
+    def test_no_point_of_small_order_and_no_other_form_is_a_key(self, coordinate: int, sign: int) -> None:
+        with pytest.raises(BadDocument, match="no usable signing key"):
+            check_signing_key((coordinate + sign).to_bytes(32, "little"), what="card")
+
+    @pytest.mark.parametrize("key", [b"", ALICE.card.signing[:31], ALICE.card.signing + b"\0"])
+    def test_a_key_of_another_length_is_refused(self, key: bytes) -> None:
+        with pytest.raises(BadDocument, match="no usable signing key"):
+            check_signing_key(key, what="card")
+
+
+class TestFingerprintOfAPerson:
+    def test_small_letters_blanks_and_missing_dashes_do_no_harm(self) -> None:
+        fingerprint = ALICE.card.fingerprint
+        for typed in (fingerprint, fingerprint.lower(), fingerprint.replace("-", ""), fingerprint.replace("-", " ")):
+            check_fingerprint(typed, ALICE.card)
+
+    def test_every_wrong_letter_is_named(self) -> None:
+        letters = ALICE.card.fingerprint.replace("-", "")
+        for place, letter in enumerate(letters):
+            wrong = letters[:place] + ("B" if letter == "A" else "A") + letters[place + 1 :]
+            expected = f"letter {place % 5 + 1} of group {place // 5 + 1} differs"
+            with pytest.raises(InvalidArgument, match=expected):
+                check_fingerprint(wrong.lower(), ALICE.card)
+
+    def test_two_wrong_letters_are_named_and_another_card_is_called_one(self) -> None:
+        fingerprint = ALICE.card.fingerprint
+        swapped = fingerprint[1] + fingerprint[0] + fingerprint[2:]
+        assert swapped != fingerprint
+        with pytest.raises(InvalidArgument, match="letter 1 of group 1, letter 2 of group 1 differ"):
+            check_fingerprint(swapped, ALICE.card)
+        with pytest.raises(InvalidArgument, match="this is another card"):
+            check_fingerprint(MALLORY.card.fingerprint, ALICE.card)
+
+    def test_what_is_no_fingerprint_is_said_so(self) -> None:
+        letters = ALICE.card.fingerprint.replace("-", "")
+        for typed, reason in [
+            ("", "has 0 letters"),
+            (letters[:-1], "has 39 letters"),
+            (letters + "A", "has 41 letters"),
+            (letters[:7] + "0" + letters[8:], "letter 3 of group 2 is no letter"),
+            (letters[:7] + "ß" + letters[8:], "letter 3 of group 2 is no letter"),
+        ]:
+            with pytest.raises(InvalidArgument, match=reason):
+                check_fingerprint(typed, ALICE.card)
+
+
+class TestHome:
+    def test_keys_survive_their_files(self, tmp_path: Path) -> None:
+        ALICE.write(tmp_path / "home")
+        loaded = CardSecret.load(tmp_path / "home")
+        assert loaded.card == ALICE.card
+        assert loaded.sealing.to_bytes() == ALICE.sealing.to_bytes()
+        assert loaded.sign(CARD_CONTEXT, b"a") == ALICE.sign(CARD_CONTEXT, b"a")
+        assert stat.S_IMODE((tmp_path / "home" / "card.secret").stat().st_mode) == 0o600
+        assert read_card(tmp_path / "home" / "card") == ALICE.card
+        assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["card", "card.secret"]
+
+    def test_new_keys_are_new(self) -> None:
+        first, second = CardSecret.generate("alice"), CardSecret.generate("alice")
+        assert first.card.fingerprint != second.card.fingerprint
+        assert first.card.verify(CARD_CONTEXT, [b"a"], first.sign(CARD_CONTEXT, b"a"))
+
+    def test_nothing_secret_is_shown(self) -> None:
+        assert repr(ALICE) == "CardSecret('alice', ...)"
+        assert repr(ALICE.card) == "Card(name='alice')"
+
+    @pytest.mark.parametrize("there", ["card", "card.secret"])
+    def test_keys_are_never_overwritten(self, tmp_path: Path, there: str) -> None:
+        (tmp_path / there).write_text("mine", encoding="ascii")
+        with pytest.raises(InvalidArgument, match="never overwritten"):
+            ALICE.write(tmp_path)
+        assert [(path.name, path.read_text(encoding="ascii")) for path in tmp_path.iterdir()] == [(there, "mine")]
+
+    def test_a_home_that_cannot_be_made_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("", encoding="ascii")
+        with pytest.raises(BadDocument, match="cannot be made"):
+            ALICE.write(tmp_path / "file" / "home")
+
+    def test_a_home_without_keys(self, tmp_path: Path) -> None:
+        with pytest.raises(BadDocument, match="no keys in this home; make them with"):
+            CardSecret.load(tmp_path)
+
+    @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+    def test_keys_that_others_can_read(self, tmp_path: Path, mode: int) -> None:
+        ALICE.write(tmp_path)
+        (tmp_path / "card.secret").chmod(mode)
+        with pytest.raises(BadDocument, match=rf"other users can read it \(mode {mode:04o}\).*chmod 600"):
+            CardSecret.load(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("old", "new"), [("secret 1", "secret 2"), ("AAAA", "AAA"), ("AAAA", "ä"), ("AAAA", "BAAA"), ("likeset", "")]
+    )
+    def test_damaged_keys_show_nothing_of_themselves(self, tmp_path: Path, old: str, new: str) -> None:
+        ALICE.write(tmp_path)
+        path = tmp_path / "card.secret"
+        text = path.read_text(encoding="ascii")
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        with pytest.raises(BadDocument, match=r"is damaged and holds no keys|is no text") as refused:
+            CardSecret.load(tmp_path)
+        assert not any(line in str(refused.value) for line in text.splitlines()[1:])
+
+    def test_a_card_of_other_keys(self, tmp_path: Path) -> None:
+        ALICE.write(tmp_path)
+        (tmp_path / "card").write_text(BOB.card.to_text(), encoding="ascii")
+        with pytest.raises(BadDocument, match="does not belong to card beside it"):
+            CardSecret.load(tmp_path)
+
+    def test_keys_without_their_card(self, tmp_path: Path) -> None:
+        ALICE.write(tmp_path)
+        (tmp_path / "card").unlink()
+        with pytest.raises(BadDocument, match=re.escape(str(tmp_path / "card"))):
+            CardSecret.load(tmp_path)
+
+
+def test_what_a_card_signs_is_what_the_page_says() -> None:
+    card = ALICE.card
+    message = signed(CARD_CONTEXT, b"likeset-1", b"alice", card.signing, card.sealing)
+    assert holds(card.signing, message, card.signature)
