@@ -1,0 +1,304 @@
+"""Everything that somebody between two parties, or another party, can do to one letter: refused, with one error.
+
+Replays, and letters of another run, round or number that are whole, are the business of whoever keeps the run: here
+they are believed, and the header says where they belong.
+"""
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trust_world import (
+    ALICE,
+    BOB,
+    BOBS_RUN_KEY,
+    MALLORY,
+    MALLORYS_RUN_KEY,
+    MOST_BYTES,
+    flipped,
+    letter_to_bob,
+    party,
+)
+
+from chance import examples, pinned_coins
+from likeset.errors import LetterRefused
+from likeset.trust.cards import Card, CardSecret
+from likeset.trust.encoding import CONTEXTS, LETTER_CONTEXT, fields, signed
+from likeset.trust.letters import HEADER_BYTES, Header, Letter, Opened, Refusal, letter_in, open_letter
+from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
+
+LETTER = letter_to_bob()
+GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
+
+
+def opened(
+    data: bytes, *, writer: Card = ALICE.card, reader: Card = BOB.card, key: SealingSecret = BOBS_RUN_KEY
+) -> Opened:
+    return open_letter(letter_in(data, most_bytes=MOST_BYTES), writer=writer, reader=reader, key=key)
+
+
+def refusal(data: bytes, **parties: Any) -> str:
+    """Why the bytes are refused; the error says nothing but that."""
+    with pytest.raises(LetterRefused) as refused:
+        opened(data, **parties)
+    assert refused.value.reason in set(Refusal)
+    assert str(refused.value) == f"letter refused: {refused.value.reason}"
+    assert refused.value.__cause__ is None
+    return refused.value.reason
+
+
+def put_together(header: bytes, ciphertext: bytes, signature: bytes) -> bytes:
+    return fields(b"likeset letter", header, ciphertext, signature)
+
+
+def signed_anew(secret: CardSecret, header: bytes, ciphertext: bytes) -> bytes:
+    """A letter of these parts with a signature that holds."""
+    return put_together(header, ciphertext, secret.sign(LETTER_CONTEXT, header, hashlib.sha256(ciphertext).digest()))
+
+
+def sealed_by_alice(plaintext: bytes, *, commitment: bytes | None = None) -> bytes:
+    """A letter in which Alice sealed any bytes at all."""
+    committed = hashlib.sha256(plaintext).digest() if commitment is None else commitment
+    header = dataclasses.replace(LETTER.header, commitment=committed).to_bytes()
+    return signed_anew(ALICE, header, seal(BOBS_RUN_KEY.public, plaintext, info=signed(LETTER_CONTEXT, header)))
+
+
+def test_the_letter_itself_is_opened() -> None:
+    assert opened(LETTER.data) == LETTER.content
+
+
+class TestDamage:
+    def test_every_bit_of_the_header_counts(self) -> None:
+        header = LETTER.header.to_bytes()
+        reasons = {
+            refusal(put_together(flipped(header, bit), LETTER.ciphertext, LETTER.signature))
+            for bit in range(8 * HEADER_BYTES)
+        }
+        assert reasons == {Refusal.VERSION, Refusal.SIGNATURE}
+
+    def test_every_bit_of_the_header_counts_even_if_the_sender_signs_again(self) -> None:
+        """What is sealed belongs to its header: no two headers share it."""
+        header = LETTER.header.to_bytes()
+        reasons = [
+            refusal(signed_anew(ALICE, flipped(header, bit), LETTER.ciphertext)) for bit in range(8 * HEADER_BYTES)
+        ]
+        named = [Refusal.VERSION] * 4 + [Refusal.SEAL] * 48 + [Refusal.SENDER] * 25 + [Refusal.RECIPIENT] * 25
+        assert reasons == [reason for reason in named + [Refusal.SEAL] * 80 for _ in range(8)]
+
+    def test_ten_thousand_bits_of_the_rest_count(self) -> None:
+        """Of what is sealed, of the signature and of the lengths, wherever the coins say."""
+        bits = _bits(LETTER.data, 10_000, "flips")
+        reasons = {refusal(flipped(LETTER.data, bit)) for bit in bits}
+        assert reasons <= {Refusal.FORM, Refusal.VERSION, Refusal.SIGNATURE}
+
+    def test_bits_of_what_is_sealed_count_even_if_the_sender_signs_again(self) -> None:
+        header = LETTER.header.to_bytes()
+        for bit in _bits(LETTER.ciphertext, 1_000, "flips under a new signature"):
+            assert refusal(signed_anew(ALICE, header, flipped(LETTER.ciphertext, bit))) == Refusal.SEAL
+
+    def test_cut_anywhere(self) -> None:
+        for length in range(len(LETTER.data)):
+            assert refusal(LETTER.data[:length]) == Refusal.FORM
+
+    @pytest.mark.parametrize("more", [b"\0", bytes(8), fields(b"more"), LETTER.data])
+    def test_extended(self, more: bytes) -> None:
+        assert refusal(LETTER.data + more) == Refusal.FORM
+        assert refusal(more + LETTER.data) == Refusal.FORM
+
+    @pytest.mark.parametrize(
+        "parts",
+        [
+            (LETTER.header.to_bytes() + b"\0", LETTER.ciphertext, LETTER.signature),
+            (LETTER.header.to_bytes()[:-1], LETTER.ciphertext, LETTER.signature),
+            (LETTER.header.to_bytes(), LETTER.ciphertext, LETTER.signature + b"\0"),
+            (LETTER.header.to_bytes(), LETTER.ciphertext, b""),
+            (LETTER.header.to_bytes(), b"", LETTER.signature),
+            (LETTER.header.to_bytes(), LETTER.ciphertext[: SEAL_BYTES + 39], LETTER.signature),
+            (LETTER.ciphertext, LETTER.header.to_bytes(), LETTER.signature),
+        ],
+    )
+    def test_parts_of_other_lengths(self, parts: tuple[bytes, bytes, bytes]) -> None:
+        assert refusal(put_together(*parts)) == Refusal.FORM
+
+    def test_another_kind_of_document(self) -> None:
+        content = LETTER.header.to_bytes(), LETTER.ciphertext, LETTER.signature
+        assert refusal(fields(b"likeset stub", *content)) == Refusal.FORM
+        assert refusal(LETTER.stub.to_bytes()) == Refusal.FORM
+        assert refusal(ALICE.card.to_bytes()) == Refusal.FORM
+
+    @given(st.binary(max_size=4000))
+    def test_any_bytes(self, data: bytes) -> None:
+        refusal(data)
+
+    def test_size_comes_first(self) -> None:
+        with pytest.raises(LetterRefused) as refused:
+            letter_in(LETTER.data, most_bytes=len(LETTER.data) - 1)
+        assert refused.value.reason == Refusal.SIZE
+
+
+class TestAnotherPlace:
+    """A header that somebody changed, and one that somebody else signed."""
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"run_id": bytes(16)},
+            {"terms": bytes(32)},
+            {"sender": MALLORY.card.fingerprint},
+            {"recipient": MALLORY.card.fingerprint},
+            {"round": 4},
+            {"number": 8},
+            {"last_received": b"\1" * 32},
+            {"commitment": bytes(32)},
+        ],
+        ids=lambda changes: next(iter(changes)),
+    )
+    def test_a_letter_of_another_place_is_refused_whoever_signs_it(self, changes: dict[str, Any]) -> None:
+        header = dataclasses.replace(LETTER.header, **changes).to_bytes()
+        assert refusal(put_together(header, LETTER.ciphertext, LETTER.signature)) == Refusal.SIGNATURE
+        assert refusal(signed_anew(MALLORY, header, LETTER.ciphertext)) == Refusal.SIGNATURE
+        mallorys = refusal(signed_anew(MALLORY, header, LETTER.ciphertext), writer=MALLORY.card)
+        assert mallorys == (Refusal.SEAL if "sender" in changes else Refusal.SENDER)
+
+    def test_a_letter_to_somebody_else_is_refused_even_if_it_is_sealed_to_this_reader(self) -> None:
+        letter = letter_to_bob(recipient=MALLORY.card)
+        assert refusal(letter.data) == Refusal.RECIPIENT
+
+    def test_a_letter_that_is_sealed_to_another_key_is_refused(self) -> None:
+        assert refusal(letter_to_bob(recipient_key=MALLORYS_RUN_KEY.public).data) == Refusal.SEAL
+        assert refusal(letter_to_bob(recipient_key=BOB.card.sealing).data) == Refusal.SEAL
+
+    def test_a_stolen_card_does_not_open_letters_of_a_run(self) -> None:
+        """Letters are sealed to keys of the run, which are deleted with it; the card's own key opens none."""
+        assert refusal(LETTER.data, key=BOB.sealing) == Refusal.SEAL
+
+    def test_of_a_whole_letter_of_another_place_the_header_tells(self) -> None:
+        later = letter_to_bob(run_id=bytes(16), round=4, number=8)
+        assert opened(later.data).message == b"a message"
+        header = letter_in(later.data, most_bytes=MOST_BYTES).header
+        assert (header.run_id, header.round, header.number) == (bytes(16), 4, 8)
+
+
+class TestAnotherWriter:
+    def test_a_card_of_the_same_name_proves_nothing(self) -> None:
+        impostor = party("alice", edition=2)
+        assert impostor.card.name == ALICE.card.name
+        assert refusal(letter_to_bob(impostor).data) == Refusal.SIGNATURE
+
+    def test_a_writer_who_names_somebody_else_as_sender_is_refused_as_either(self) -> None:
+        random_and_body = b"r" * 32 + (8).to_bytes(8, "big") + bytes(8)
+        header = dataclasses.replace(LETTER.header, commitment=hashlib.sha256(random_and_body).digest()).to_bytes()
+        ciphertext = seal(BOBS_RUN_KEY.public, random_and_body, info=signed(LETTER_CONTEXT, header))
+        assert opened(signed_anew(ALICE, header, ciphertext)).message == b""
+        forged = signed_anew(MALLORY, header, ciphertext)
+        assert refusal(forged) == Refusal.SIGNATURE
+        assert refusal(forged, writer=MALLORY.card) == Refusal.SENDER
+
+    def test_what_somebody_else_sealed_cannot_be_passed_on_as_ones_own(self) -> None:
+        """Surreptitious forwarding: Mallory takes Alice's sealed words, and signs them under a header of her own."""
+        header = dataclasses.replace(LETTER.header, sender=MALLORY.card.fingerprint).to_bytes()
+        assert refusal(signed_anew(MALLORY, header, LETTER.ciphertext), writer=MALLORY.card) == Refusal.SEAL
+
+    def test_what_was_sealed_to_one_reader_cannot_be_passed_on_to_another(self) -> None:
+        """Alice wrote to Mallory, who opens it, seals the same words to Bob and keeps Alice's header or signature."""
+        to_mallory = letter_to_bob(recipient=MALLORY.card, recipient_key=MALLORYS_RUN_KEY.public)
+        content = opened(to_mallory.data, reader=MALLORY.card, key=MALLORYS_RUN_KEY)
+        for header in (to_mallory.header, dataclasses.replace(to_mallory.header, recipient=BOB.card.fingerprint)):
+            info = signed(LETTER_CONTEXT, header.to_bytes())
+            ciphertext = seal(BOBS_RUN_KEY.public, content.random + content.body, info=info)
+            forged = put_together(header.to_bytes(), ciphertext, to_mallory.signature)
+            assert refusal(forged) == Refusal.SIGNATURE
+
+    def test_a_signature_of_another_kind_is_none(self) -> None:
+        header, digest = LETTER.header.to_bytes(), LETTER.stub.ciphertext_digest
+        for context in CONTEXTS - {LETTER_CONTEXT}:
+            forged = put_together(header, LETTER.ciphertext, ALICE.sign(context, header, digest))
+            assert refusal(forged) == Refusal.SIGNATURE
+        assert refusal(put_together(header, LETTER.ciphertext, ALICE.card.signature)) == Refusal.SIGNATURE
+
+    def test_a_second_signature_cannot_be_made_from_the_first(self) -> None:
+        """Otherwise there were two letters of other digests under one number, and the sender would look guilty."""
+        scalar = int.from_bytes(LETTER.signature[32:], "little") + GROUP_ORDER
+        twin = LETTER.signature[:32] + scalar.to_bytes(32, "little")
+        assert refusal(put_together(LETTER.header.to_bytes(), LETTER.ciphertext, twin)) == Refusal.SIGNATURE
+
+    def test_the_signature_is_checked_before_anything_is_opened(self) -> None:
+        class Untouched(SealingSecret):
+            def open(self, ciphertext: bytes, *, info: bytes) -> bytes:
+                raise AssertionError(f"opened {len(ciphertext)} bytes under {len(info)}")
+
+        key = Untouched.from_bytes(BOBS_RUN_KEY.to_bytes())
+        assert refusal(letter_to_bob(MALLORY).data, key=key) == Refusal.SIGNATURE
+        assert refusal(letter_to_bob(recipient=MALLORY.card).data, key=key) == Refusal.RECIPIENT
+
+
+class TestASenderWhoLies:
+    """All of it is signed and sealed by the rightful sender."""
+
+    def test_about_the_commitment(self) -> None:
+        body = (8).to_bytes(8, "big") + bytes(8)
+        assert refusal(sealed_by_alice(bytes(32) + body, commitment=b"\1" * 32)) == Refusal.COMMITMENT
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            bytes(8),
+            (8).to_bytes(8, "big") + bytes(7),
+            (2**64 - 1).to_bytes(8, "big") + bytes(80),
+            (9).to_bytes(8, "big") + bytes(9),
+            (7).to_bytes(8, "big") + bytes(9),
+            (8).to_bytes(8, "big") + bytes(8) + b"\1",
+            (8).to_bytes(8, "big") + bytes(8) + bytes(99) + b"\1",
+            (16).to_bytes(8, "big") + fields(b"") + b"\0\0\0\0\0\0\0\1",
+            (8 * 70_000).to_bytes(8, "big") + bytes(8 * 70_000),
+        ],
+        ids=[
+            "no message",
+            "cut",
+            "a length without end",
+            "a byte after the message",
+            "a length within a part",
+            "padding that is not zero",
+            "padding that ends in something",
+            "an enclosure that is cut",
+            "a flood of enclosures",
+        ],
+    )
+    def test_about_the_body(self, body: bytes) -> None:
+        assert refusal(sealed_by_alice(bytes(32) + body)) == Refusal.BODY
+
+    @settings(max_examples=examples(50))
+    @given(st.binary(min_size=40, max_size=120))
+    def test_with_any_bytes(self, plaintext: bytes) -> None:
+        """Either refused, or the one way to write what it says."""
+        data = sealed_by_alice(plaintext)
+        try:
+            content = opened(data)
+        except LetterRefused:
+            assert refusal(data) == Refusal.BODY
+            return
+        parts = fields(content.message, *content.enclosures)
+        assert content.body == (len(parts).to_bytes(8, "big") + parts).ljust(len(plaintext) - 32, b"\0")
+
+
+def test_a_header_of_any_bytes_is_a_header_or_refused() -> None:
+    coins = pinned_coins("headers")
+    for _ in range(200):
+        data = b"\0\1\0\1" + coins.bytes(HEADER_BYTES - 4)
+        assert Header.from_bytes(data).to_bytes() == data
+        with pytest.raises(LetterRefused):
+            Header.from_bytes(data[1:])
+
+
+def test_a_letter_is_the_same_whether_it_was_written_or_read() -> None:
+    assert isinstance(LETTER, Letter)
+    assert letter_in(LETTER.data, most_bytes=MOST_BYTES).stub == LETTER.stub
+
+
+def _bits(data: bytes, count: int, name: str) -> list[int]:
+    bits: np.ndarray[Any, Any] = pinned_coins(name).integers(0, 8 * len(data), count)
+    return [int(bit) for bit in bits]

@@ -1,0 +1,188 @@
+"""Letters: what is written is read, and third parties can check what they are shown."""
+
+import hashlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trust_world import ALICE, BOB, BOBS_RUN_KEY, MALLORY, MOST_BYTES, RUN_ID, TERMS, flipped, letter_to_bob
+
+from chance import examples
+from likeset.errors import BadDocument, InvalidArgument, LetterRefused
+from likeset.trust.encoding import LETTER_CONTEXT, fields, signed
+from likeset.trust.letters import (
+    HEADER_BYTES,
+    NOTHING_RECEIVED,
+    Disclosure,
+    Header,
+    Opened,
+    Refusal,
+    Stub,
+    discloses,
+    letter_in,
+    open_letter,
+)
+from likeset.trust.signing import holds
+
+COUNTED = st.integers(0, 2**64 - 1)
+LETTER = letter_to_bob()
+
+
+def opened_by_bob(data: bytes) -> Opened:
+    letter = letter_in(data, most_bytes=MOST_BYTES)
+    return open_letter(letter, writer=ALICE.card, reader=BOB.card, key=BOBS_RUN_KEY)
+
+
+@settings(max_examples=examples(40))
+@given(
+    message=st.binary(max_size=600),
+    enclosures=st.lists(st.binary(max_size=300), max_size=4).map(tuple),
+    round_=COUNTED,
+    number=COUNTED,
+    step=st.integers(1, 2000),
+)
+def test_what_is_written_is_read(
+    message: bytes, enclosures: tuple[bytes, ...], round_: int, number: int, step: int
+) -> None:
+    letter = letter_to_bob(message=message, enclosures=enclosures, round=round_, number=number, padding_step=step)
+    content = opened_by_bob(letter.data)
+    assert content == letter.content
+    assert (content.message, content.enclosures) == (message, enclosures)
+    assert len(content.body) % step == 0
+    assert len(content.body) - step < 8 + len(fields(message, *enclosures)) <= len(content.body)
+    assert (letter.header.round, letter.header.number) == (round_, number)
+
+
+def test_a_letter_survives_its_bytes() -> None:
+    again = letter_in(LETTER.data, most_bytes=len(LETTER.data))
+    assert again == LETTER
+    assert again.digest == hashlib.sha256(LETTER.data).digest()
+    assert again.content is None
+
+
+def test_a_header_says_where_the_letter_belongs() -> None:
+    header = letter_in(LETTER.data, most_bytes=MOST_BYTES).header
+    assert header == Header(
+        RUN_ID, TERMS, ALICE.card.fingerprint, BOB.card.fingerprint, 3, 7, NOTHING_RECEIVED, header.commitment
+    )
+    assert Header.from_bytes(header.to_bytes()) == header
+    assert len(header.to_bytes()) == HEADER_BYTES == 182
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"run_id": bytes(15)}, "run_id"),
+        ({"terms": bytes(33)}, "terms"),
+        ({"last_received": b""}, "last_received"),
+        ({"round": -1}, "round"),
+        ({"number": 2**64}, "number"),
+    ],
+)
+def test_a_header_that_cannot_be_written_is_refused(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(BadDocument, match=field):
+        letter_to_bob(**changes)
+
+
+def test_a_step_of_zero_and_a_key_that_is_none_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="padding_step"):
+        letter_to_bob(padding_step=0)
+    with pytest.raises(BadDocument, match="sealing key"):
+        letter_to_bob(recipient_key=bytes(1216))
+
+
+@pytest.mark.parametrize("step", [256, 4096])
+def test_padding_hides_the_length(step: int) -> None:
+    """8 bytes of length, 8 before the message: up to ``step - 16`` bytes of message have the same size."""
+    sizes = {
+        len(letter_to_bob(message=bytes(size), enclosures=(), padding_step=step).data) for size in (0, 1, step - 16)
+    }
+    assert len(sizes) == 1
+    assert len(letter_to_bob(message=bytes(step - 15), enclosures=(), padding_step=step).data) == sizes.pop() + step
+
+
+def test_two_letters_of_the_same_words_have_nothing_in_common() -> None:
+    other = letter_to_bob()
+    assert other.header.commitment != LETTER.header.commitment
+    assert other.ciphertext[:1120] != LETTER.ciphertext[:1120]
+
+
+def test_nothing_that_is_sealed_is_shown() -> None:
+    letter = letter_to_bob(message=b"canary of the message", enclosures=(b"canary of the enclosure",))
+    content = opened_by_bob(letter.data)
+    disclosure = Disclosure(letter.stub, content.random, content.body)
+    assert b"canary" not in letter.data
+    assert all("canary" not in repr(shown) for shown in (letter, content, disclosure, letter.stub))
+
+
+def test_the_signature_is_over_what_the_page_says() -> None:
+    message = signed(LETTER_CONTEXT, LETTER.header.to_bytes(), hashlib.sha256(LETTER.ciphertext).digest())
+    assert holds(ALICE.card.signing, message, LETTER.signature)
+
+
+class TestThirdParties:
+    def test_a_stub_proves_who_wrote_without_what(self) -> None:
+        stub = Stub.from_bytes(LETTER.stub.to_bytes())
+        assert stub == LETTER.stub
+        assert stub.is_signed_by(ALICE.card)
+        assert not stub.is_signed_by(BOB.card)
+
+    def test_no_bit_of_a_stub_can_be_changed(self) -> None:
+        data = LETTER.stub.to_bytes()
+        for bit in range(8 * len(data)):
+            try:
+                stub = Stub.from_bytes(flipped(data, bit))
+            except BadDocument:
+                continue
+            assert not stub.is_signed_by(ALICE.card)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"",
+            LETTER.data,
+            LETTER.stub.to_bytes()[:-1],
+            LETTER.stub.to_bytes() + b"\0",
+            fields(b"likeset stub", LETTER.header.to_bytes(), bytes(31), LETTER.signature),
+            fields(b"likeset stub", LETTER.header.to_bytes(), bytes(32), LETTER.signature[:-1]),
+            fields(b"likeset stub", LETTER.header.to_bytes()[:-1], bytes(32), LETTER.signature),
+            fields(b"likeset stub", b"\0\2" + LETTER.header.to_bytes()[2:], bytes(32), LETTER.signature),
+        ],
+    )
+    def test_other_bytes_are_no_stub(self, data: bytes) -> None:
+        with pytest.raises(BadDocument, match="likeset stub"):
+            Stub.from_bytes(data)
+
+    def test_a_disclosure_proves_what_was_written(self) -> None:
+        content = opened_by_bob(LETTER.data)
+        disclosure = Disclosure.from_bytes(Disclosure(LETTER.stub, content.random, content.body).to_bytes())
+        assert disclosure.opened_for(ALICE.card) == content
+        assert discloses(LETTER.stub, content.random, content.body)
+
+    def test_nothing_else_can_be_disclosed(self) -> None:
+        content = opened_by_bob(LETTER.data)
+        random, body = content.random, content.body
+        for others in [
+            (random, flipped(body, 70)),
+            (random, body[:-1]),
+            (random, body + b"\0"),
+            (flipped(random, 0), body),
+            (random + body[:1], body[1:]),  # the same bytes, cut elsewhere
+            (random[:-1], random[-1:] + body),
+            (b"", random + body),
+        ]:
+            assert not discloses(LETTER.stub, *others)
+            with pytest.raises(LetterRefused) as refused:
+                Disclosure(LETTER.stub, *others).opened_for(ALICE.card)
+            assert refused.value.reason == Refusal.COMMITMENT
+
+    def test_a_disclosure_of_another_writer_is_refused(self) -> None:
+        content = opened_by_bob(LETTER.data)
+        with pytest.raises(LetterRefused) as refused:
+            Disclosure(LETTER.stub, content.random, content.body).opened_for(MALLORY.card)
+        assert refused.value.reason == Refusal.SIGNATURE
+
+    def test_the_writer_can_disclose_what_it_wrote(self) -> None:
+        assert LETTER.content is not None
+        assert discloses(LETTER.stub, LETTER.content.random, LETTER.content.body)
