@@ -1,0 +1,201 @@
+"""A second reader of the wire format, written from ``docs/wire.md``: it knows nothing of the package.
+
+It needs ``cryptography`` and the standard library. Whatever it refuses raises ``Refused``.
+"""
+
+import base64
+import hashlib
+import re
+import struct
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+P = 2**255 - 19
+Y8 = int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little")
+SUITE = hpke.Suite(hpke.KEM.MLKEM768_X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.CHACHA20_POLY1305)
+
+
+class Refused(Exception):
+    """These bytes are not what they should be."""
+
+
+class Card(NamedTuple):
+    """What a card says."""
+
+    name: str
+    signing: bytes
+    sealing: bytes
+    fingerprint: bytes
+
+
+class Letter(NamedTuple):
+    """What a letter says."""
+
+    round: int
+    number: int
+    last_received: bytes
+    random: bytes
+    body: bytes
+    parts: list[bytes]
+
+
+def need(condition: bool, what: str) -> None:
+    """Refuse unless it holds."""
+    if not condition:
+        raise Refused(what)
+
+
+def fields(*parts: bytes) -> bytes:
+    """As the page says."""
+    return b"".join(struct.pack(">Q", len(part)) + part for part in parts)
+
+
+def split(data: bytes) -> list[bytes]:
+    """The parts of ``fields``."""
+    parts = []
+    while data:
+        need(len(data) >= 8, "cut")
+        (length,) = struct.unpack(">Q", data[:8])
+        need(len(data) >= 8 + length, "cut")
+        parts.append(data[8 : 8 + length])
+        data = data[8 + length :]
+    return parts
+
+
+def parts_of(kind: str, data: bytes, count: int) -> list[bytes]:
+    """The parts after the first, which names the kind."""
+    parts = split(data)
+    need(len(parts) == count + 1 and parts[0] == kind.encode(), f"no {kind}")
+    return parts[1:]
+
+
+def check_signature(signing: bytes, signature: bytes, context: str, *parts: bytes) -> None:
+    """It holds. The library checks that S is below the order of the group."""
+    try:
+        Ed25519PublicKey.from_public_bytes(signing).verify(signature, fields(context.encode(), *parts))
+    except (InvalidSignature, ValueError) as error:
+        raise Refused("signature") from error
+
+
+def check_name(name: bytes) -> str:
+    """One that a party may have."""
+    need(re.fullmatch(rb"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}", name) is not None, "name")
+    return name.decode("ascii")
+
+
+def check_signing_key(key: bytes) -> None:
+    """In its one form, and of large order."""
+    y = int.from_bytes(key, "little") % 2**255
+    need(len(key) == 32 and y < P and y not in (0, 1, P - 1, Y8, P - Y8), "signing key")
+
+
+def check_sealing_key(key: bytes) -> None:
+    """In its one form, and of large order."""
+    need(len(key) == 1216 and int.from_bytes(key[1184:], "little") < P, "sealing key")
+    try:
+        MLKEM768PublicKey.from_public_bytes(key[:1184])
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key[1184:]))
+    except ValueError as error:
+        raise Refused("sealing key") from error
+
+
+def read_card(data: bytes) -> Card:
+    """A card as it travels."""
+    need(len(data) <= 65536, "size")
+    suite, name, signing, sealing, signature = parts_of("likeset card", data, 5)
+    need(suite == b"likeset-1", "suite")
+    check_signing_key(signing)
+    check_sealing_key(sealing)
+    check_signature(signing, signature, "likeset/card/1", suite, name, signing, sealing)
+    return Card(check_name(name), signing, sealing, hashlib.sha256(data).digest()[:25])
+
+
+def fingerprint_text(fingerprint: bytes) -> str:
+    """As people read it."""
+    return "-".join(re.findall(".....", base64.b32encode(fingerprint).decode()))
+
+
+def read_card_text(text: str) -> Card:
+    """A card as it stands in a file."""
+    title, name, fingerprint, *rest = [line.strip() for line in text.splitlines() if line.strip()]
+    data = base64.b64decode("".join(rest), validate=True)
+    need(title == "likeset card 1" and base64.b64encode(data).decode() == "".join(rest), "text")
+    card = read_card(data)
+    need(name == f"name: {card.name}", "name")
+    need(fingerprint == f"fingerprint: {fingerprint_text(card.fingerprint)}", "fingerprint")
+    return card
+
+
+def read_terms(data: bytes) -> tuple[str, Card, bytes]:
+    """Signed terms: their text, the consumer's card and its run key."""
+    need(len(data) <= 2**20, "size")
+    text, card_data, run_key, signature = parts_of("likeset terms", data, 4)
+    card = read_card(card_data)
+    check_sealing_key(run_key)
+    check_signature(card.signing, signature, "likeset/terms/1", text, card_data, run_key)
+    return text.decode("utf-8"), card, run_key
+
+
+def read_acceptance(data: bytes) -> tuple[bytes, bytes, str, str, Card, bytes]:
+    """An acceptance: run, terms, role, party, card and run key."""
+    need(len(data) <= 8192, "size")
+    run_id, terms, role, party, card_data, run_key, signature = parts_of("likeset acceptance", data, 7)
+    need(len(run_id) == 16 and len(terms) == 32 and role in (b"owner", b"curator", b"witness"), "parts")
+    card = read_card(card_data)
+    check_sealing_key(run_key)
+    check_signature(card.signing, signature, "likeset/acceptance/1", run_id, terms, role, party, card_data, run_key)
+    return run_id, terms, role.decode(), check_name(party), card, run_key
+
+
+def check_header(header: bytes, sender: Card) -> None:
+    """Of this version and suite, and from this sender."""
+    need(len(header) == 182 and header[:4] == b"\0\1\0\1", "header")
+    need(header[52:77] == sender.fingerprint, "sender")
+
+
+def open_letter(data: bytes, *, sender: Card, recipient: Card, run_secret: bytes) -> Letter:
+    """What a letter says."""
+    header, ciphertext, signature = parts_of("likeset letter", data, 3)
+    check_signature(sender.signing, signature, "likeset/letter/1", header, hashlib.sha256(ciphertext).digest())
+    check_header(header, sender)
+    need(header[77:102] == recipient.fingerprint, "recipient")
+    key = hpke.MLKEM768X25519PrivateKey(
+        MLKEM768PrivateKey.from_seed_bytes(run_secret[:64]), X25519PrivateKey.from_private_bytes(run_secret[64:])
+    )
+    try:
+        plaintext = SUITE.decrypt(ciphertext, key, fields(b"likeset/letter/1", header))
+    except (InvalidTag, ValueError) as error:
+        raise Refused("seal") from error
+    return said(header, plaintext[:32], plaintext[32:])
+
+
+def said(header: bytes, random: bytes, body: bytes) -> Letter:
+    """What was committed to."""
+    need(len(random) == 32 and hashlib.sha256(random + body).digest() == header[150:182], "commitment")
+    need(len(body) >= 8, "body")
+    end = 8 + int.from_bytes(body[:8], "big")
+    need(end <= len(body) and not any(body[end:]), "body")
+    parts = split(body[8:end])
+    need(1 <= len(parts) <= 65536, "message")
+    round_, number = struct.unpack(">QQ", header[102:118])
+    return Letter(round_, number, header[118:150], random, body, parts)
+
+
+def read_stub(data: bytes, *, sender: Card) -> bytes:
+    """The header of a letter that the sender wrote."""
+    header, digest, signature = parts_of("likeset stub", data, 3)
+    check_signature(sender.signing, signature, "likeset/letter/1", header, digest)
+    check_header(header, sender)
+    need(len(digest) == 32, "digest")
+    return header
+
+
+def read_disclosure(data: bytes, *, sender: Card) -> Letter:
+    """What the sender said, without any key."""
+    stub, random, body = parts_of("likeset disclosure", data, 3)
+    return said(read_stub(stub, sender=sender), random, body)

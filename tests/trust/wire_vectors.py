@@ -1,0 +1,235 @@
+"""The test vectors of ``docs/wire.md``: written by this script, and repeated by ``test_wire.py``.
+
+    PYTHONPATH=tests:tests/trust python tests/trust/wire_vectors.py
+
+Keys are fixed and no secret. Sealing draws coins that cannot be fixed, so what is sealed is taken from the file that is
+there already; without one it is sealed anew. Everything else follows from the keys.
+"""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from trust_world import fixed_bytes, party, sealing_secret
+
+from likeset.trust.cards import CardSecret
+from likeset.trust.encoding import ACCEPTANCE_CONTEXT, CARD_CONTEXT, LETTER_CONTEXT, TERMS_CONTEXT, fields, signed
+from likeset.trust.letters import NOTHING_RECEIVED, Disclosure, Header, Stub
+from likeset.trust.sealing import seal
+from likeset.trust.signed_terms import accept, sign_terms
+
+VECTORS = Path(__file__).parents[2] / "docs" / "wire-vectors.json"
+ROLES = {"consumer": "new-hospital", "owner": "old-hospital", "curator": "registry"}
+GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
+RUN_ID = fixed_bytes("run", 16)
+TEXT = '{"purpose":"für Ärzte","size":10}'
+TERMS = hashlib.sha256(TEXT.encode()).digest()
+
+SECRETS = {role: party(name) for role, name in ROLES.items()}
+RUN_KEYS = {role: sealing_secret(f"{role} in the run") for role in ROLES}
+
+
+class Sealed:
+    """What was sealed, by label: as it was sealed before, if it was.
+
+    Args:
+        before: by label, in hexadecimal digits.
+    """
+
+    def __init__(self, before: dict[str, str]) -> None:
+        self.ciphertexts = dict(before)
+
+    def to(self, role: str, plaintext: bytes, *, header: bytes, label: str) -> bytes:
+        """Sealed to a party's key for the run under a header."""
+        if label not in self.ciphertexts:
+            info = signed(LETTER_CONTEXT, header)
+            self.ciphertexts[label] = seal(RUN_KEYS[role].public, plaintext, info=info).hex()
+        return bytes.fromhex(self.ciphertexts[label])
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """A letter of the owner to the curator, and what can be changed about it."""
+
+    label: str
+    plaintext: bytes
+    header: Header
+
+    def data(
+        self, sealed: Sealed, *, signer: str = "owner", header: bytes | None = None, reader: str = "curator"
+    ) -> bytes:
+        """As it travels; under another header or signature where these are given."""
+        ciphertext = sealed.to(reader, self.plaintext, header=self.header.to_bytes(), label=self.label)
+        header = self.header.to_bytes() if header is None else header
+        signature = SECRETS[signer].sign(LETTER_CONTEXT, header, hashlib.sha256(ciphertext).digest())
+        return fields(b"likeset letter", header, ciphertext, signature)
+
+    def stub(self, sealed: Sealed) -> Stub:
+        """As a third party gets it."""
+        data = self.data(sealed)
+        ciphertext = sealed.to("curator", self.plaintext, header=self.header.to_bytes(), label=self.label)
+        return Stub(self.header, hashlib.sha256(ciphertext).digest(), data[-64:])
+
+
+def draft(label: str, body: bytes, **changes: Any) -> Draft:
+    """A letter of the owner to the curator with that body."""
+    plaintext = fixed_bytes(f"random {label}", 32) + body
+    header = Header(
+        run_id=RUN_ID,
+        terms=TERMS,
+        sender=SECRETS["owner"].card.fingerprint,
+        recipient=SECRETS["curator"].card.fingerprint,
+        round=1,
+        number=0,
+        last_received=NOTHING_RECEIVED,
+        commitment=hashlib.sha256(plaintext).digest(),
+    )
+    return Draft(label, plaintext, dataclasses.replace(header, **changes))
+
+
+def padded(*parts: bytes, step: int = 256, padding: bytes = b"\0") -> bytes:
+    """A body."""
+    content = fields(*parts)
+    content = len(content).to_bytes(8, "big") + content
+    return content + padding * (-len(content) % step)
+
+
+MESSAGES = {
+    "short": draft("short", padded(b"a message")),
+    "with enclosures": draft(
+        "with enclosures",
+        padded(b"another", b"an enclosure", b"", step=512),
+        number=1,
+        round=2**40,
+        last_received=fixed_bytes("a letter received", 32),
+    ),
+}
+
+
+def vectors(sealed: Sealed) -> dict[str, Any]:
+    """All of them."""
+    return {
+        "parties": {role: _party(secret, role) for role, secret in SECRETS.items()},
+        "terms": {
+            "run_id": RUN_ID.hex(),
+            "digest": TERMS.hex(),
+            "text": TEXT,
+            "signed": sign_terms(TEXT, SECRETS["consumer"], RUN_KEYS["consumer"].public).to_bytes().hex(),
+        },
+        "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
+        "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
+        "damaged": {
+            kind: {label: data.hex() for label, data in cases.items()} for kind, cases in damaged(sealed).items()
+        },
+        "sealed": sealed.ciphertexts,
+    }
+
+
+def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
+    """What every reader must refuse, by kind and by what is wrong with it."""
+    card, secret = SECRETS["owner"].card, SECRETS["owner"]
+    scalar = int.from_bytes(card.signature[32:], "little") + GROUP_ORDER
+    identity = b"\1" + bytes(31)
+    card_parts = b"likeset-1", b"old-hospital", card.signing, card.sealing
+    other_suite = b"likeset-2", *card_parts[1:]
+    terms_parts = TEXT.encode(), SECRETS["consumer"].card.to_bytes(), RUN_KEYS["consumer"].public
+    zero_key = RUN_ID, TERMS, b"owner", b"old-hospital", card.to_bytes(), RUN_KEYS["owner"].public[:1184] + bytes(32)
+    short = MESSAGES["short"]
+    later = dataclasses.replace(short.header, number=9).to_bytes()
+    forwarded = dataclasses.replace(short.header, sender=SECRETS["consumer"].card.fingerprint).to_bytes()
+    return {
+        "card": {
+            "S + L in the signature": fields(
+                b"likeset card", *card_parts, card.signature[:32] + scalar.to_bytes(32, "little")
+            ),
+            "a signing key of small order": fields(
+                b"likeset card", *card_parts[:2], identity, card.sealing, identity + bytes(32)
+            ),
+            "another suite": fields(b"likeset card", *other_suite, secret.sign(CARD_CONTEXT, *other_suite)),
+            "a byte more": card.to_bytes() + b"\0",
+        },
+        "terms": {
+            "changed after signing": fields(
+                b"likeset terms",
+                TEXT.replace("10", "11").encode(),
+                *terms_parts[1:],
+                SECRETS["consumer"].sign(TERMS_CONTEXT, *terms_parts),
+            ),
+            "signed as an acceptance": fields(
+                b"likeset terms", *terms_parts, SECRETS["consumer"].sign(ACCEPTANCE_CONTEXT, *terms_parts)
+            ),
+        },
+        "acceptance": {
+            "a run key of small order": fields(
+                b"likeset acceptance", *zero_key, secret.sign(ACCEPTANCE_CONTEXT, *zero_key)
+            ),
+        },
+        "letter": {
+            "another number": fields(
+                b"likeset letter",
+                later,
+                sealed.to("curator", short.plaintext, header=short.header.to_bytes(), label="short"),
+                short.data(sealed)[-64:],
+            ),
+            "another number, signed again": short.data(sealed, header=later),
+            "the owner's words under the consumer's name": short.data(sealed, header=forwarded, signer="consumer"),
+            "signed by somebody else": short.data(sealed, signer="consumer"),
+            "sealed to somebody else": draft("to the consumer", padded(b"a message")).data(sealed, reader="consumer"),
+            "padding that is not zero": draft("padding", padded(b"a message", padding=b"\1")).data(sealed),
+            "no message": draft("empty", bytes(256)).data(sealed),
+            "another commitment": draft("commitment", padded(b"a message"), commitment=bytes(32)).data(sealed),
+        },
+        "disclosure": {
+            "another body": Disclosure(short.stub(sealed), short.plaintext[:32], padded(b"a massage")).to_bytes(),
+            "the same bytes, cut elsewhere": Disclosure(
+                short.stub(sealed), short.plaintext[:40], short.plaintext[40:]
+            ).to_bytes(),
+        },
+    }
+
+
+def _party(secret: CardSecret, role: str) -> dict[str, str]:
+    return {
+        "name": secret.card.name,
+        "signing_secret": fixed_bytes(f"signing {secret.card.name} 1", 32).hex(),
+        "sealing_secret": secret.sealing.to_bytes().hex(),
+        "run_secret": RUN_KEYS[role].to_bytes().hex(),
+        "run_public": RUN_KEYS[role].public.hex(),
+        "card": secret.card.to_bytes().hex(),
+        "card_text": secret.card.to_text(),
+        "fingerprint": secret.card.fingerprint,
+    }
+
+
+def _acceptance(role: Any) -> str:
+    secret, run_key = SECRETS[role], RUN_KEYS[role].public
+    accepted = accept(secret, run_id=RUN_ID, terms=TERMS, role=role, party=secret.card.name, run_key=run_key)
+    return accepted.to_bytes().hex()
+
+
+def _letter(written: Draft, sealed: Sealed) -> dict[str, Any]:
+    data, stub = written.data(sealed), written.stub(sealed)
+    random, body = written.plaintext[:32], written.plaintext[32:]
+    return {
+        "letter": data.hex(),
+        "digest": hashlib.sha256(data).hexdigest(),
+        "round": written.header.round,
+        "number": written.header.number,
+        "last_received": written.header.last_received.hex(),
+        "random": random.hex(),
+        "body": body.hex(),
+        "stub": stub.to_bytes().hex(),
+        "disclosure": Disclosure(stub, random, body).to_bytes().hex(),
+    }
+
+
+def main() -> None:
+    """Write the file; what is sealed in it stays as it is."""
+    before = json.loads(VECTORS.read_text(encoding="utf-8"))["sealed"] if VECTORS.exists() else {}
+    VECTORS.write_text(json.dumps(vectors(Sealed(before)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
