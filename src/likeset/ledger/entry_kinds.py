@@ -21,6 +21,7 @@ AUDIT = frozenset(
         "refused-more",
         "acknowledged",
         "trusted",
+        "card",
     }
 )
 """What an owner was asked, decided, refused and sent; budgets do not depend on it."""

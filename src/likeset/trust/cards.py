@@ -212,7 +212,9 @@ class CardSecret:
             sealing = SealingSecret.from_bytes(sealing_bytes)
         except (BadDocument, ValueError):
             raise damaged from None
-        card = read_card(folder / CARD_FILE)
+        public = folder / CARD_FILE
+        missing = "is missing beside its keys; restore it from a copy, or call 'likeset card make --new'"
+        card = card_in(str(public), _text_in(public, missing=missing))
         loaded = cls(card.name, signing, sealing)
         if loaded.card != card:
             raise BadDocument(str(path), f"does not belong to {CARD_FILE} beside it; restore both from one copy")

@@ -6,6 +6,7 @@ a time, whatever its role: terms and policies that speak of a name mean one card
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,10 +72,12 @@ class Pins:
 
     Args:
         folder: where they are; made with the first card.
+        note: is told of each change before it is written, and keeps it from being written by raising.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, note: Callable[[Pin], None] | None = None) -> None:
         self.folder = folder
+        self._note = note
         self._known: dict[Path, tuple[_Seen, Pin]] = {}
 
     def pin(self, card: Card, role: Role, *, fingerprint: str | None, now: datetime | None = None) -> Pin:
@@ -89,9 +92,17 @@ class Pins:
         Raises:
             InvalidArgument: the fingerprint is another, or the card or its name may not be pinned (again).
         """
-        one_of("role", role, get_args(Role))
         if fingerprint is not None:
             check_fingerprint(fingerprint, card)
+        return self.check_pin(card, role) or self._write(Pin(card, role, _time(now)))
+
+    def check_pin(self, card: Card, role: Role) -> Pin | None:
+        """Whether a card may be pinned, before anybody is asked to compare it; its pin if it is pinned already.
+
+        Raises:
+            InvalidArgument: the card or its name may not be pinned (again).
+        """
+        one_of("role", role, get_args(Role))
         known = self.by_fingerprint(card.fingerprint)
         if known is not None:
             return _pinned_again(known, role)
@@ -102,7 +113,7 @@ class Pins:
                 "replace it, and if it is another party, let it choose another name"
             )
             raise InvalidArgument("card", card.name, reason)
-        return self._write(Pin(card, role, _time(now)))
+        return None
 
     def get(self, name: str) -> Pin | None:
         """The pinned card of a name; None if there is none."""
@@ -139,15 +150,23 @@ class Pins:
         """
         if fingerprint is not None:
             check_fingerprint(fingerprint, card)
+        before = self.check_replacement(card)
+        if before.card == card:
+            return before
+        if before.state == "pinned":
+            self._write(Pin(before.card, before.role, _time(now), "replaced", by=card.fingerprint))
+        return self._write(Pin(card, before.role, _time(now)))
+
+    def check_replacement(self, card: Card) -> Pin:
+        """The pin that a party's new card would follow, before anybody is asked to compare; its own if it has one.
+
+        Raises:
+            InvalidArgument: no card of that name is pinned, or this one may not be pinned again.
+        """
         known = self.by_fingerprint(card.fingerprint)
         if known is not None:
             return _pinned_again(known, known.role)
-        before = self.get(card.name)
-        if before is not None:
-            self._write(Pin(before.card, before.role, _time(now), "replaced", by=card.fingerprint))
-        else:
-            before = self._left_by(card)
-        return self._write(Pin(card, before.role, _time(now)))
+        return self.get(card.name) or self._left_by(card)
 
     def revoke(self, name_or_fingerprint: str, reason: str, *, now: datetime | None = None) -> Pin:
         """Mark a card as one that never counts again.
@@ -186,6 +205,8 @@ class Pins:
         return self.folder / f"{fingerprint}{_ENDING}"
 
     def _write(self, pin: Pin) -> Pin:
+        if self._note is not None:
+            self._note(pin)
         content = _PinFile(
             role=pin.role, at=pin.at, state=pin.state, by=pin.by, reason=pin.reason, card=pin.card.to_text()
         )

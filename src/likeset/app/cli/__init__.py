@@ -9,6 +9,7 @@ import typer
 from likeset.app.cli import (
     account,
     audit,
+    card,
     demo,
     ledger,
     match,
@@ -38,6 +39,7 @@ app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
 app.command(name="reference", hidden=True)(reference.reference)
+app.add_typer(card.card)
 app.add_typer(ledger.ledger)
 app.add_typer(owner.owner)
 app.add_typer(run.run)

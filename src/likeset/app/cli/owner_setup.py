@@ -49,14 +49,17 @@ def init(
     Example: [bold]likeset owner init st-mary --name st-mary[/]
     """
     from likeset.homes.owner.home import make_home
+    from likeset.homes.pinning import note_own_card
 
     home = make_home(folder, name=name)
     with opened_node(folder) as opened:
         opened.put_policy_in_force()  # the first one goes into the audit log
+        note_own_card(opened, by=login())
     if as_json:
-        show_json({"node": str(folder), "name": name, "policy": str(home.policy)})
+        show_json({"node": str(folder), "name": name, "policy": str(home.policy), "card": home.card().fingerprint})
         return
     stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
+    stdout.print(f"its card, for others to pin: {literal(str(home.card_file))} (likeset card show)", soft_wrap=True)
     stdout.print(f"next: fill in {literal(str(home.policy))}, then likeset owner data add", soft_wrap=True)
 
 

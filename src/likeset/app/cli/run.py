@@ -52,9 +52,10 @@ def init(
         raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
     home = make_consumer_home(folder, name=name, kit=str(kit.resolve()), user=user)
     if as_json:
-        show_json({"home": str(home.folder), "name": name})
+        show_json({"home": str(home.folder), "name": name, "card": home.card().fingerprint})
         return
     stdout.print(f"[bold green]made[/]  {literal(str(home.folder))}", soft_wrap=True)
+    stdout.print(f"its card, for others to pin: {literal(str(home.card_file))} (likeset card show)", soft_wrap=True)
 
 
 @run.command()

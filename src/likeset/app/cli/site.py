@@ -61,6 +61,9 @@ def curator(
     kit: KitPath,
     *,
     home: Annotated[Path, typer.Option(help="The curator's directory; made if it is not there.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option(help="The name on its card, when the directory is made.  [default: curator]")
+    ] = None,
     schema: Annotated[list[Path] | None, typer.Option(help="A schema that runs may use; repeatable.")] = None,
     seed_rows: Annotated[
         list[Path] | None, typer.Option(help="Public rows that runs may start from, on those schemas; repeatable.")
@@ -73,7 +76,7 @@ def curator(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let the server curate. Give owners the public key in curator.pub, with which receipts are checked.
+    """Let the server curate. Give others its card, and owners the key in curator.pub, with which receipts are checked.
 
     All owners see when a run ends. With an auction that must not tell whether anybody was asked: let --after-auction be
     longer than owners take to send rows, the selection and the consumer's answer together.
@@ -81,10 +84,15 @@ def curator(
     Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
     """
     from likeset.homes.curator.home import CuratorHome, make_curator_home
+    from likeset.protocol.party import CURATOR
     from likeset.transports.sites import CALLS_AFTER_AUCTION
 
     _check_kit(kit)
-    made = CuratorHome(home) if (home / "key").is_file() else make_curator_home(home)
+    is_there = (home / "key").is_file()
+    if is_there and name is not None and name != CuratorHome(home).name_of_card():
+        reason = "the directory is there, with a card of another name; likeset card make --new makes another one"
+        raise InvalidArgument("--name", name, reason)
+    made = CuratorHome(home) if is_there else make_curator_home(home, name=name or CURATOR)
     made.check()
     for path in schema or []:
         made.add_schema(path)

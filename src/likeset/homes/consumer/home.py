@@ -1,4 +1,4 @@
-"""The directory of a consumer: ``consumer.yaml``, its ledger, and a folder for each run between organisations."""
+"""The directory of a consumer: ``consumer.yaml``, its card, its ledger, and a folder for each run with others."""
 
 import json
 import re
@@ -13,6 +13,7 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.homes.party_home import PartyHome
 from likeset.ledger import Ledger
 from likeset.private_files import (
     keep_private,
@@ -25,6 +26,7 @@ from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.schema import Schema
+from likeset.trust.cards import CardSecret
 
 __all__ = ["Connection", "ConsumerHome", "KeptRun", "make_consumer_home"]
 
@@ -196,14 +198,21 @@ class KeptRun:
 
 
 @dataclass(frozen=True)
-class ConsumerHome:
+class ConsumerHome(PartyHome):
     """The directory of a consumer.
 
     Args:
         folder: where it is.
     """
 
-    folder: Path
+    @property
+    def usual_name(self) -> str:
+        """The consumer's name, as ``consumer.yaml`` has it."""
+        return self.connection.name
+
+    def check(self) -> None:
+        """Raise unless this is the directory of a consumer."""
+        _ = self.connection
 
     @property
     def ledger(self) -> Path:
@@ -245,9 +254,11 @@ def make_consumer_home(folder: Path, *, name: str, kit: str = "", user: str = ""
     """A new directory of a consumer.
 
     Raises:
-        InvalidArgument: it holds something already, or cannot be made.
+        InvalidArgument: it holds something already, or cannot be made, or no party may have that name.
     """
+    card = CardSecret.generate(name)
     make_home_folder(folder)
+    card.write(folder)
     home = ConsumerHome(folder)
     with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file

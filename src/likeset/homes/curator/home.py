@@ -1,4 +1,4 @@
-"""The curator's own side: a directory with its ledgers, the schemas that it knows, its transcripts and its signing key.
+"""The curator's own side: a directory with its ledgers, the schemas that it knows, its transcripts, its key and card.
 
 What the settings of the curator's NVFlare site name: ``"factory": "likeset.homes.curator.home:curator"``, with the
 directory. Every message is in the transcript before it is answered or leaves; when a run ends, each owner's receipt
@@ -16,6 +16,7 @@ from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.homes import receipts
 from likeset.homes.curator.public_rows import PublicRows
+from likeset.homes.party_home import PartyHome
 from likeset.homes.run_accounts import open_accounts, owner_limits
 from likeset.homes.shell import Charges, CuratorShell
 from likeset.homes.site_party import SiteParty
@@ -30,19 +31,23 @@ from likeset.protocol.term_parts import is_digest
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
+from likeset.trust.cards import CardSecret
 
 __all__ = ["CuratorHome", "curator", "make_curator_home"]
 
 
 @dataclass(frozen=True, slots=True)
-class CuratorHome:
+class CuratorHome(PartyHome):
     """The directory of a curator.
 
     Args:
         folder: where it is.
     """
 
-    folder: Path
+    @property
+    def usual_name(self) -> str:
+        """A curator's name where nobody gave it another."""
+        return CURATOR
 
     @property
     def key(self) -> Path:
@@ -163,14 +168,19 @@ class _ChargesOpenedLate:
         return self._ledger.answer(*arguments, **options)
 
 
-def make_curator_home(folder: Path) -> CuratorHome:
-    """A new directory of a curator: a key, no ledgers, no schemas.
+def make_curator_home(folder: Path, *, name: str = CURATOR) -> CuratorHome:
+    """A new directory of a curator: a key, a card, no ledgers, no schemas.
+
+    Args:
+        folder: where.
+        name: on its card; those who deal with several curators tell them apart by it.
 
     Raises:
-        InvalidArgument: it holds something already, or cannot be made.
+        InvalidArgument: it holds something already, or cannot be made, or no party may have that name.
     """
-    home = CuratorHome(folder)
+    home, card = CuratorHome(folder), CardSecret.generate(name)
     make_home_folder(folder)
+    card.write(folder)
     home.schemas.mkdir(mode=PRIVATE_FOLDER)
     home.ledgers.mkdir(mode=PRIVATE_FOLDER)
     receipts.make_key(home.key)

@@ -5,11 +5,12 @@ import os
 import shutil
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from likeset.errors import BadTable, LikesetError
 from likeset.homes.owner import kept_receipts, outbox
@@ -20,6 +21,7 @@ from likeset.tables.schema.identifiers import Suspicion
 from likeset.tables.schema.rows_per_id import check_ids
 from likeset.tables.schema.table_checks import Inspection
 from likeset.tables.sources.source import Source
+from likeset.trust.pins import Role
 
 __all__ = ["Finding", "checkup"]
 
@@ -53,6 +55,7 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
         certificates: files to look at besides those that ``owner.yaml`` names.
     """
     found = [*_policy(node), *_files(node), *_guarded("curator's key", lambda: _curator_key(node))]
+    found += [*_guarded("card", lambda: _card(node)), *_guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
     if not names:
         found.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
@@ -99,6 +102,19 @@ def _curator_key(node: OwnerNode) -> Iterator[Finding]:
     if key is not None:
         words = f"{key[:16]}... is pinned; receipts that another key signed are refused"
     yield Finding("curator's key", ok=key is not None, words=words)
+
+
+def _card(node: OwnerNode) -> Iterator[Finding]:
+    card = node.home.card()
+    yield Finding("card", ok=True, words=f"{card.name}, {card.fingerprint}; nobody else can read its keys")
+
+
+def _pinned_cards(node: OwnerNode) -> Iterator[Finding]:
+    """How many of each role; none is no fault: a new node knows nobody yet."""
+    counts = Counter(pin.role for pin in node.home.pins().all() if pin.state == "pinned")
+    roles = [f"{counts[role]} as {role}" for role in get_args(Role) if counts[role]]
+    words = ", ".join(roles) or "none yet: compare others' cards by telephone, and call `likeset card pin`"
+    yield Finding("pinned cards", ok=True, words=words)
 
 
 def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:

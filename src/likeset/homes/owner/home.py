@@ -2,7 +2,8 @@
 
 ``owner.yaml`` is the policy, ``ledger.sqlite`` the chained log of both budgets and of all that was asked, decided and
 sent (and beside it the messages that left), ``data`` a folder for each data set, ``key`` the secret that decides which
-rows are drawn, ``seeds`` the seeds of runs in which the curator sees hashes only.
+rows are drawn, ``seeds`` the seeds of runs in which the curator sees hashes only. ``card``, ``card.secret`` and
+``cards`` are as in every home (``homes.party_home``).
 """
 
 import secrets
@@ -11,22 +12,27 @@ from pathlib import Path
 
 from likeset import documents
 from likeset.errors import InvalidArgument
-from likeset.homes.owner.policy import starting_text
+from likeset.homes.owner.policy import Policy, starting_text
+from likeset.homes.party_home import PartyHome
 from likeset.ledger import Ledger
 from likeset.private_files import PRIVATE_FOLDER, make_home_folder, read_secret, write_secret
+from likeset.trust.cards import CardSecret
 
 __all__ = ["Home", "make_home"]
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class Home(PartyHome):
     """The directory of a node.
 
     Args:
         folder: where it is.
     """
 
-    folder: Path
+    @property
+    def usual_name(self) -> str:
+        """The owner's name, as ``owner.yaml`` has it."""
+        return Policy.load(self.policy).name
 
     @property
     def policy(self) -> Path:
@@ -81,17 +87,18 @@ class Home:
 
 
 def make_home(folder: Path, *, name: str) -> Home:
-    """A new node: a policy that allows nothing yet, a key, an empty ledger, which is its audit log too.
+    """A new node: a policy that allows nothing yet, a key, a card, an empty ledger, which is its audit log too.
 
     Raises:
         InvalidArgument: the directory holds something already, or cannot be made.
     """
     home = Home(folder)
-    text = starting_text(name)
+    text, card = starting_text(name), CardSecret.generate(name)
     make_home_folder(folder)
     home.data.mkdir(mode=PRIVATE_FOLDER)
     with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file
     write_secret(home.key_file, secrets.randbits(256))
+    card.write(folder)
     documents.write_text(home.policy, text)
     return home

@@ -54,6 +54,8 @@ class Policy(Document):
     Attributes:
         name: the owner's name in the terms of runs.
         consumers: who may ask, by the very name in the terms; ``*`` stands for any letters.
+        curators: who may curate, by the names of cards that are pinned as a curator's; ``*`` likewise.
+        witnesses: who may witness, likewise.
         purposes: what for; likewise, but capital or small letters.
         columns: that may ever leave.
         smallest_group: rows with a category value that fewer rows have are not offered; 1 offers all.
@@ -70,6 +72,8 @@ class Policy(Document):
     version: Literal[1]
     name: str
     consumers: tuple[str, ...] = ()
+    curators: tuple[str, ...] = ("*",)
+    witnesses: tuple[str, ...] = ("*",)
     purposes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     smallest_group: Annotated[int, Field(ge=1)] = 10
@@ -283,6 +287,11 @@ name: "{name}"
 # Who may ask (capital letters count: it is a name), and what for; * stands for any letters, such as "clinic-*".
 consumers: []
 purposes: []
+
+# Who may curate and who may witness, by the names on their cards. Nobody counts whose card is not pinned in that role
+# (likeset card pin), so "*" means all that are.
+curators: ["*"]
+witnesses: ["*"]
 
 # Columns that may ever leave this house.
 columns: []
