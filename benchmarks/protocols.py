@@ -276,9 +276,9 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _to(owner: Shell[Any], number: int, body: Body) -> Message:
-    return Message(
-        run=owner.terms.run, terms=owner.terms.digest, sender=CURATOR, receiver=owner.name, round=number, body=body
-    )
+    terms = owner.terms
+    sender = terms.consumer if isinstance(body, TargetRelease) else CURATOR
+    return Message(terms.run, terms.digest, sender, owner.name, number, body)
 
 
 @contextmanager

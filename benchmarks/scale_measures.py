@@ -132,7 +132,7 @@ def owner(given: Given) -> Callable[[], object]:
     few = scale_data.table_of(1 << 40, 64 * _TARGET).filter(apart).slice(0, _TARGET)
     target = schema.map(few, table="target", locate=str).rows
     release = terms.kernel.features().mean(target) + np.random.default_rng(3).normal(0.0, 0.002, given.dimension)
-    message = Message(terms.run, terms.digest, CURATOR, party.name, 1, TargetRelease(release=release))
+    message = Message(terms.run, terms.digest, terms.consumer, party.name, 1, TargetRelease(release=release))
     return lambda: party.take(message)
 
 

@@ -25,6 +25,7 @@ from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
+from likeset.protocol.legality import RELEASE_ROUND
 from likeset.protocol.messages import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
 from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
@@ -33,6 +34,7 @@ from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
+from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 from likeset.transports.sites import SiteParties, SiteSettings
 
@@ -152,14 +154,13 @@ def approve(node: OwnerNode, run: Terms, *, by: str = "Ada") -> None:
 def call(run: Terms, owner: str = "a", *, release: Any = None, round_number: int | None = None) -> Message:
     """The message with which a run begins at an owner."""
     given = np.linspace(-0.1, 0.1, run.kernel.dimension) if release is None else np.asarray(release, dtype=float)
-    first = 1 if run.protocol == "sealed" else 0
     body = TargetRelease(release=given if run.offers == "tilted" else np.empty(0))
-    number = first if round_number is None else round_number
-    return Message(run.run, run.digest, CURATOR, owner, number, body)
+    number = RELEASE_ROUND[run.protocol] if round_number is None else round_number
+    return Message(run.run, run.digest, run.consumer, owner, number, body)
 
 
 def script(run: Terms, owner: str = "a", *, rounds: int | None = None) -> list[Message]:
-    """All that a curator says to an owner who is always asked."""
+    """All that an owner hears who is always asked."""
 
     def said(number: int, body: Asked | SummaryRelease) -> Message:
         return Message(run.run, run.digest, CURATOR, owner, number, body)
@@ -245,7 +246,7 @@ def held(
         consumer = Consumer(run, target=target, noise=noise, selection=Selection(gamma=1.0))
         curator = make_curator(run, noise=noise, declared=DeclaredRecords(SCHEMA_OF_ALL))
         wire = Wire(nodes, ConsumerShell(consumer, ledger))
-        Pump(CuratorShell(curator, ledger), wire, workers=1, clock=now).run()
+        Pump(PlainCurator(CuratorShell(curator, ledger)), wire, read_parcel, workers=1, clock=now).run()
         return consumer.summary, wire
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import approve, call, hear, make_node, terms
+from node_world import approve, hear, make_node, script, terms
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
@@ -22,6 +22,8 @@ from likeset.protocol.messages import encode
 from likeset.protocol.terms import Terms
 
 RUN = terms(expires="2099-01-01")
+ROUNDS = terms(expires="2099-01-01", protocol="interactive", size=1)
+"""A run in which the curator says something to owners."""
 LATER = datetime(2029, 3, 6, tzinfo=UTC)
 
 
@@ -40,7 +42,8 @@ class House:
             self.begin()
 
     def begin(self) -> None:
-        assert isinstance(hear(self.node, encode(call(self.run))), list)
+        for message in script(self.run):
+            assert isinstance(hear(self.node, encode(message)), list)
 
     @property
     def copy(self) -> Transcript:

@@ -70,7 +70,9 @@ def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_pat
 
     def told(value: float) -> list[bytes]:
         release = SummaryRelease(coordinates=np.arange(width), values=np.linspace(-value, value, width))
-        return [encode(replace(call(run), round=1, body=body)) for body in (release, Asked(asked=True))]
+        return [
+            encode(replace(call(run), sender="curator", round=1, body=body)) for body in (release, Asked(asked=True))
+        ]
 
     opening = encode(replace(call(run, release=np.linspace(0.0, 1.0, width)), round=0))
     allowed = {"epsilon": 2.0, "delta": 1e-5, "rows": 36}

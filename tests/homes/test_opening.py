@@ -12,6 +12,7 @@ from node_world import Clock, approve, call, charged, hear, killed_before_on_rec
 from likeset.homes.owner import budgets
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Asked, Message, SummaryRelease, TargetRelease, encode
+from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
 AUCTION: dict[str, Any] = {
@@ -33,11 +34,17 @@ Change = Callable[[Terms, Message], Message]
 FIRST_MESSAGES: dict[str, tuple[Change, str]] = {
     "an earlier or later round": (lambda _, one: replace(one, round=1 - one.round), "may not come now"),
     "a round far away": (lambda _, one: replace(one, round=7), "may not come now"),
-    "a question": (lambda _, one: replace(one, body=Asked(asked=True)), "may not come now"),
-    "a question of round 2": (lambda _, one: replace(one, round=2, body=Asked(asked=True)), "may not come now"),
+    "a question": (lambda _, one: replace(one, sender=CURATOR, body=Asked(asked=True)), "may not come now"),
+    "a question of round 2": (
+        lambda _, one: replace(one, sender=CURATOR, round=2, body=Asked(asked=True)),
+        "may not come now",
+    ),
     "a release of the summary": (
         lambda _, one: replace(
-            one, round=1, body=SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
+            one,
+            sender=CURATOR,
+            round=1,
+            body=SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0)),
         ),
         "may not come now",
     ),
@@ -50,8 +57,9 @@ FIRST_MESSAGES: dict[str, tuple[Change, str]] = {
         "shape of the terms",
     ),
     "a message for another owner": (lambda _, one: replace(one, receiver="b"), "is for b, not for a"),
-    "a message of another owner": (lambda _, one: replace(one, sender="b"), "hears the curator only"),
-    "a message of the consumer": (lambda _, one: replace(one, sender="new-clinic"), "hears the curator only"),
+    "a release of another owner": (lambda _, one: replace(one, sender="b"), "and from the consumer"),
+    "a release of the curator": (lambda _, one: replace(one, sender=CURATOR), "and from the consumer"),
+    "a question of the consumer": (lambda _, one: replace(one, body=Asked(asked=True)), "all else from the curator"),
 }
 
 

@@ -55,6 +55,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, SiteParties, SiteSettings, load_settings
 
@@ -121,7 +122,7 @@ def _beyond(run: Terms) -> list[Message]:
 ON_AN_OWNER: dict[str, tuple[Message | bytes, str]] = {
     "unknown owner: terms that do not invite it": (call(STRANGE), "a is no party of run strange"),
     "unknown owner: a message for another": (call(AGREED, owner="b"), "is for b, not for a"),
-    "unknown sender: another owner": (replace(call(AGREED), sender="b"), "an owner hears the curator only"),
+    "unknown sender: another owner": (replace(call(AGREED), sender="b"), "and from the consumer"),
     "unknown run": (call(terms(run="never", expires=LATER)), "did not come with this job"),
     "replayed job: withdrawn": (call(OVER), "run over was withdrawn"),
     "replayed job: ended": (call(ENDED), "the terms of run ended ended at 2020-01-01"),
@@ -265,7 +266,9 @@ def test_a_curator_refuses_says_why_and_goes_on_with_the_others(
         consumer = _consumer(run, ledger)
         declared = DeclaredRecords(SCHEMA_OF_ALL)
         curator = CuratorShell(SealedCurator(run, noise=SimulatedNoise(3), declared=declared), ledger)
-        pump = Pump(curator, LyingWire(nodes, consumer, lie=lie), workers=1, clock=lambda: NOON, most_bytes=200_000)
+        wire = LyingWire(nodes, consumer, lie=lie)
+        limits: dict[str, Any] = {"workers": 1, "clock": lambda: NOON, "most_bytes": 200_000}
+        pump = Pump(PlainCurator(curator), wire, read_parcel, **limits)
         pump.run()
     summary = consumer.party.summary
     assert summary is not None

@@ -221,6 +221,11 @@ class World:
         )
         return Shell(party, self.ledger)
 
+    def first_words(self, curator: CuratorShell) -> tuple[Message, ...]:
+        """What owners hear first: the consumer's release, and then what the curator says to the target."""
+        target, *releases = self.consumer().start()
+        return (*releases, *curator.take(target))
+
     def owners(self) -> dict[str, Shell[Owner]]:
         return {name: self.owner(name) for name in self.terms.owners if name in self.data}
 

@@ -56,7 +56,7 @@ def _heard(
         drawn: Any = noise(int(coins.integers(2**63)))
         made = World(agreed, data, target, QuickLedger(), drawn, selection=Selection(gamma=1.0))
         curator = made.curator()
-        sent = list(curator.take(made.consumer().start()[0]))
+        sent = list(made.first_words(curator))
         if agreed.auction != "everyone":
             for call in sent[:]:
                 for reply in made.owner(call.receiver).take(call):

@@ -373,7 +373,7 @@ def test_an_owner_is_not_made_to_send_other_rows_by_another_release_after_a_rest
     agreed = terms(protocol=protocol)
     with ledger_on_disk(agreed) as ledger:
         made = world(agreed, ledger)
-        call = next(one for one in made.curator().take(made.consumer().start()[0]) if one.receiver == "a")
+        call = made.first_words(made.curator())[0]
         made.owner("a").take(call)
         another = replace(call, body=replace(call.body, release=np.ones(16)))  # type: ignore[arg-type]
         with pytest.raises(DifferentRequest):

@@ -69,6 +69,7 @@ def test_the_curator_gets_hashes_and_never_a_row() -> None:
         body = message.body
         if isinstance(body, Target):
             assert np.array_equal(body.rows, secret_map(made.target))
+            assert not body.release.size, "in public features it says where the target lies"
         assert isinstance(body, Target | Offer), "a bid or a misfit is a number about rows that is no distance"
         if isinstance(body, Offer):
             assert body.rows.shape[1] == 256

@@ -106,7 +106,7 @@ def test_without_a_summary_release_the_best_rows_under_the_target_release_are_se
     made = world(terms(**INTERACTIVE, size=6))
     outcome = carry(made)
     (release,) = [
-        m.body.release for m in _bodies(outcome, "curator", TargetRelease)[:1] if isinstance(m.body, TargetRelease)
+        m.body.release for m in _bodies(outcome, "hospital", TargetRelease)[:1] if isinstance(m.body, TargetRelease)
     ]
     pooled = np.concatenate(list(made.data.values()))
     scores = KERNEL.features()(pooled).astype(np.float64) @ release
@@ -294,7 +294,7 @@ def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -
 def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
     made = world(terms(**GAUSSIAN, seed_rows=1))
     curator, owner = made.curator(), made.owner("a")
-    calls = [call for call in curator.take(made.consumer().start()[0]) if call.receiver == "a"]
+    calls = [call for call in made.first_words(curator) if call.receiver == "a"]
     opening, first = calls
     with pytest.raises(IllegalMessage):
         owner.take(first)  # before the release of the target
@@ -336,7 +336,8 @@ def test_an_owner_refuses_a_release_about_the_summary_that_the_terms_do_not_anno
     owner = made.owner("a")
 
     def say(round_number: int, body: Body) -> Sequence[Message]:
-        return owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", round_number, body))
+        sender = "hospital" if isinstance(body, TargetRelease) else "curator"
+        return owner.take(Message(made.terms.run, made.terms.digest, sender, "a", round_number, body))
 
     nothing = SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
     say(0, TargetRelease(release=np.ones(16)))
@@ -354,7 +355,7 @@ def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_
     made = world(terms(**INTERACTIVE, size=9))
     owner = made.owner("a")
     bids = set()
-    owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", 0, TargetRelease(release=np.ones(16))))
+    owner.take(Message(made.terms.run, made.terms.digest, "hospital", "a", 0, TargetRelease(release=np.ones(16))))
     for number in range(1, 10):
         for body in (SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0)), Asked(asked=False)):
             replies = owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", number, body))
@@ -365,7 +366,7 @@ def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_
 def test_the_curator_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
     made = world(terms(**INTERACTIVE))
     curator = made.curator()
-    calls = curator.take(made.consumer().start()[0])
+    calls = made.first_words(curator)
     owners = made.owners()
     bids: list[Message] = []
     for call in calls:
@@ -398,7 +399,7 @@ def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_a
     def answers(calls: tuple[Message, ...]) -> list[Message]:
         return [reply for call in calls for reply in owners[call.receiver].take(call)]
 
-    bids = answers(curator.take(made.consumer().start()[0]))
+    bids = answers(made.first_words(curator))
     held_back.append(bids[1])
     curator.take(bids[0])
     curator.take(bids[2])

@@ -84,19 +84,19 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         owner_rules(SEALED),
         OWNER,
         0,
-        _said(OWNER.INVITED, "target-release", Sender.CURATOR, 1),
+        _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 1),
     ),
     "owner before an auction": (
         owner_rules(AUCTIONED),
         OWNER,
         1,
-        _said(OWNER.INVITED, "target-release", Sender.CURATOR, 1) | _said(OWNER.WEIGHED, "asked", Sender.CURATOR, 2),
+        _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 1) | _said(OWNER.WEIGHED, "asked", Sender.CURATOR, 2),
     ),
     "interactive owner, first round": (
         owner_rules(ROUNDS),
         OWNER,
         1,
-        _said(OWNER.INVITED, "target-release", Sender.CURATOR, 0)
+        _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 0)
         | _said(OWNER.OPENED, "summary-release", Sender.CURATOR, 2)
         | _said(OWNER.BID, "summary-release", Sender.CURATOR, 2)
         | _said(OWNER.BID, "asked", Sender.CURATOR, 1),
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         owner_rules(ROUNDS),
         OWNER,
         LAST,
-        _said(OWNER.INVITED, "target-release", Sender.CURATOR, 0) | _said(OWNER.BID, "asked", Sender.CURATOR, LAST),
+        _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 0) | _said(OWNER.BID, "asked", Sender.CURATOR, LAST),
     ),
     "sealed curator": (
         curator_rules(SEALED),
@@ -232,7 +232,7 @@ def test_what_opens_a_run_is_what_an_owner_takes_first() -> None:
     for agreed, opening in ((SEALED, 1), (AUCTIONED, 1), (ROUNDS, 0)):
         for kind, number in product(BODIES, range(3)):
             made = world(agreed).owner("a")
-            message = _message(kind, number, "curator", "a", agreed)
+            message = _message(kind, number, CONSUMER, "a", agreed)
             if (kind, number) == ("target-release", opening):
                 made.party.check_opening(agreed, "a", message)
                 made.take(message)

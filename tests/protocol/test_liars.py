@@ -229,12 +229,11 @@ def test_reasons_come_in_the_order_of_owners_whoever_was_first() -> None:
     made = world(terms(quorum=1))
     bad = _lying(_offer(rows=_set(float("nan"))))
     worse = _lying(_offer(handles=np.empty(0, dtype=np.uint64)))
-    (target,) = made.consumer().start()
     summaries = []
     for order in (1, -1):
         curator = made.curator()
         offers: list[Message] = []
-        for call in curator.take(target):
+        for call in made.first_words(curator):
             honest = made.owner(call.receiver).take(call)
             liar = {"a": bad, "c": worse}.get(call.receiver)
             offers.extend(liar(call, honest) if liar else honest)

@@ -271,7 +271,8 @@ def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows()
 
 
 def _said(made: World, number: int, body: Body) -> Message:
-    return Message(made.terms.run, made.terms.digest, CURATOR, "a", number, body)
+    sender = made.terms.consumer if isinstance(body, TargetRelease) else CURATOR
+    return Message(made.terms.run, made.terms.digest, sender, "a", number, body)
 
 
 def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherwise(

@@ -36,7 +36,7 @@ def _held(options: dict[str, Any], selection: Selection) -> tuple[World, Outcome
 
 
 def _sent(made: World) -> Message:
-    (message,) = made.consumer().start()
+    message, *_ = made.consumer().start()
     return decode(encode(message))
 
 
@@ -113,7 +113,8 @@ def test_a_wish_that_cannot_be_heeded_is_refused_and_nobody_is_asked(
         curator.take(replace(honest, body=replace(honest.body, **changes)))
     assert not any(str(value) in str(refusal.value) for value in changes.values() if value is not True)
     assert curator.waiting_for == frozenset()
-    assert {message.receiver for message in curator.take(honest)} == {"a", "b", "c"}
+    curator.take(honest)
+    assert curator.waiting_for == {"a", "b", "c"}
 
 
 def test_another_wish_in_the_place_of_the_first_is_refused() -> None:

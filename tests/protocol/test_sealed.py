@@ -122,9 +122,10 @@ def test_with_a_threshold_an_owner_does_hear_something_about_the_others() -> Non
 def test_errors_that_an_owner_raises_name_nothing_of_the_others() -> None:
     made = world(terms())
     owner = made.owner("a")
-    (call, *_) = made.curator().take(made.consumer().start()[0])
+    (call, *_) = made.first_words(made.curator())
     for wrong in (
         replace(call, sender="b"),
+        replace(call, sender="curator"),
         replace(call, receiver="b"),
         replace(call, run="run-2"),
         replace(call, terms="0" * 64),
@@ -212,7 +213,7 @@ def test_rows_and_releases_are_charged_before_they_leave() -> None:
             assert accounts[View.owners(name)].charges == 0  # nobody hears anything about anybody
         another = terms(run="run-2")
         made = world(another, ledger)
-        (call, *_) = made.curator().take(made.consumer().start()[0])
+        (call, *_) = made.first_words(made.curator())
         with pytest.raises(BudgetExceeded):
             made.owner("a").take(call)
 
@@ -225,11 +226,11 @@ def test_an_offer_that_is_too_large_to_be_sent_costs_nothing(
     with ledger_on_disk(agreed) as ledger:
         made = world(agreed, ledger, count=200)
         owner = made.owner("a")
-        (call, *_) = made.curator().take(made.consumer().start()[0])
+        (call, *_) = made.first_words(made.curator())
         calls = [call]
         if options:
             owner.take(call)
-            call = replace(call, round=2, body=Asked(asked=True))
+            call = replace(call, sender="curator", round=2, body=Asked(asked=True))
             calls.append(call)
         before = ledger.head()
         with monkeypatch.context() as small:
@@ -275,9 +276,9 @@ def _auction_bits(made: World, noise: int) -> NDArray[np.bool_]:
 
     made.noise = Fixed(1)
     made.ledger = QuickLedger()
-    calls = made.curator().take(made.consumer().start()[0])
+    calls = made.first_words(made.curator())
     curator = made.curator()
-    curator.take(made.consumer().start()[0])
+    made.first_words(curator)
     *_, asks = [curator.take(made.owner(call.receiver).take(call)[0]) for call in calls]
     return np.array([isinstance(ask.body, Asked) and ask.body.asked for ask in asks[: len(made.terms.owners)]])
 

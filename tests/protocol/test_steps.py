@@ -25,12 +25,11 @@ GAUSSIAN: dict[str, Any] = {
 
 
 def _target(made: World) -> Message:
-    (target,) = made.consumer().start()
-    return target
+    return made.consumer().start()[0]
 
 
 def _call(made: World) -> Message:
-    return next(call for call in made.curator().take(_target(made)) if call.receiver == "a")
+    return made.first_words(made.curator())[0]
 
 
 def test_a_step_names_its_charge_and_has_no_replies_before_its_end() -> None:
@@ -78,7 +77,7 @@ def test_one_message_may_want_several_charges_one_after_the_other() -> None:
     agreed = terms(**{**GAUSSIAN, **THRESHOLD, "accept_unproven": ("summary-release",), "seed_rows": 2})
     made = world(agreed)
     curator, owners = made.curator(), made.owners()
-    bids = [reply for call in curator.take(_target(made)) for reply in owners[call.receiver].take(call)]
+    bids = [reply for call in made.first_words(curator) for reply in owners[call.receiver].take(call)]
     for bid in bids[:-1]:
         curator.take(bid)
     step = curator.party.receive(bids[-1])
@@ -153,7 +152,7 @@ def test_a_curator_whose_auction_is_lost_does_not_go_on_with_half_a_step() -> No
     """It has taken the last misfit and drawn nothing: were it asked on, it would wait for nobody, for ever."""
     made = world(terms(**THRESHOLD))
     curator = made.curator()
-    calls = curator.take(_target(made))
+    calls = made.first_words(curator)
     misfits = [made.owner(call.receiver).take(call)[0] for call in calls]
     for misfit in misfits[:-1]:
         curator.take(misfit)

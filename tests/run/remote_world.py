@@ -21,6 +21,7 @@ from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
+from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 
 OWNERS = ("a", "b")
@@ -115,7 +116,7 @@ class HereEngine:
                 node.invite(terms.to_json())
                 if node.name in self.seeds:
                     node.approve(terms.run, terms.digest, by="A. Lovelace", hash_seed=self.seeds[node.name])
-            pump = Pump(seat.party, Wire(nodes, mine.party), workers=1)
+            pump = Pump(PlainCurator(seat.party), Wire(nodes, mine.party), read_parcel, workers=1)
             pump.run()
         except LikesetError as error:
             outcome, detail = Ending.FAILED, type(error).__name__

@@ -13,7 +13,6 @@ from likeset.errors import BadTable
 from likeset.homes.shell import Shell
 from likeset.protocol.messages import Message, TargetRelease, encode
 from likeset.protocol.owner import Scan
-from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import target_plan
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.term_parts import Kernel
@@ -35,7 +34,7 @@ def _call(agreed: Terms) -> Message:
     target = in_memory(table(9_000).filter(pa.compute.field("ward") == "west").slice(0, 500))
     rows = next(iter(target.blocks()))[1].rows
     release = agreed.kernel.features().mean(rows)
-    return Message(agreed.run, agreed.digest, CURATOR, "a", 1, TargetRelease(release=release))
+    return Message(agreed.run, agreed.digest, agreed.consumer, "a", 1, TargetRelease(release=release))
 
 
 def _answer(agreed: Terms, scan: Scan) -> list[bytes]:

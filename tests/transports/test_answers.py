@@ -11,6 +11,7 @@ from protocol_world import CONSUMER, THRESHOLD, World, carry, same_summary, term
 
 from likeset.errors import IllegalMessage
 from likeset.protocol.messages import Bid, Message, TargetRelease, decode, encode
+from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 
 OTHERS = ("b", "c", CONSUMER)
@@ -32,8 +33,8 @@ class _Wire(HonestWire):
     asked: list[Message] = field(default_factory=list)
 
     def start(self) -> Sequence[bytes]:
-        (first,) = self.consumer.start()
-        return [encode(one) for one in self.consumer_says(first, [first])]
+        words = list(self.consumer.start())
+        return [encode(one) for one in self.consumer_says(words[0], words)]
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
         heard = decode(data)
@@ -49,7 +50,7 @@ class _Wire(HonestWire):
 
 def _pumped(made: World, *, owner_says: Says = _honest, consumer_says: Says = _honest) -> tuple[Pump, _Wire]:
     wire = _Wire(made, owner_says, consumer_says)
-    return Pump(made.curator(), wire, workers=1), wire
+    return Pump(PlainCurator(made.curator()), wire, read_parcel, workers=1), wire
 
 
 def _without_the_first(options: dict[str, Any]) -> World:
@@ -67,7 +68,7 @@ def test_an_owner_who_writes_to_somebody_else_is_given_up_and_nobody_else_is(
     def says(heard: Message, replies: list[Message]) -> list[Message]:
         other = [replace(one, receiver=receiver) for one in replies]
         if form == "what it heard":
-            return [replace(heard, sender="a", receiver=receiver)]
+            return [replace(heard, sender="a", receiver=receiver)]  # the consumer's release, or the curator's words
         return other if form == "alone" else replies + other if form == "beside its own" else other + replies
 
     pump, wire = _pumped(world(terms(**options)), owner_says=says)
@@ -75,7 +76,9 @@ def test_an_owner_who_writes_to_somebody_else_is_given_up_and_nobody_else_is(
     assert set(pump.failures) == {"a"}
     assert wire.consumer.party.summary is not None
     assert same_summary(wire.consumer.party.summary, carry(_without_the_first(options)).summary)
-    assert {heard.sender for heard in wire.asked} == {"curator"}
+    assert {heard.sender for heard in wire.asked} <= {"curator", CONSUMER}
+    assert all(heard.sender == "curator" or isinstance(heard.body, TargetRelease) for heard in wire.asked)
+    assert len(wire.asked) == len({(heard.receiver, heard.round, heard.body.kind) for heard in wire.asked})
 
 
 @pytest.mark.parametrize("options", PROTOCOLS)
@@ -118,22 +121,50 @@ def test_an_owner_who_repeats_itself_does_not_make_the_others_repeat_themselves(
     assert len(places) == len(set(places))
 
 
+_Changed = Callable[[list[Message]], list[Message]]
+NO_OPENINGS: dict[str, _Changed] = {
+    "nothing for the curator": lambda words: words[1:],
+    "the target twice": lambda words: [words[0], *words],
+    "two releases for one owner": lambda words: [*words, replace(words[1], body=TargetRelease(release=np.ones(16)))],
+    "to itself": lambda words: [*words, replace(words[0], receiver=CONSUMER)],
+    "to a stranger": lambda words: [*words, replace(words[1], receiver="d")],
+    "in the curator's name": lambda words: [words[0], *(replace(one, sender="curator") for one in words[1:])],
+    "in an owner's name": lambda words: [replace(words[0], sender="a"), *words[1:]],
+}
+
+
 @pytest.mark.parametrize("options", PROTOCOLS)
-@pytest.mark.parametrize("receiver", ["a", "b", CONSUMER])
-def test_nothing_that_the_consumer_writes_is_carried_to_owners(options: dict[str, Any], receiver: str) -> None:
-    """In any form: the target itself, or a release that would cost the consumer nothing."""
-    for body in (None, TargetRelease(release=np.zeros(16))):
-        for beside in (False, True):
+@pytest.mark.parametrize("change", NO_OPENINGS.values(), ids=NO_OPENINGS)
+def test_a_consumer_begins_with_one_message_to_the_curator_and_one_to_each_owner_or_nobody_is_asked(
+    options: dict[str, Any], change: _Changed
+) -> None:
+    pump, wire = _pumped(world(terms(**options)), consumer_says=lambda _, words: change(words))
+    with pytest.raises(IllegalMessage, match=CONSUMER):
+        pump.run()
+    assert wire.asked == []
+    assert pump.failures == {}
 
-            def says(_heard: Message, replies: list[Message], body: Any = body, beside: bool = beside) -> list[Message]:
-                other = [replace(one, receiver=receiver, body=body or one.body) for one in replies]
-                return other + replies if beside else other
 
-            pump, wire = _pumped(world(terms(**options)), consumer_says=says)
-            with pytest.raises(IllegalMessage, match=CONSUMER):
-                pump.run()
-            assert wire.asked == []
-            assert pump.failures == {}
+@pytest.mark.parametrize("options", PROTOCOLS)
+def test_the_curator_hears_of_the_target_before_owners_do_in_whatever_order_the_consumer_speaks(
+    options: dict[str, Any],
+) -> None:
+    pump, wire = _pumped(world(terms(**options)), consumer_says=lambda _, words: words[::-1])
+    pump.run()
+    assert pump.failures == {}
+    assert wire.consumer.party.summary is not None
+    assert same_summary(wire.consumer.party.summary, carry(world(terms(**options))).summary)
+
+
+@pytest.mark.parametrize("options", PROTOCOLS)
+def test_an_owner_to_whom_the_consumer_says_nothing_is_given_up(options: dict[str, Any]) -> None:
+    def says(_heard: Message, words: list[Message]) -> list[Message]:
+        return [one for one in words if one.receiver != "a"]
+
+    pump, wire = _pumped(world(terms(**options)), consumer_says=says)
+    pump.run()
+    assert wire.consumer.party.summary is not None
+    assert same_summary(wire.consumer.party.summary, carry(_without_the_first(options)).summary)
 
 
 def test_a_consumer_who_answers_the_summary_with_a_message_to_an_owner_ends_its_own_run() -> None:

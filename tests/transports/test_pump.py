@@ -17,6 +17,7 @@ from likeset.protocol.messages import Offer, encode
 from likeset.transports.nvflare import engine as engine
 from likeset.transports.nvflare.job import CLASSES, settle, write_job
 from likeset.transports.nvflare.run_report import REPORT_FILE, Ending, RunReport, SiteState, read_report, write_report
+from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 
 
@@ -38,13 +39,13 @@ class _Wire(HonestWire):
 def _pumped(says: dict[str, Sequence[bytes] | LikesetError], **options: Any) -> tuple[Pump, _Wire]:
     made = world(terms(**options))
     wire = _Wire(made, says)
-    return Pump(made.curator(), wire, most_bytes=1 << 16), wire
+    return Pump(PlainCurator(made.curator()), wire, read_parcel, most_bytes=1 << 16), wire
 
 
 def _large_offer() -> bytes:
     """An honest offer with records that make it larger than the curator allows."""
     made = world(terms())
-    call = next(one for one in made.curator().take(made.consumer().start()[0]) if one.receiver == "a")
+    call = made.first_words(made.curator())[0]
     (reply,) = made.owner("a").take(call)
     assert isinstance(reply.body, Offer)
     return encode(replace(reply, body=replace(reply.body, records=np.zeros(1 << 16, dtype=np.uint8))))

@@ -41,7 +41,7 @@ def _table(folder: Path, site: str, *agreed: Terms, factory: Callable[..., SiteP
 
 def _call(agreed: Terms = SEALED, owner: str = "a", *, length: int = 16) -> bytes:
     body = TargetRelease(release=np.zeros(length))
-    return encode(Message(agreed.run, agreed.digest, "curator", owner, 1, body))
+    return encode(Message(agreed.run, agreed.digest, agreed.consumer, owner, 1, body))
 
 
 def _reasons(folder: Path, site: str) -> list[str]:
@@ -109,7 +109,7 @@ def test_another_message_in_the_place_of_one_that_was_answered_is_refused_also_a
     settle_sites(tmp_path, [SEALED])
     assert isinstance(_table(tmp_path, "a").hear(_call()), list)
     body = TargetRelease(release=np.ones(16))
-    other = encode(Message(SEALED.run, SEALED.digest, "curator", "a", 1, body))
+    other = encode(Message(SEALED.run, SEALED.digest, SEALED.consumer, "a", 1, body))
     assert _table(tmp_path, "a").hear(other) == "abstains"
     (reason,) = _reasons(tmp_path, "a")
     assert "DifferentRequest" in reason

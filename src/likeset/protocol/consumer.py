@@ -1,4 +1,4 @@
-"""The consumer's side: its target, the one release of it, and the summary that comes back."""
+"""The consumer's side: its target, the one release of it for every owner, and the summary that comes back."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +13,8 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
-from likeset.protocol.legality import consumer_rules, title_of_message
-from likeset.protocol.messages import Message, Summary, Target, Vector
+from likeset.protocol.legality import RELEASE_ROUND, consumer_rules, title_of_message
+from likeset.protocol.messages import Message, Summary, Target, TargetRelease, Vector
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selection
@@ -67,7 +67,9 @@ class Consumer(Party):
         self.summary: Summary | None = None
 
     def start(self) -> Step:
-        """The target and its release, for the curator; asked again, the same bytes and no second draw.
+        """The target, for the curator, and then its release, for each owner; asked again, the same bytes.
+
+        The curator comes first: it is to wait for owners before the first of them answers.
 
         Raises:
             PartyFailed: an earlier step was not carried to its end.
@@ -77,8 +79,18 @@ class Consumer(Party):
     def _send_target(self) -> Work:
         rows = self._rows if self._hashes is None else self._hashes(self._rows)
         release = yield from self._release()
-        body = Target(rows=rows, release=release, gamma=self._gamma, weighted=self._weighted)
-        return (self._message(CURATOR, 0, body),)
+        target = Target(
+            rows=rows,
+            release=release if self.terms.protocol == "interactive" else np.empty(0),
+            gamma=self._gamma,
+            weighted=self._weighted,
+        )
+        told = TargetRelease(release=release)
+        number = RELEASE_ROUND[self.terms.protocol]
+        return (
+            self._message(CURATOR, 0, target),
+            *(self._message(owner, number, told) for owner in self.terms.owners),
+        )
 
     def _release(self) -> PricedDraw[Vector]:
         plan = target_plan(self.terms)

@@ -149,7 +149,7 @@ class Curator(Party):
         return (yield from self._no_longer_waiting(message.sender))
 
     def _begin(self, target: Target) -> Work:
-        """The target is there: the first messages to owners."""
+        """The target is there, and owners hear its release from the consumer: whom to wait for, and what to say."""
         raise NotImplementedError
 
     def _take(self, message: Message) -> None:
@@ -179,7 +179,7 @@ class Curator(Party):
 
     def _check_target(self, message: Message, target: Target) -> None:
         width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
-        plan = target_plan(self.terms)
+        plan = target_plan(self.terms) if self.terms.protocol == "interactive" else None
         size = self.terms.target_size if self.terms.relation is Relation.REPLACE_ONE else max(1, len(target.rows))
         if target.rows.shape != (size, width) or not _usable(target.rows):
             raise IllegalMessage(f"{title_of_message(message)}: the target does not have the shape of the terms")

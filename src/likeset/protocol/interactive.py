@@ -41,7 +41,6 @@ from likeset.protocol.messages import (
     Offer,
     SummaryRelease,
     Target,
-    TargetRelease,
 )
 from likeset.protocol.plans import auction_plan, summary_event, summary_plan
 from likeset.protocol.steps import PricedDraw, Work
@@ -127,8 +126,7 @@ class InteractiveCurator(Curator):
 
     def _begin(self, target: Target) -> Work:
         self._target_mean = direction_on_lattice(target.release)
-        opening = [self._message(owner, 0, TargetRelease(release=target.release)) for owner in self.terms.owners]
-        return [*opening, *(yield from self._open_round())]
+        return (yield from self._open_round())
 
     def _awaits(self, owner: str) -> bool:
         # At the end of a run everybody may be waited for, in vain: a row still comes only from who was asked for it.

@@ -28,6 +28,7 @@ from likeset.protocol.messages import (
 from likeset.protocol.terms import Terms
 
 __all__ = [
+    "RELEASE_ROUND",
     "ConsumerState",
     "CuratorState",
     "OwnerState",
@@ -192,15 +193,19 @@ def title_of_message(message: Message) -> str:
 
 _Turns = Mapping[tuple[State, str], Turn]
 
+RELEASE_ROUND: Mapping[str, int] = {"sealed": 1, "interactive": 0}
+"""Of which round the target's release is, by protocol: the only thing that owners hear from the consumer."""
+
+_SEALED_RELEASE, _INTERACTIVE_RELEASE = RELEASE_ROUND["sealed"], RELEASE_ROUND["interactive"]
 _OWNER_SEALED: _Turns = {
-    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CURATOR, 1, OwnerState.ANSWERED),
+    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CONSUMER, _SEALED_RELEASE, OwnerState.ANSWERED),
 }
 _OWNER_AUCTIONED: _Turns = {
-    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CURATOR, 1, OwnerState.WEIGHED),
+    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CONSUMER, _SEALED_RELEASE, OwnerState.WEIGHED),
     (OwnerState.WEIGHED, Asked.kind): Turn(Sender.CURATOR, 2, OwnerState.ANSWERED),
 }
 _OWNER_INTERACTIVE: _Turns = {
-    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CURATOR, 0, OwnerState.OPENED),
+    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CONSUMER, _INTERACTIVE_RELEASE, OwnerState.OPENED),
     (OwnerState.OPENED, SummaryRelease.kind): Turn(Sender.CURATOR, RoundRule.NEXT, OwnerState.BID),
     (OwnerState.BID, Asked.kind): Turn(Sender.CURATOR, RoundRule.SAME, OwnerState.OPENED),
     # The curator gave it up in that round, or its answer was lost.
@@ -239,11 +244,20 @@ _CONSUMER: _Turns = {
 
 def owner_rules(terms: Terms) -> Rules:
     """When an owner hears what."""
-    by_sender = dict.fromkeys(set(Sender) - {Sender.CURATOR}, "an owner hears the curator only")
-    if terms.protocol == "interactive":
-        return Rules(OwnerState.INVITED, _OWNER_INTERACTIVE, last_round=terms.size, by_sender=by_sender)
-    turns = _OWNER_SEALED if terms.auction == "everyone" else _OWNER_AUCTIONED
-    return Rules(OwnerState.INVITED, turns, by_sender=by_sender)
+    interactive = terms.protocol == "interactive"
+    sealed = _OWNER_SEALED if terms.auction == "everyone" else _OWNER_AUCTIONED
+    return Rules(
+        OwnerState.INVITED,
+        _OWNER_INTERACTIVE if interactive else sealed,
+        last_round=terms.size if interactive else None,
+        by_kind={
+            TargetRelease.kind: f"{_NOT_NOW}: the target's release comes once, first of all, and from the consumer"
+        },
+        by_sender=dict.fromkeys(
+            set(Sender) - {Sender.CURATOR},
+            "an owner hears the target's release from the consumer, all else from the curator, and nobody else",
+        ),
+    )
 
 
 def curator_rules(terms: Terms) -> Rules:

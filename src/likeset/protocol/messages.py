@@ -64,11 +64,12 @@ def _nothing() -> Blob:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Consumer to curator: the target, the one release of its mean, and how to select. No owner hears of the last.
+    """Consumer to curator: the target, and how to select; no owner hears of either.
 
     Attributes:
         rows: the target's rows or, where the curator may see hashes only, their hashes.
-        release: the released mean of the target's features; empty where offers are uniform.
+        release: what owners hear, where rows are bid under it: the curator finds out whether a row is worth its bid,
+            and which one is best, by the same direction. Empty in ``sealed``, which selects without it.
         gamma: width of the selection's kernel; where the curator may see hashes only, that of the terms.
         weighted: whether to weigh the selected rows.
     """
@@ -82,7 +83,7 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class TargetRelease:
-    """Curator to every owner: the released mean of the target's features, or nothing; a call for offers or bids."""
+    """Consumer to every owner: the released mean of the target's features, or nothing; a call for offers or bids."""
 
     kind: ClassVar[str] = "target-release"
     release: Vector

@@ -14,7 +14,7 @@ from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import Position, owner_rules, title_of_message
 from likeset.protocol.messages import Message, Offer, TargetRelease
-from likeset.protocol.party import Party, check_envelope, curator_or_stranger
+from likeset.protocol.party import Party, check_envelope, speaker
 from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.schema import records
@@ -88,11 +88,11 @@ class Owner(Party):
         """Raise unless a run can begin with this message; no row is read for that, and nothing charged.
 
         Raises:
-            IllegalMessage: it is for somebody else, does not come from the curator, or is not the target's release.
+            IllegalMessage: it is for somebody else, does not come from the consumer, or is not the target's release.
         """
         check_envelope(terms, name, message)
         rules = owner_rules(terms)
-        rules.after(Position(rules.start), message, curator_or_stranger(message))
+        rules.after(Position(rules.start), message, speaker(terms, message))
         cls._check_release(terms, message)
 
     def row_of(self, handle: int) -> int:

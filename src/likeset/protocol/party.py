@@ -10,7 +10,7 @@ from likeset.protocol.messages import Body, Message
 from likeset.protocol.steps import Step, Work
 from likeset.protocol.terms import Terms
 
-__all__ = ["CURATOR", "Party", "Traffic", "check_envelope", "curator_or_stranger"]
+__all__ = ["CURATOR", "Party", "Traffic", "check_envelope", "speaker"]
 
 CURATOR = "curator"
 
@@ -96,7 +96,7 @@ class Party:
 
     def _sender(self, message: Message) -> Sender:
         """Who speaks, as this party sees it."""
-        return curator_or_stranger(message)
+        return speaker(self.terms, message)
 
     def _check_content(self, message: Message) -> None:
         """Raise if a message whose turn it is holds what it may not; changes nothing."""
@@ -169,6 +169,8 @@ def check_envelope(terms: Terms, name: str, message: Message) -> None:
         raise IllegalMessage(f"{title_of_message(message)}: was made under other terms")
 
 
-def curator_or_stranger(message: Message) -> Sender:
-    """Who speaks, as owners and the consumer see it: they know nobody else."""
-    return Sender.CURATOR if message.sender == CURATOR else Sender.STRANGER
+def speaker(terms: Terms, message: Message) -> Sender:
+    """Who speaks, as owners and the consumer see it: an owner knows no other owner."""
+    if message.sender == CURATOR:
+        return Sender.CURATOR
+    return Sender.CONSUMER if message.sender == terms.consumer else Sender.STRANGER

@@ -18,7 +18,7 @@ from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
 from likeset.protocol.curator import Curator, Held, is_number
 from likeset.protocol.declarations import Declared
-from likeset.protocol.legality import CuratorState
+from likeset.protocol.legality import RELEASE_ROUND, CuratorState
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, fit_drawing, weigh
 from likeset.protocol.owner import Owner, key_in_run
@@ -29,7 +29,7 @@ from likeset.protocol.terms import Terms
 
 __all__ = ["SealedCurator", "SealedOwner", "foreseen_sample"]
 
-_RELEASE, _ANSWER = 1, 2  # rounds
+_RELEASE, _ANSWER = RELEASE_ROUND["sealed"], 2  # rounds
 _FIT = "fit"
 
 
@@ -96,7 +96,7 @@ class SealedOwner(Owner):
 
 
 class SealedCurator(Curator):
-    """Passes the release on, takes one offer from each owner asked, and selects exactly."""
+    """Takes one offer from each owner asked, and selects exactly."""
 
     def __init__(self, terms: Terms, *, noise: Noise, declared: Declared | None = None) -> None:
         super().__init__(terms, noise=noise, declared=declared)
@@ -111,11 +111,10 @@ class SealedCurator(Curator):
             return None
         return np.concatenate([offer.rows for offer in self._held.values()])
 
-    def _begin(self, target: Target) -> Work:
+    def _begin(self, target: Target) -> Work:  # noqa: ARG002 (owners hear of it from the consumer)
         self._waiting = set(self.terms.owners)
-        call = TargetRelease(release=target.release)
         yield from ()  # nothing is charged: the consumer was, for the release
-        return [self._message(owner, _RELEASE, call) for owner in self.terms.owners]
+        return ()
 
     def _take(self, message: Message) -> None:
         body = message.body

@@ -1,4 +1,4 @@
-"""What travels between the curator and one owner, at most: from the terms and the schema alone."""
+"""What one owner hears and sends, at most: from the terms and the schema alone."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.protocol.legality import RELEASE_ROUND
 from likeset.protocol.messages import (
     Asked,
     Bid,
@@ -49,7 +50,7 @@ class MostTraffic:
 
 def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
     """The traffic of the owner with the longest name, if everything that may come does."""
-    interactive = terms.protocol == "interactive"
+    interactive, release_round = terms.protocol == "interactive", RELEASE_ROUND[terms.protocol]
     release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
     width = terms.hashing.dimension if terms.hashing else terms.kernel.columns
     rows = 1 if interactive else terms.rows_per_owner
@@ -65,12 +66,16 @@ def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
         features = np.zeros((1, terms.kernel.dimension), dtype=np.float32)
         delivery = Delivery(rows=matrix, labels=labels, handle=_LARGEST_HANDLE, features=features, records=packed)
         bid = Bid(gain=_LONGEST_NUMBER, handle=_LARGEST_HANDLE)
-        heard = [(1, 0, release), (terms.size, terms.size, summary), (terms.size, terms.size, Asked(asked=False))]
+        heard = [
+            (1, release_round, release),
+            (terms.size, terms.size, summary),
+            (terms.size, terms.size, Asked(asked=False)),
+        ]
         sent = [(terms.size, terms.size, bid), (terms.size, terms.size, delivery)]
     else:
         auctioned = terms.auction != "everyone"
         handles = np.zeros(rows, dtype=np.uint64)
-        heard = [(1, 1, release), *([(1, 2, Asked(asked=False))] if auctioned else [])]
+        heard = [(1, release_round, release), *([(1, 2, Asked(asked=False))] if auctioned else [])]
         sent = [(1, 2, Offer(rows=matrix, labels=labels, handles=handles, records=packed))]
         sent += [(1, 1, Misfit(misfit=_LONGEST_NUMBER))] if auctioned else []
     sizes = [(times, _length(terms, body, number)) for times, number, body in sent]
@@ -83,7 +88,9 @@ def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
 
 
 def _length(terms: Terms, body: Body, number: int) -> int:
-    return len(encode(Message(terms.run, terms.digest, CURATOR, max(terms.owners, key=len), number, body)))
+    """Of a message to an owner; one to the curator is as long."""
+    sender = terms.consumer if isinstance(body, TargetRelease) else CURATOR
+    return len(encode(Message(terms.run, terms.digest, sender, max(terms.owners, key=len), number, body)))
 
 
 def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:

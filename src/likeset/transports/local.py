@@ -13,6 +13,7 @@ from likeset.errors import RunCancelled
 from likeset.homes.expiry import utc_now
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
 from likeset.protocol.messages import Summary, decode
+from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Progress, Pump
 
 __all__ = ["LocalEngine", "Progress", "RunResult"]
@@ -60,8 +61,9 @@ class LocalEngine:
             RunCancelled: ``cancelled`` said so. Running again with the same ledgers resends, and draws nothing anew.
         """
         pump = Pump(
-            curator,
+            PlainCurator(curator),
             _InProcess(owners, consumer),
+            read_parcel,
             workers=self.workers,
             progress=self.progress,
             cancelled=self.cancelled,

@@ -1,15 +1,17 @@
-"""The loop that every engine runs: give a message to its receiver and take the replies, until the summary is there.
+"""The loop that every engine runs: carry a parcel to its recipient and take the replies, until the summary is there.
 
 How bytes get from one party to another is the transport's business. Whoever cannot answer (its policy, its budget, its
-data, its connection) abstains, and a message of an owner that the curator refuses is as if it had not come.
+data, its connection) abstains, and a parcel of an owner that the curator refuses is as if it had not come. What is in
+a parcel the loop does not know: it knows from whom it is and for whom, and no more.
 
-Everybody talks to the curator and hears the curator: nothing is carried from one owner to another, or to the consumer,
-that the curator did not write. An answer is one message, in its sender's own name, for the curator, and none that was
-taken before; whoever answers otherwise fails alone.
+The consumer speaks first, to the curator and to owners. After that everybody talks to the curator and hears the
+curator: nothing that an owner says is carried to another owner or to the consumer. An answer is one parcel, in its
+sender's own name, for the curator, and none that was taken before; whoever answers otherwise fails alone.
 """
 
+import hashlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,21 +19,58 @@ from typing import Protocol
 
 from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled
 from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.shell import CuratorShell
-from likeset.protocol.messages import MOST_BYTES, Message, decode
+from likeset.protocol.messages import MOST_BYTES
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
 
-__all__ = ["Progress", "Pump", "Transport"]
+__all__ = ["CuratorSide", "Parcel", "Progress", "Pump", "Transport"]
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
 
-_Parcel = tuple[Message, bytes]
+_MOST_REPLIES = 1  # of a party to one parcel: no protocol has more
 
-_MOST_REPLIES = 1  # of a party to one message: no protocol has more
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Bytes on their way.
+
+    Attributes:
+        sender: who wrote them, by the name in the terms.
+        recipient: for whom they are, likewise.
+        data: the bytes.
+    """
+
+    sender: str
+    recipient: str
+    data: bytes = field(repr=False)
+
+
+class CuratorSide(Protocol):
+    """The curator of one run, as whoever carries its parcels sees it."""
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose answer it still waits for."""
+
+    def take(self, data: bytes) -> Sequence[Parcel]:
+        """What it says to bytes that came for it.
+
+        Raises:
+            BadMessage, IllegalMessage: they are as if they had not come.
+            LikesetError: the run cannot go on.
+        """
+
+    def give_up(self, owner: str) -> Sequence[Parcel]:
+        """What it says when it waits for an owner no longer."""
 
 
 class Transport(Protocol):
-    """How the curator reaches the other parties; only bytes of messages go either way."""
+    """How the curator reaches the other parties; only bytes go either way."""
 
     @property
     def owners(self) -> Collection[str]:
@@ -45,33 +84,35 @@ class Transport(Protocol):
         """What the consumer has to say first."""
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        """An owner's replies to a message; raises a LikesetError where it has none. Called from several threads."""
+        """An owner's replies to a parcel; raises a LikesetError where it has none. Called from several threads."""
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
-        """The consumer's replies to a message; an error ends the run."""
+        """The consumer's replies to a parcel; an error ends the run."""
 
 
 @dataclass
 class Pump:
-    """Carries the messages of one run.
+    """Carries the parcels of one run.
 
     Args:
         curator: of the run.
         transport: to everybody else.
+        parcel: reads off bytes from whom they are and for whom; raises a LikesetError where they do not say it.
         workers: how many owners are asked at once.
         progress: called as answers come in.
-        cancelled: asked between messages.
+        cancelled: asked between parcels.
         clock: tells the time, to see whether the terms have ended.
-        most_bytes: no message of another party may be larger.
+        most_bytes: no parcel of another party may be larger.
 
     Attributes:
-        messages: how many messages travelled.
+        messages: how many parcels travelled.
         bytes_sent: and how many bytes.
         failures: owners who could not answer, and why, in the words that reached the curator.
     """
 
-    curator: CuratorShell
+    curator: CuratorSide
     transport: Transport
+    parcel: Callable[[bytes], Parcel]
     workers: int = 2
     progress: Progress | None = None
     cancelled: Callable[[], bool] | None = None
@@ -80,77 +121,87 @@ class Pump:
     messages: int = field(default=0, init=False)
     bytes_sent: int = field(default=0, init=False)
     failures: dict[str, str] = field(default_factory=dict, init=False)
-    _taken_places: set[tuple[str, int, str]] = field(default_factory=set, init=False)
+    _taken_digests: set[bytes] = field(default_factory=set, init=False)
 
     def run(self) -> None:
-        """Deliver messages until the consumer has its summary.
+        """Carry parcels until the consumer has its summary.
 
         Raises:
             TermsExpired: the terms may no longer be used; nothing was released.
             QuorumMissed: too few owners took part.
             RunCancelled: ``cancelled`` said so. Running again with the same ledgers resends, and draws nothing anew.
         """
-        curator, transport = self.curator, self.transport
-        check_not_expired(curator.terms, self.clock())
-        queue = deque(self._arrived(transport.start(), curator.terms.consumer))
+        curator, transport, terms = self.curator, self.transport, self.curator.terms
+        check_not_expired(terms, self.clock())
+        queue = deque(self._opening(transport.start()))
         with ThreadPoolExecutor(max_workers=self.workers) as pool:
             while not transport.done:
                 if self.cancelled is not None and self.cancelled():
-                    raise RunCancelled(
-                        f"run {curator.terms.run} was cancelled; it can be resumed with the same ledgers"
-                    )
+                    raise RunCancelled(f"run {terms.run} was cancelled; it can be resumed with the same ledgers")
                 if not queue:
                     # Nobody has anything to say and the curator still waits: those owners will never answer.
                     for owner in sorted(curator.waiting_for):
-                        queue.extend(self._sent(curator.give_up(owner)))
+                        queue.extend(self._counted(curator.give_up(owner)))
                     if not queue:
                         break
                     continue
                 batch = _front(queue, transport.owners)
                 if batch:
-                    for (call, _), replies in zip(batch, pool.map(self._answer, batch), strict=True):
-                        queue.extend(self._taken(call.receiver, replies))
+                    for asked, replies in zip(batch, pool.map(self._answer, batch), strict=True):
+                        queue.extend(self._taken(asked.recipient, replies))
                     continue
-                message, data = queue.popleft()
-                if message.receiver == curator.name:
-                    queue.extend(self._heard_by_curator(message))
+                parcel = queue.popleft()
+                if parcel.recipient == CURATOR:
+                    queue.extend(self._heard_by_curator(parcel))
                     self._report()
-                elif message.receiver == curator.terms.consumer:
-                    queue.extend(self._arrived(transport.hand_over(data), curator.terms.consumer))
+                elif parcel.recipient == terms.consumer:
+                    queue.extend(self._arrived(transport.hand_over(parcel.data), terms.consumer))
         if not transport.done:
-            raise RunCancelled(f"run {curator.terms.run} ended without a summary")
+            raise RunCancelled(f"run {terms.run} ended without a summary")
 
-    def _sent(self, messages: Iterable[Message]) -> list[_Parcel]:
-        """Messages of the curator, as bytes and counted."""
-        return self._counted([(message, message.data) for message in messages])
+    def _opening(self, first_words: Sequence[bytes]) -> list[Parcel]:
+        """What the consumer says first: one parcel for the curator, and at most one for each owner."""
+        consumer, owners = self.curator.terms.consumer, self.curator.terms.owners
+        parcels = self._addressed(first_words, consumer)
+        recipients = [parcel.recipient for parcel in parcels]
+        if len(set(recipients)) < len(recipients) or not {CURATOR} <= set(recipients) <= {CURATOR, *owners}:
+            raise IllegalMessage(f"{consumer} must begin with one message to the curator and at most one to each owner")
+        # The curator hears it first: it is to wait for owners when the first of them answers.
+        return self._counted(sorted(parcels, key=lambda parcel: parcel.recipient != CURATOR))
 
-    def _arrived(self, replies: Sequence[bytes], sender: str) -> list[_Parcel]:
-        """A party's messages to the curator from bytes, counted: all of them, or none if one may not come."""
+    def _arrived(self, replies: Sequence[bytes], sender: str) -> list[Parcel]:
+        """A party's replies, all of which are for the curator: all of them, or none if one may not come."""
         if len(replies) > _MOST_REPLIES:
             raise IllegalMessage(f"{sender} sent {len(replies)} messages where at most {_MOST_REPLIES} may come")
-        parcels = [(decode(data, most_bytes=self.most_bytes), data) for data in replies]
-        for message, _ in parcels:
-            if message.sender != sender:
-                raise IllegalMessage(f"{sender} spoke in another party's name")
-            if message.receiver != self.curator.name:
-                # Carried on, it would be refused there, and the blame would be the receiver's.
-                raise IllegalMessage(f"{sender} wrote to somebody else than the curator")
+        parcels = self._addressed(replies, sender)
+        if any(parcel.recipient != CURATOR for parcel in parcels):
+            # Carried on, it would be refused there, and the blame would be the recipient's.
+            raise IllegalMessage(f"{sender} wrote to somebody else than the curator")
         return self._counted(parcels)
 
-    def _counted(self, parcels: list[_Parcel]) -> list[_Parcel]:
-        self.messages += len(parcels)
-        self.bytes_sent += sum(len(data) for _, data in parcels)
+    def _addressed(self, replies: Sequence[bytes], sender: str) -> list[Parcel]:
+        """Bytes of a party, with whom they are for."""
+        for data in replies:
+            if len(data) > self.most_bytes:
+                raise BadMessage(f"{len(data)} bytes are more than the {self.most_bytes} that may come")
+        parcels = [self.parcel(data) for data in replies]
+        if any(parcel.sender != sender for parcel in parcels):
+            raise IllegalMessage(f"{sender} spoke in another party's name")
         return parcels
 
-    def _answer(self, parcel: _Parcel) -> Sequence[bytes] | LikesetError:
-        call, data = parcel
+    def _counted(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        self.messages += len(parcels)
+        self.bytes_sent += sum(len(parcel.data) for parcel in parcels)
+        return list(parcels)
+
+    def _answer(self, parcel: Parcel) -> Sequence[bytes] | LikesetError:
         try:
-            return self.transport.ask(call.receiver, data)
+            return self.transport.ask(parcel.recipient, parcel.data)
         except LikesetError as error:
             return error
 
-    def _taken(self, owner: str, replies: Sequence[bytes] | LikesetError) -> list[_Parcel]:
-        """An owner's messages, or what the curator says when it is given up."""
+    def _taken(self, owner: str, replies: Sequence[bytes] | LikesetError) -> list[Parcel]:
+        """An owner's parcels, or what the curator says when it is given up."""
         try:
             if isinstance(replies, LikesetError):
                 raise replies
@@ -158,23 +209,23 @@ class Pump:
         except LikesetError as error:
             # What follows from the first failure explains less.
             self.failures.setdefault(owner, str(error))
-            return self._sent(self.curator.give_up(owner))
+            return self._counted(self.curator.give_up(owner))
 
-    def _heard_by_curator(self, message: Message) -> list[_Parcel]:
-        """What the curator says to a message; one of an owner that it refuses does not stop the run."""
-        place = (message.sender, message.round, message.body.kind)
+    def _heard_by_curator(self, parcel: Parcel) -> list[Parcel]:
+        """What the curator says to a parcel; one of an owner that it refuses does not stop the run."""
+        digest = hashlib.sha256(parcel.data).digest()
         try:
-            if place in self._taken_places:
+            if digest in self._taken_digests:
                 # The curator would say again what it said then, to all: an owner could go round in circles for ever.
-                raise IllegalMessage(f"{message.sender} sent a {message.body.kind} message again that was taken before")
-            replies = self.curator.take(message)
+                raise IllegalMessage(f"{parcel.sender} sent a message again that was taken before")
+            replies = self.curator.take(parcel.data)
         except (BadMessage, IllegalMessage) as error:
-            if message.sender not in self.curator.terms.owners:
+            if parcel.sender not in self.curator.terms.owners:
                 raise
-            self.failures.setdefault(message.sender, str(error))
+            self.failures.setdefault(parcel.sender, str(error))
             return []
-        self._taken_places.add(place)
-        return self._sent(replies)
+        self._taken_digests.add(digest)
+        return self._counted(replies)
 
     def _report(self) -> None:
         if self.progress is not None:
@@ -182,9 +233,9 @@ class Pump:
             self.progress("owners", total - len(self.curator.waiting_for), total)
 
 
-def _front(queue: deque[_Parcel], owners: Collection[str]) -> list[_Parcel]:
-    """The messages at the front of the queue that go to different owners: they can be answered side by side."""
-    batch: dict[str, _Parcel] = {}
-    while queue and (receiver := queue[0][0].receiver) in owners and receiver not in batch:
-        batch[receiver] = queue.popleft()
+def _front(queue: deque[Parcel], owners: Collection[str]) -> list[Parcel]:
+    """The parcels at the front of the queue that go to different owners: they can be answered side by side."""
+    batch: dict[str, Parcel] = {}
+    while queue and (recipient := queue[0].recipient) in owners and recipient not in batch:
+        batch[recipient] = queue.popleft()
     return list(batch.values())

@@ -139,7 +139,8 @@ def _show_verdict(receipt: "Receipt | None", problems: Sequence[str], notes: Seq
         return
     if receipt is not None:
         count, rows = len(receipt.transcript.lines), receipt.transcript.rows
-        stdout.print(f"[bold green]agree[/]  {count} messages, {rows:,} rows received", soft_wrap=True)
+        messages = "1 message" if count == 1 else f"{count} messages"
+        stdout.print(f"[bold green]agree[/]  {messages}, {rows:,} rows received", soft_wrap=True)
         stdout.print(f"terms {literal(receipt.transcript.terms)}", soft_wrap=True)
         stdout.print(f"signed {literal(receipt.at)} with the key {literal(receipt.key)}", soft_wrap=True)
     show_notes(notes)

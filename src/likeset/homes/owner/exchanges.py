@@ -15,7 +15,8 @@ from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Slot, Transcri
 from likeset.ledger import Ledger, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
-from likeset.protocol.messages import Delivery, Message, Offer, decode
+from likeset.protocol.messages import Delivery, Message, Offer, TargetRelease, decode
+from likeset.protocol.party import CURATOR
 from likeset.protocol.steps import ChargeWanted, Draw
 
 __all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in", "transcript_of"]
@@ -135,8 +136,9 @@ def rows_in(replies: Iterable[Message]) -> int:
 
 
 def transcript_of(ledger: Ledger, record: RunRecord, *, owner: str) -> Transcript:
-    """The owner's copy of a run's transcript.
+    """The owner's copy of a run's transcript: of what passed between it and the curator.
 
+    What it heard from the consumer is no part of it: the curator neither said nor heard it.
     Replies that were stored and then held back, by a crash or a withdrawal, are not in it: they did not leave.
 
     Args:
@@ -147,14 +149,18 @@ def transcript_of(ledger: Ledger, record: RunRecord, *, owner: str) -> Transcrip
     lines, terms, entries = dict[Slot, Line](), record.latest_digest, set[int]()
     # Last those on record: what a crash left is not in the place of what was answered after it.
     for exchange in sorted(exchanges(ledger, record.run), key=lambda exchange: exchange.entry):
-        terms = decode(exchange.heard).terms
+        heard = decode(exchange.heard)
+        terms = heard.terms
         entries.add(exchange.entry)
         left = exchange.replies if exchange.entry in record.sent else ()
-        lines |= {line.slot: line for line in (line_of(data, owner=owner) for data in (exchange.heard, *left))}
+        passed = (exchange.heard, *left) if heard.sender == CURATOR else left
+        lines |= {line.slot: line for line in (line_of(data, owner=owner) for data in passed)}
     purged = set[Slot]()
     for entry, sent in record.sent.items():
         if entry not in entries:
-            purged |= {(TO_OWNER, sent.round, sent.heard), *((FROM_OWNER, sent.round, kind) for kind in sent.replies)}
+            purged |= {(FROM_OWNER, sent.round, kind) for kind in sent.replies}
+            if sent.heard != TargetRelease.kind:
+                purged.add((TO_OWNER, sent.round, sent.heard))
     return Transcript(record.run, terms, owner, tuple(sorted(lines.values())), frozenset(purged))
 
 

@@ -18,6 +18,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.outbox import LeftRows, rows_of
 from likeset.homes.shell import carry
 from likeset.protocol.hashing import hash_map
+from likeset.protocol.legality import RELEASE_ROUND
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode
 from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_owner
@@ -123,20 +124,20 @@ def _release(
 
 
 def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Body]]:
-    """What a curator says who asks for all that it may ask for, and releases nothing about the summary."""
+    """What is said where all rows are asked for that may be, and nothing is released about the summary."""
+    yield RELEASE_ROUND[terms.protocol], TargetRelease(release=release)
     if terms.protocol == "sealed":
-        yield 1, TargetRelease(release=release)
         if terms.auction != "everyone":
             yield 2, Asked(asked=True)
         return
-    yield 0, TargetRelease(release=release)
     for number in range(1, terms.size + 1):
         yield number, SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
         yield number, Asked(asked=True)
 
 
 def _said(owner: Owner, call: tuple[int, Body]) -> tuple[Message, ...]:
-    """What the owner says to a curator; what it wants charged is drawn, and nobody is charged: nothing leaves."""
+    """What the owner says to that; what it wants charged is drawn, and nobody is charged: nothing leaves."""
     number, body = call
-    message = Message(owner.terms.run, owner.terms.digest, CURATOR, owner.name, number, body)
+    sender = owner.terms.consumer if isinstance(body, TargetRelease) else CURATOR
+    message = Message(owner.terms.run, owner.terms.digest, sender, owner.name, number, body)
     return carry(owner.receive(message), lambda wanted: wanted.draw()[0])

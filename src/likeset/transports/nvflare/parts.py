@@ -32,6 +32,7 @@ from likeset.protocol.messages import Asked, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
+from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 from likeset.transports.receipt_delivery import deliver
 from likeset.transports.sites import SiteParties, load_settings, load_terms
@@ -52,7 +53,7 @@ def _load_libraries() -> None:
 
 
 class Site:
-    """An owner's or the consumer's place: hears the curator and nobody else."""
+    """An owner's or the consumer's place: called by the curator's server, which carries messages, and nobody else."""
 
     def __init__(self) -> None:
         self._table: SiteParties | None = None
@@ -149,8 +150,9 @@ def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Call
         check_not_expired(terms, utc_now())
         transport.wait_for_quorum(settings.seconds_for_decisions, context.is_aborted)
         pump = Pump(
-            made.party,
+            PlainCurator(made.party),
             transport,
+            read_parcel,
             workers=max(1, len(terms.owners)),
             progress=lambda _, done, total: news.count_answers(done, total),
             cancelled=context.is_aborted,

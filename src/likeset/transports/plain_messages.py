@@ -1,0 +1,52 @@
+"""Parcels that are messages as they are: among parties of one process, and wherever the network vouches for senders."""
+
+from dataclasses import dataclass
+
+from likeset.homes.shell import CuratorShell
+from likeset.protocol.messages import Message, decode
+from likeset.protocol.terms import Terms
+from likeset.transports.pump import Parcel
+
+__all__ = ["PlainCurator", "read_parcel"]
+
+
+@dataclass(frozen=True)
+class PlainCurator:
+    """A curator who reads and writes messages as they are.
+
+    Args:
+        shell: the curator.
+    """
+
+    shell: CuratorShell
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+        return self.shell.terms
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose answer it still waits for."""
+        return self.shell.waiting_for
+
+    def take(self, data: bytes) -> list[Parcel]:
+        """What it says to a message."""
+        return [_parcel(reply) for reply in self.shell.take(decode(data))]
+
+    def give_up(self, owner: str) -> list[Parcel]:
+        """What it says when it waits for an owner no longer."""
+        return [_parcel(message) for message in self.shell.give_up(owner)]
+
+
+def read_parcel(data: bytes) -> Parcel:
+    """From whom a message is, and for whom.
+
+    Raises:
+        BadMessage: it is none.
+    """
+    return _parcel(decode(data))
+
+
+def _parcel(message: Message) -> Parcel:
+    return Parcel(message.sender, message.receiver, message.data)
