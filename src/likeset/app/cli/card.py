@@ -253,9 +253,7 @@ def _compared(shown: "Card", *, as_json: bool) -> str | None:
         raise InvalidArgument("--fingerprint", "none", reason)
     stdout.print(f"The card of [bold]{literal(shown.name)}[/] has this fingerprint:", soft_wrap=True)
     show_fingerprint(shown)
-    stdout.print(
-        "Call its party by a number that you know, not one that came with the card, and let it read out its own."
-    )
+    stdout.print("Call its party by a number that did not come with the card, and let it read out its own.")
     stdout.print("Type what you hear, or yes if all eight groups are the same; Enter alone pins nothing.")
     while True:
         answer = typer.prompt("fingerprint or yes", default="", show_default=False).strip()

@@ -1,0 +1,352 @@
+"""``likeset card`` as two people use it who compare fingerprints by telephone, and its complaints."""
+
+import contextlib
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from likeset.app import cli
+from likeset.app.cli import card as card_commands
+from likeset.homes.consumer.home import make_consumer_home
+from likeset.homes.curator.home import make_curator_home
+from likeset.homes.owner.home import make_home
+from likeset.homes.party_home import PartyHome
+from likeset.trust.cards import SECRET_FILE, CardSecret
+
+OTHER_LETTER = {"A": "B"}
+
+
+def changed(letter: str) -> str:
+    """Another letter of a fingerprint, and of base 64."""
+    return OTHER_LETTER.get(letter, "A")
+
+
+@dataclass(frozen=True)
+class World:
+    """A node, a consumer and a curator, and what they type."""
+
+    place: Path
+    node: PartyHome
+    clinic: PartyHome
+    hub: PartyHome
+
+    def run(self, *words: object, code: int = 0, typed: str | None = None) -> Result:
+        environment = {"COLUMNS": "200", "LIKESET_HOME": None, "LIKESET_NODE": None}
+        result = CliRunner().invoke(cli.app, ["card", *map(str, words)], env=environment, input=typed)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    def document(self, *words: object) -> Any:
+        return json.loads(self.run(*words, "--json").stdout)
+
+    def pin(self, party: PartyHome, role: str, *, at: PartyHome) -> None:
+        self.run("pin", party.card_file, "--as", role, "--home", at.folder, "--fingerprint", party.card().fingerprint)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(
+        tmp_path,
+        make_home(tmp_path / "st-mary", name="st-mary"),
+        make_consumer_home(tmp_path / "clinic", name="clinic"),
+        make_curator_home(tmp_path / "hub", name="hub"),
+    )
+
+
+@pytest.fixture
+def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, world: World) -> Any:
+    """What ``main`` says about a mistake: one line, exit code 2, and nothing in any home is touched."""
+
+    def said(*words: object) -> str:
+        before = files(world.place)
+        monkeypatch.setattr(sys, "argv", ["likeset", "card", *map(str, words)])
+        code: object = None
+        with contextlib.suppress(SystemExit):
+            try:
+                cli.main()
+            except SystemExit as ended:
+                code = ended.code
+                raise
+        shown = capsys.readouterr()
+        assert (code, shown.out) == (2, ""), shown
+        line = shown.err.removesuffix("\n")
+        assert line.startswith("error: ")
+        assert line.isprintable(), ascii(line)
+        assert files(world.place) == before
+        return line
+
+    return said
+
+
+def files(place: Path) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes()
+        for path in place.rglob("*")
+        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+def groups_shown(text: str) -> str:
+    """The fingerprint as it stands on a screen, with the numbers of its groups."""
+    found = re.findall(r"\b([1-8]) ([A-Z2-7]{5})\b", text)
+    assert [number for number, _ in found] == list("12345678")
+    return "-".join(group for _, group in found)
+
+
+def test_show_prints_what_is_read_out_by_telephone(world: World) -> None:
+    for home in (world.node, world.clinic, world.hub):
+        shown = world.run("show", "--home", home.folder).stdout
+        assert groups_shown(shown) == home.card().fingerprint
+        assert str(home.card_file) in shown
+        lines = [line for line in shown.splitlines() if re.match(r"\s+[15] [A-Z2-7]{5}", line)]
+        assert len(lines) == 2, "two lines of four groups"
+        assert world.document("show", "--home", home.folder) == {
+            "name": home.card().name,
+            "fingerprint": home.card().fingerprint,
+            "role": None,
+            "state": None,
+            "file": str(home.card_file),
+            "exported": None,
+        }
+
+
+def test_a_card_is_exported_pinned_listed_and_shown(world: World) -> None:
+    sent, own = world.place / "clinic.card", world.clinic.card()
+    world.run("show", "--home", world.clinic.folder, "--export", sent)
+    assert sent.read_text(encoding="ascii") == own.to_text()
+    heard = own.fingerprint.replace("-", " ").lower()
+    at_node = ("--home", world.node.folder)
+    pinned = world.document("pin", sent, "--as", "consumer", "--fingerprint", heard, *at_node)
+    assert (pinned["name"], pinned["role"], pinned["state"]) == ("clinic", "consumer", "pinned")
+    assert world.document("show", sent, *at_node)["role"] == "consumer"
+    assert "pinned as consumer" in world.run("show", sent, *at_node).stdout
+    assert groups_shown(world.run("list", *at_node).stdout) == own.fingerprint
+    (listed,) = world.document("list", *at_node)["cards"]
+    assert listed == {key: pinned[key] for key in listed}
+    again = world.run("pin", sent, "--as", "consumer", *at_node)  # nobody has to be called twice
+    assert "was pinned already" in again.stdout
+    assert world.document("list", "--home", world.hub.folder)["cards"] == []
+    assert "no card was ever pinned" in world.run("list", "--home", world.hub.folder).stdout
+
+
+def test_a_card_is_shown_where_there_is_no_home(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world.place)
+    assert groups_shown(world.run("show", world.hub.card_file).stdout) == world.hub.card().fingerprint
+
+
+def test_a_new_card_replaces_the_old_one_everywhere(world: World, complaint: Any) -> None:
+    at_node = ("--home", world.node.folder)
+    world.pin(world.clinic, "consumer", at=world.node)
+    old = world.place / "old.card"
+    world.run("show", "--home", world.clinic.folder, "--export", old)
+    said = world.run("make", "--new", "--home", world.clinic.folder).stdout
+    assert "everybody who pinned the old card must replace it" in said
+    assert "runs under way under the old card end" in said
+    new = world.clinic.card_file
+    given = ("--fingerprint", world.clinic.card().fingerprint, *at_node)
+    assert "clinic: is the name of a pinned consumer's card" in complaint("pin", new, "--as", "consumer", *given)
+    replaced = world.document("replace", new, *given)
+    assert (replaced["role"], replaced["fingerprint"]) == ("consumer", world.clinic.card().fingerprint)
+    states = {entry["fingerprint"]: entry["state"] for entry in world.document("list", *at_node)["cards"]}
+    assert sorted(states.values()) == ["pinned", "replaced"]
+    for words in (["pin", old, "--as", "consumer", *at_node], ["replace", old, *at_node]):
+        assert "was replaced by" in complaint(*words)
+    world.run("revoke", "clinic", "--reason", "keys \x1b[31mstolen[/]", *at_node)
+    shown = world.run("list", *at_node).stdout
+    assert r"revoked since" in shown
+    assert r"keys \x1b[31mstolen[/]" in shown
+    assert "was revoked" in complaint("pin", new, "--as", "consumer", *at_node)
+    assert "was revoked" in complaint("replace", new, *at_node)
+
+
+def test_revoking_by_fingerprint_and_what_is_not_known(world: World, complaint: Any) -> None:
+    world.pin(world.hub, "curator", at=world.clinic)
+    at_clinic = ("--home", world.clinic.folder)
+    assert "did you mean hub?" in complaint("revoke", "hubb", "--reason", "x", *at_clinic)
+    assert "must have 1 to" in complaint("revoke", "hub", "--reason", " ", *at_clinic)
+    unknown = CardSecret.generate("x").card.fingerprint
+    assert "no card of that name or fingerprint" in complaint("revoke", unknown, "--reason", "x", *at_clinic)
+    revoked = world.document("revoke", world.hub.card().fingerprint, "--reason", "closed", *at_clinic)
+    assert (revoked["state"], revoked["reason"]) == ("revoked", "closed")
+
+
+def test_nobody_at_the_keyboard_and_no_fingerprint(world: World, complaint: Any) -> None:
+    at_node = ("--home", world.node.folder)
+    words = ("pin", world.clinic.card_file, "--as", "consumer", *at_node)
+    assert "with --fingerprint" in complaint(*words)
+    assert "with --fingerprint" in complaint(*words, "--json")
+
+
+@pytest.mark.parametrize("place", [0, 17, 39])
+def test_a_wrong_letter_is_named_by_group_and_place(world: World, complaint: Any, place: int) -> None:
+    letters = list(world.clinic.card().fingerprint.replace("-", ""))
+    letters[place] = changed(letters[place])
+    words = ("pin", world.clinic.card_file, "--as", "consumer", "--home", world.node.folder)
+    said = complaint(*words, "--fingerprint", "".join(letters))
+    assert f"letter {place % 5 + 1} of group {place // 5 + 1} differs" in said
+
+
+def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_commands, "_at_terminal", lambda: True)
+    at_node = ("--home", world.node.folder)
+    own = world.clinic.card().fingerprint
+    words = ("pin", world.clinic.card_file, "--as", "consumer", *at_node)
+    for answer in ("\n", "no\n"):
+        said = world.run(*words, code=1, typed=answer).stdout
+        assert groups_shown(said) == own
+        assert "nothing was pinned" in said
+    world.run(*words, code=1, typed="")  # Ctrl-D
+    assert world.node.pins().all() == ()
+    wrong = changed(own[0]) + own[1:]
+    said = world.run(*words, typed=f"{wrong}\n{own.lower()}\n").output
+    assert "letter 1 of group 1 differs" in said
+    assert [pin.card for pin in world.node.pins().all()] == [world.clinic.card()]
+    world.run("make", "--new", "--home", world.clinic.folder)
+    world.run("replace", world.clinic.card_file, *at_node, typed="YES\n")
+    pinned = world.node.pins().get("clinic")
+    assert pinned is not None
+    assert pinned.card == world.clinic.card()
+
+
+def test_what_cannot_be_pinned_is_said_before_anybody_telephones(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_commands, "_at_terminal", lambda: True)
+    world.pin(world.clinic, "consumer", at=world.node)
+    for words in (
+        ["pin", world.clinic.card_file, "--as", "curator"],
+        ["pin", world.hub.card_file, "--as", "boss"],
+        ["pin", world.node.card_file, "--as", "owner"],
+        ["replace", world.hub.card_file],
+    ):
+        result = world.run(*words, "--home", world.node.folder, code=1, typed="yes\n")
+        assert isinstance(result.exception, ValueError), result.output
+        assert "fingerprint" not in result.stdout
+
+
+def damaged_cards(text: str) -> dict[str, tuple[str, str]]:
+    """Texts that are no card, and what is said about each."""
+    head, name, fingerprint, *body = text.splitlines()
+    middle = len(body) // 2
+    turned = [*body[:middle], changed(body[middle][0]) + body[middle][1:], *body[middle + 1 :]]
+
+    def put(*lines: str) -> str:
+        return "\n".join(lines) + "\n"
+
+    return {
+        "nothing": ("", "is no card"),
+        "something else": ("likeset: owner\nversion: 1\n", "is no card"),
+        "its first line": (put(head), "card"),
+        "cut in a line": (text[:-90], "card"),
+        "cut after a line": (put(head, name, fingerprint, *body[:-1]), "card"),
+        "a letter changed": (put(head, name, fingerprint, *turned), "its signature does not hold"),
+        "a letter that is none": (put(head, name, fingerprint, "?" + body[0][1:], *body[1:]), "none of base 64"),
+        "another name above": (put(head, "name: hub", fingerprint, *body), "somebody changed it"),
+        "an escape above": (put(head, "name: \x1b[2Jclinic", fingerprint, *body), "somebody changed it"),
+        "another fingerprint": (put(head, name, fingerprint[:-1] + changed(fingerprint[-1]), *body), "changed it"),
+    }
+
+
+@pytest.mark.parametrize("kind", damaged_cards("head\nname\nfingerprint\nx\n"))
+def test_what_is_no_card_is_neither_shown_nor_pinned(world: World, complaint: Any, kind: str) -> None:
+    text, words = damaged_cards(world.clinic.card().to_text())[kind]
+    path = world.place / "sent.card"
+    path.write_text(text, encoding="ascii")
+    given = ("--fingerprint", world.clinic.card().fingerprint, "--home", world.node.folder)
+    for said in (
+        complaint("show", path),
+        complaint("pin", path, "--as", "consumer", *given),
+        complaint("replace", path, *given),
+    ):
+        assert "sent.card" in said
+        assert words in said
+
+
+def test_files_that_cannot_be_read(world: World, complaint: Any) -> None:
+    assert "there is no such file" in complaint("show", world.place / "none.card")
+    assert "cannot be read: Is a directory" in complaint("show", world.place)
+    (world.place / "picture.card").write_bytes(bytes(range(256)))
+    assert "is no text" in complaint("show", world.place / "picture.card")
+    (world.place / "\x1b[2J.card").write_text("x")
+    assert r"\x1b[2J.card" in complaint("show", world.place / "\x1b[2J.card")
+
+
+def test_homes_that_cannot_be_used(world: World, complaint: Any) -> None:
+    at_place = ("--home", world.place)
+    for words in (["make"], ["show"], ["list"], ["revoke", "x", "--reason", "y"], ["show", world.hub.card_file]):
+        assert "is not the directory of an owner, a consumer or a curator" in complaint(*words, *at_place)
+    secret = world.clinic.folder / SECRET_FILE
+    secret.chmod(0o604)
+    assert "other users can read it (mode 0604), and it is secret; chmod 600 it" in complaint(
+        "show", "--home", world.clinic.folder
+    )
+    secret.unlink()
+    assert "there are no keys in this home" in complaint("show", "--home", world.clinic.folder)
+    assert "never overwritten" in complaint("make", "--home", world.clinic.folder)
+    other = world.hub.folder / SECRET_FILE
+    secret.write_bytes(other.read_bytes())
+    secret.chmod(0o600)
+    assert "does not belong to card beside it" in complaint("show", "--home", world.clinic.folder)
+
+
+def test_an_older_home_gets_a_card(world: World, complaint: Any) -> None:
+    for home in (world.node, world.clinic, world.hub):
+        home.card_file.unlink()
+        (home.folder / SECRET_FILE).unlink()
+    assert "make them with 'likeset card make'" in complaint("show", "--home", world.hub.folder)
+    assert "must be 1 to 128 letters" in complaint("make", "--home", world.hub.folder, "--name", "\x1b[31mhub")
+    assert world.document("make", "--home", world.hub.folder, "--name", "hub-2")["name"] == "hub-2"
+    made = world.document("make", "--home", world.node.folder)
+    assert made == {
+        "name": "st-mary",
+        "fingerprint": world.node.card().fingerprint,
+        "file": str(world.node.card_file),
+        "before": [],
+        "notes": [],
+    }
+    assert groups_shown(world.run("make", "--home", world.clinic.folder).stdout) == world.clinic.card().fingerprint
+
+
+def test_nothing_is_overwritten_by_an_export(world: World, complaint: Any) -> None:
+    for path in (world.clinic.folder / SECRET_FILE, world.clinic.card_file):
+        said = complaint("show", "--home", world.clinic.folder, "--export", path)
+        assert "nothing is overwritten" in said
+    missing = world.place / "none" / "x.card"
+    assert "cannot be written" in complaint("show", "--home", world.clinic.folder, "--export", missing)
+
+
+def test_looking_writes_nothing(world: World) -> None:
+    world.pin(world.hub, "curator", at=world.node)
+    before = files(world.place)
+    for words in (["show"], ["list"], ["show", world.hub.card_file]):
+        world.run(*words, "--home", world.node.folder)
+    assert files(world.place) == before
+
+
+def test_new_homes_say_what_their_card_is(tmp_path: Path) -> None:
+    kit = tmp_path / "kit"
+    for part in ("startup", "local"):
+        (kit / part).mkdir(parents=True)
+    (kit / "local" / "resources.json").write_text("{}")
+
+    def done(*words: object) -> str:
+        result = CliRunner().invoke(cli.app, list(map(str, words)))
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result.stdout
+
+    def fingerprint(folder: Path) -> str:
+        return str(json.loads(done("card", "show", "--home", folder, "--json"))["fingerprint"])
+
+    owner, clinic, hub = tmp_path / "owner", tmp_path / "clinic", tmp_path / "hub"
+    assert json.loads(done("owner", "init", owner, "--name", "a", "--json"))["card"] == fingerprint(owner)
+    begun = json.loads(done("run", "init", clinic, "--name", "c", "--kit", kit, "--user", "u", "--json"))
+    assert begun["card"] == fingerprint(clinic)
+    for _ in range(2):  # the second time the directory is there
+        done("site", "curator", kit, "--home", hub, "--name", "hub")
+    assert json.loads(done("card", "show", "--home", hub, "--json"))["name"] == "hub"
+    result = CliRunner().invoke(cli.app, ["site", "curator", str(kit), "--home", str(hub), "--name", "other"])
+    assert "a card of another name" in str(result.exception)
