@@ -14,6 +14,8 @@
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── LetterRefused                     bytes that are no letter from that sender to this reader
+    │   ├── LetterContradicts                 another letter came under that number; both are kept as evidence
+    │   ├── HomeRestored                      this home signed what it does not remember: it is an old copy, and stops
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
     │   ├── PartyFailed                       an earlier step was not carried to its end; make the party anew
     │   ├── QuorumMissed                      fewer owners took part than the terms ask for
@@ -48,12 +50,14 @@ __all__ = [
     "ChargeRefused",
     "DifferentRequest",
     "EntropyMissing",
+    "HomeRestored",
     "IllegalMessage",
     "InvalidArgument",
     "LedgerError",
     "LedgerTampered",
     "LedgerUnavailable",
     "LedgerUnreadable",
+    "LetterContradicts",
     "LetterRefused",
     "LikesetError",
     "MessagePurged",
@@ -303,6 +307,30 @@ class LetterRefused(ProtocolError, ValueError):
 
     def __str__(self) -> str:
         return f"letter refused: {self.reason}"
+
+
+class LetterContradicts(ProtocolError):
+    """A signed letter under a number of which another one came before; it is kept as evidence against its writer.
+
+    Attributes:
+        earlier: the bytes of the one that came before; None where they are kept no longer.
+    """
+
+    def __init__(self, run: str, writer: str, number: int, earlier: bytes | None) -> None:
+        super().__init__(f"run {run}: {writer} wrote two different letters under the number {number}; both are kept")
+        self.earlier = earlier
+
+
+class HomeRestored(ProtocolError):
+    """This home signed something that it does not remember; nothing is answered or charged any more."""
+
+    def __init__(self, since: str) -> None:
+        super().__init__(
+            f"this home was put back from an old copy: since {since} it is known that it signed what it does not "
+            "remember. Nothing is answered or charged here any more. Restore a newer copy, or make a new home with a "
+            "new card, and let others replace the old one"
+        )
+        self.since = since
 
 
 class IllegalMessage(ProtocolError):

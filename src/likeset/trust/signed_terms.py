@@ -21,6 +21,7 @@ __all__ = [
     "AcceptingRole",
     "SignedTerms",
     "accept",
+    "is_acceptance",
     "sign_terms",
 ]
 
@@ -188,3 +189,8 @@ def accept(
     )
     accepted.check()
     return accepted
+
+
+def is_acceptance(data: bytes) -> bool:
+    """Whether bytes say of themselves that they are an acceptance; whether they are one, reading them tells."""
+    return data.startswith(fields(_ACCEPTANCE_TAG))

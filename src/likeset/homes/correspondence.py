@@ -1,0 +1,364 @@
+"""One run between organisations at one home: whose letters are opened, and what is sealed to whom.
+
+Whatever carries letters proves nothing. Who wrote a letter follows from its signature and from a card whose fingerprint
+stands in the terms; the terms are signed by the consumer, whose card a person has pinned. What is refused here costs
+nothing: no party has heard of it.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from likeset.errors import (
+    BadDocument,
+    IllegalMessage,
+    LetterContradicts,
+    LetterRefused,
+    QuorumMissed,
+)
+from likeset.homes.identity import Identity
+from likeset.homes.letter_book import LetterBook
+from likeset.homes.letter_records import OUT, Arrival, Contents, Outgoing, Peer, RunKeys
+from likeset.homes.padding import padded_size
+from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
+from likeset.protocol.messages import Delivery, Message, Offer, decode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.trust.cards import Card
+from likeset.trust.encoding import fields
+from likeset.trust.letters import Letter, Refusal, letter_in, open_letter, write_letter
+from likeset.trust.sealing import SealingSecret
+from likeset.trust.signed_terms import Acceptance, accept
+
+__all__ = ["Correspondence", "HeardLetter"]
+
+_RECEIPT = "receipt"
+
+
+@dataclass(frozen=True, eq=False)
+class HeardLetter:
+    """A letter that was opened.
+
+    Attributes:
+        arrival: what is written down of it.
+        message: what it says; None where it only has enclosures.
+        enclosures: documents in it.
+    """
+
+    arrival: Arrival
+    message: Message | None
+    enclosures: tuple[bytes, ...] = field(repr=False)
+
+
+@dataclass(eq=False)
+class Correspondence:
+    """The letters of one run at one home.
+
+    Args:
+        identity: the home's.
+        invitation: the signed terms.
+        party: the home's name in them.
+    """
+
+    identity: Identity
+    invitation: Invitation
+    party: str
+
+    def __post_init__(self) -> None:
+        if self.party not in self.terms.cards:
+            raise IllegalMessage(f"{self.party} is no party of run {self.terms.run}")
+        if self.terms.cards[self.party] != self.identity.fingerprint:
+            raise IllegalMessage(f"run {self.terms.run}: the terms name another card than this home's")
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+        return self.invitation.terms
+
+    @cached_property
+    def run_id(self) -> bytes:
+        """Of the run."""
+        return bytes.fromhex(self.terms.run_id)
+
+    @property
+    def _book(self) -> LetterBook:
+        return self.identity.book
+
+    # Who takes part.
+
+    def acceptance(self) -> bytes:
+        """What this home signs to take part: made once, with a key for the run.
+
+        Raises:
+            LikesetError: a card that must be pinned is not, the run is settled, or this home is an old copy.
+        """
+        self._check_pins()
+        role = role_in(self.terms, self.party)
+        if role == "consumer":
+            raise IllegalMessage(f"run {self.terms.run}: who signed the terms accepts nothing")
+        kept = self._book.run_keys(self.run_id)
+        if kept is None:
+            secret = SealingSecret.generate()
+            made = accept(
+                self.identity.secret,
+                run_id=self.run_id,
+                terms=bytes.fromhex(self.terms.digest),
+                role=role,
+                party=self.party,
+                run_key=secret.public,
+            )
+            kept = self._book.open_run(
+                self.run_id, self.terms.digest, secret, ends=end_of(self.terms), acceptance=made.to_bytes()
+            )
+        self._check_open(kept)
+        return kept.acceptance
+
+    def begin(self, acceptances: Iterable[bytes], start: Callable[[], tuple[Message, ...]]) -> tuple[bytes, ...]:
+        """The consumer's first letters, once the curator and enough owners take part; asked again, the same ones.
+
+        Args:
+            acceptances: what others signed, as it came; what does not hold is as if it had not come.
+            start: draws and charges what the consumer says first.
+
+        Raises:
+            QuorumMissed: too few take part; nothing was drawn.
+        """
+        self._open_keys()
+        admitted = [peer for data in acceptances if (peer := self._admitted(data)) is not None]
+        sent = self._book.sent(self.run_id)
+        if sent:
+            # Whoever signed anew does not remember what it signed before, and is shown it.
+            known = (self._book.peer(self.run_id, peer.party) for peer in admitted)
+            signed = {peer.party: peer.acceptance for peer in known if peer is not None}
+            echoes = [
+                signed[peer.party] for peer in admitted if signed.get(peer.party, peer.acceptance) != peer.acceptance
+            ]
+            return (*echoes, *sent)
+        peers = {peer.party: peer for peer in admitted}
+        owners = [name for name in self.terms.owners if name in peers]
+        if CURATOR not in peers or len(owners) < self.terms.quorum:
+            raise QuorumMissed(f"{len(owners)} owners take part; the terms ask for {self.terms.quorum} and the curator")
+        self._book.introduce(self.run_id, peers.values())
+        enclosed = {CURATOR: tuple(peers[name].acceptance for name in owners)}
+        enclosed |= dict.fromkeys(owners, (peers[CURATOR].acceptance,))
+        return self.write(start(), enclosures=enclosed)
+
+    def introduce(self, enclosures: Iterable[bytes]) -> frozenset[str]:
+        """Take in who takes part, from what the consumer encloses; returns the names of all who do.
+
+        Raises:
+            IllegalMessage: something enclosed does not hold.
+        """
+        peers = []
+        for data in enclosures:
+            peer = self._admitted(data)
+            if peer is None:
+                raise IllegalMessage(f"run {self.terms.run}: an acceptance that is enclosed does not hold")
+            peers.append(peer)
+        if peers:
+            self._book.introduce(self.run_id, peers)
+        return self._book.introduced(self.run_id)
+
+    def _admitted(self, data: bytes) -> Peer | None:
+        """Somebody who accepted these terms; None if the acceptance does not hold."""
+        try:
+            accepted = Acceptance.from_bytes(data)
+        except BadDocument:
+            return None
+        party, terms = accepted.party, self.terms
+        holds = (
+            accepted.run_id == self.run_id
+            and accepted.terms == bytes.fromhex(terms.digest)
+            and terms.cards.get(party) == accepted.card.fingerprint
+            and party != terms.consumer
+            and accepted.role == role_in(terms, party)
+        )
+        return Peer(party, accepted.card.to_bytes(), accepted.run_key, data) if holds else None
+
+    # Letters.
+
+    def read(self, data: bytes, *, most_bytes: int) -> HeardLetter:
+        """Open a letter; nothing is written down but what contradicts.
+
+        Raises:
+            LetterContradicts: another one came under its number; that one is in the error.
+            HomeRestored: it is this home's own, and not remembered.
+            LikesetError: it is refused.
+        """
+        letter = letter_in(data, most_bytes=most_bytes)
+        header = letter.header
+        if (header.run_id, header.terms.hex()) != (self.run_id, self.terms.digest):
+            raise IllegalMessage(f"run {self.terms.run}: a letter of another run, or under other terms")
+        if header.sender == self.identity.fingerprint:
+            self._meet_own(letter)
+        secret = self._open_keys()
+        peer = self._writer(header.sender)
+        card = _card(peer.card)
+        _check_signature(letter, card)
+        self._check_number(peer, letter)
+        opened = open_letter(letter, writer=card, reader=self.identity.secret.card, key=secret)
+        message = self._message_in(opened.message, peer, letter, most_bytes)
+        contents = _contents(message, opened.message, opened.enclosures)
+        arrival = Arrival(peer.party, letter, contents, opened.random)
+        return HeardLetter(arrival, message, opened.enclosures)
+
+    def write(
+        self,
+        messages: Iterable[Message],
+        *,
+        came: HeardLetter | None = None,
+        enclosures: dict[str, tuple[bytes, ...]] | None = None,
+    ) -> tuple[bytes, ...]:
+        """Seal messages to those of their receivers who take part, and write down what they answer, in one write.
+
+        Args:
+            messages: what is said.
+            came: the letter that they answer.
+            enclosures: documents to go with them, by receiver.
+        """
+        enclosed = enclosures or {}
+        replies = [
+            self._outgoing(peer, message, enclosed.get(peer.party, ()))
+            for message in messages
+            if (peer := self._peer(message.receiver)) is not None
+        ]
+        return self._book.exchange(self.run_id, came=None if came is None else came.arrival, replies=replies)
+
+    def write_receipts(self, receipts: dict[str, bytes]) -> tuple[bytes, ...]:
+        """Letters that hold nothing but a receipt, each for its owner."""
+        replies = [
+            self._outgoing(peer, None, (receipt,))
+            for name, receipt in receipts.items()
+            if (peer := self._peer(name)) is not None
+        ]
+        return self._book.exchange(self.run_id, replies=replies)
+
+    def settle(self) -> None:
+        """Forget the key of the run: from now on nobody can open its letters here."""
+        self._book.settle(self.run_id)
+
+    def _outgoing(self, peer: Peer, message: Message | None, enclosures: tuple[bytes, ...]) -> Outgoing:
+        data = b"" if message is None else message.data
+        size = padded_size(self.terms, message)
+
+        def seal(number: int, last_received: bytes) -> Letter:
+            return write_letter(
+                self.identity.secret,
+                recipient=_card(peer.card),
+                recipient_key=peer.run_key,
+                run_id=self.run_id,
+                terms=bytes.fromhex(self.terms.digest),
+                round=0 if message is None else message.round,
+                number=number,
+                last_received=last_received,
+                message=data,
+                enclosures=enclosures,
+                padding_step=size,
+            )
+
+        return Outgoing(peer.party, _contents(message, data, enclosures), seal)
+
+    # What is asked of a letter.
+
+    def _peer(self, party: str) -> Peer | None:
+        """Somebody whom this home may write to in the run; None who was not introduced."""
+        if party == self.terms.consumer:
+            signed = self.invitation.signed
+            return Peer(party, signed.card.to_bytes(), signed.run_key)
+        return self._book.peer(self.run_id, party)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """Of the parties, by the fingerprints of their cards."""
+        return {fingerprint: name for name, fingerprint in self.terms.cards.items()}
+
+    def _writer(self, fingerprint: str) -> Peer:
+        name = self._names.get(fingerprint)
+        if name is None:
+            raise IllegalMessage(f"run {self.terms.run}: a letter of somebody whom the terms do not name")
+        peer = self._peer(name)
+        if peer is None:
+            raise IllegalMessage(f"run {self.terms.run}: a letter of {name}, who was not introduced")
+        return peer
+
+    def _check_number(self, peer: Peer, letter: Letter) -> None:
+        known = self._book.came(self.run_id, peer.party, letter.header.number)
+        if known is not None and known != letter.digest:
+            earlier = self._book.contradict(self.run_id, peer.party, letter)
+            raise LetterContradicts(self.terms.run, peer.party, letter.header.number, earlier)
+
+    def _message_in(self, data: bytes, peer: Peer, letter: Letter, most_bytes: int) -> Message | None:
+        if not data:
+            return None
+        message = decode(data, most_bytes=most_bytes)
+        said = (message.run, message.terms, message.sender, message.receiver, message.round)
+        if said != (self.terms.run, self.terms.digest, peer.party, self.party, letter.header.round):
+            raise IllegalMessage(f"run {self.terms.run}: a message of {peer.party} is not what its letter says")
+        return message
+
+    def _meet_own(self, letter: Letter) -> None:
+        """A letter of this home's own came back: it is known, or this home is an old copy."""
+        _check_signature(letter, self.identity.secret.card)
+        kept = (kept.digest for kept in self._book.letters(self.run_id) if kept.way == OUT)
+        if letter.digest not in kept:
+            self._stop(letter.data)
+        raise IllegalMessage(f"run {self.terms.run}: a letter of this home's own came back")
+
+    def meet_own_acceptance(self, data: bytes) -> None:
+        """An acceptance that this home signed came back: the same for it.
+
+        Raises:
+            HomeRestored: it is not remembered.
+            IllegalMessage: it is, or this home did not sign it.
+        """
+        accepted = Acceptance.from_bytes(data)
+        if accepted.card.fingerprint == self.identity.fingerprint and accepted.run_id == self.run_id:
+            kept = self._book.run_keys(self.run_id)
+            if kept is None or kept.acceptance != data:
+                self._stop(data)
+        raise IllegalMessage(f"run {self.terms.run}: an acceptance came where letters come")
+
+    def _stop(self, data: bytes) -> None:
+        self._book.stop(self.run_id, data)
+        self._book.check_running()
+
+    def _open_keys(self) -> SealingSecret:
+        self._check_pins()
+        keys = self._book.run_keys(self.run_id)
+        if keys is None:
+            raise IllegalMessage(f"run {self.terms.run}: this home has not accepted these terms")
+        self._check_open(keys)
+        assert keys.secret is not None  # noqa: S101 - just checked
+        return keys.secret
+
+    def _check_open(self, keys: RunKeys) -> None:
+        if keys.terms != self.terms.digest:
+            raise IllegalMessage(f"run {self.terms.run}: its id is known under other terms")
+        if keys.secret is None:
+            raise IllegalMessage(f"run {self.terms.run}: is settled, and its key is gone")
+
+    def _check_pins(self) -> None:
+        self._book.check_running()
+        reasons = unpinned(self.terms, self.party, self.identity.pins)
+        if reasons:
+            raise IllegalMessage(f"run {self.terms.run}: {'; '.join(reasons)}")
+
+
+@lru_cache(maxsize=4096)
+def _card(data: bytes) -> Card:
+    """A card that was checked when it came."""
+    return Card.from_bytes(data)
+
+
+def _check_signature(letter: Letter, card: Card) -> None:
+    if not letter.stub.is_signed_by(card):
+        raise LetterRefused(Refusal.SIGNATURE)
+
+
+def _contents(message: Message | None, data: bytes, enclosures: Sequence[bytes]) -> Contents:
+    digest = hashlib.sha256(fields(data, *enclosures)).digest()
+    if message is None:
+        return Contents(_RECEIPT, 0, digest)
+    rows = len(message.body.rows) if isinstance(message.body, Offer | Delivery) else 0
+    return Contents(message.body.kind, rows, digest)

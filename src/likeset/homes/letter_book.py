@@ -1,0 +1,292 @@
+"""What a home keeps of its letters: the keys of its runs, whose letters came, which were sealed, and what contradicts.
+
+A letter is sealed once. Its bytes are on the disk before they leave, and asked for again the same ones are sent again:
+two letters under one number would be evidence against their writer. When a run is settled its key goes, and with it the
+bytes that only that key opens; signed headers and digests stay, which is what a third party checks.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from likeset.errors import HomeRestored, IllegalMessage
+from likeset.homes.expiry import utc_now
+from likeset.homes.letter_records import IN, OUT, Arrival, Contents, KeptLetter, Outgoing, Peer, RunKeys, Way
+from likeset.ledger.store import Layout, Store
+from likeset.trust.letters import Letter
+from likeset.trust.sealing import SealingSecret
+
+__all__ = ["LetterBook"]
+
+_MOST_EVIDENCE = 16  # of one writer in one run: a flood must not fill the disk
+_LAYOUT = Layout(
+    what="letter book",
+    application_id=0x4C_53_4C_31,  # "LSL1"
+    version=1,
+    statements=(
+        """CREATE TABLE runs (
+            run_id BLOB PRIMARY KEY, terms TEXT NOT NULL, ends REAL NOT NULL, key BLOB, acceptance BLOB NOT NULL,
+            settled TEXT NOT NULL
+        ) WITHOUT ROWID""",
+        """CREATE TABLE peers (
+            run_id BLOB, party TEXT, card BLOB NOT NULL, run_key BLOB NOT NULL, acceptance BLOB NOT NULL,
+            PRIMARY KEY (run_id, party)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE letters (
+            run_id BLOB, peer TEXT, way TEXT, number INTEGER, digest BLOB NOT NULL, stub BLOB NOT NULL,
+            bytes INTEGER NOT NULL, kind TEXT NOT NULL, rows INTEGER NOT NULL, at TEXT NOT NULL,
+            content BLOB, opening BLOB, data BLOB,
+            PRIMARY KEY (run_id, peer, way, number)
+        )""",  # the last three go when the run is settled
+        "CREATE INDEX letters_by_content ON letters (run_id, peer, way, content)",
+        """CREATE TABLE evidence (
+            run_id BLOB, peer TEXT, number INTEGER, digest BLOB, data BLOB NOT NULL, at TEXT NOT NULL,
+            PRIMARY KEY (run_id, peer, number, digest)
+        )""",
+        "CREATE TABLE stopped (run_id BLOB PRIMARY KEY, data BLOB NOT NULL, at TEXT NOT NULL)",
+    ),
+)
+
+
+class LetterBook:
+    """The letters of all runs of one home, in one file.
+
+    Args:
+        path: the file; made if it is not there.
+        clock: tells the time.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._store = Store(path, layout=_LAYOUT)
+        self._clock = clock
+
+    # The keys of a run.
+
+    def open_run(
+        self, run_id: bytes, terms: str, secret: SealingSecret, *, ends: datetime, acceptance: bytes = b""
+    ) -> RunKeys:
+        """Keep the keys of a run; those that were kept first count.
+
+        Args:
+            run_id: of the run.
+            terms: their digest.
+            secret: opens its letters.
+            ends: when the terms end, and with them the key.
+            acceptance: what this home signed to take part; empty at the consumer.
+        """
+        with self._store.writing() as connection:
+            row = (run_id, terms, ends.timestamp(), secret.to_bytes(), acceptance, "")
+            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
+        kept = self.run_keys(run_id)
+        if kept is None or kept.terms != terms:
+            raise IllegalMessage("a run of this id is known under other terms")
+        return kept
+
+    def run_keys(self, run_id: bytes) -> RunKeys | None:
+        """The keys of a run; None if it is not known."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT terms, key, acceptance, settled FROM runs WHERE run_id = ?", (run_id,)
+            ).fetchone()
+        if row is None:
+            return None
+        terms, key, acceptance, settled = row
+        return RunKeys(run_id, terms, None if key is None else SealingSecret.from_bytes(key), acceptance, settled)
+
+    def settle(self, run_id: bytes) -> bool:
+        """Forget the key of a run and the bytes that it opens; returns whether there was one to forget."""
+        with self._store.writing() as connection:
+            forgotten = self._forget(connection, [run_id])
+        self._store.empty_log()  # which would hold it until it is written over
+        return forgotten > 0
+
+    def settle_ended(self) -> int:
+        """The same for all runs whose terms have ended; returns how many keys were forgotten."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT run_id FROM runs WHERE key IS NOT NULL AND ends <= ?", (self._clock().timestamp(),)
+            )
+            ended = [run_id for (run_id,) in rows]
+        if not ended:
+            return 0  # to look writes nothing
+        with self._store.writing() as connection:
+            forgotten = self._forget(connection, ended)
+        self._store.empty_log()
+        return forgotten
+
+    def _forget(self, connection: sqlite3.Connection, run_ids: Iterable[bytes]) -> int:
+        count = 0
+        for run_id in run_ids:
+            count += connection.execute(
+                "UPDATE runs SET key = NULL, settled = ? WHERE run_id = ? AND key IS NOT NULL", (self._now(), run_id)
+            ).rowcount
+            connection.execute(
+                "UPDATE letters SET content = NULL, opening = NULL, data = NULL WHERE run_id = ?", (run_id,)
+            )
+        return count
+
+    # Who takes part.
+
+    def introduce(self, run_id: bytes, peers: Iterable[Peer]) -> None:
+        """Keep whom to write to; who is known stays as it is."""
+        with self._store.writing() as connection:
+            rows = [(run_id, peer.party, peer.card, peer.run_key, peer.acceptance) for peer in peers]
+            connection.executemany("INSERT OR IGNORE INTO peers VALUES (?, ?, ?, ?, ?)", rows)
+
+    def peer(self, run_id: bytes, party: str) -> Peer | None:
+        """Somebody to write to in a run; None who was not introduced."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT party, card, run_key, acceptance FROM peers WHERE run_id = ? AND party = ?", (run_id, party)
+            ).fetchone()
+        return None if row is None else Peer(*row)
+
+    def introduced(self, run_id: bytes) -> frozenset[str]:
+        """The names of all who were introduced in a run."""
+        with self._store.reading() as connection:
+            rows = connection.execute("SELECT party FROM peers WHERE run_id = ?", (run_id,))
+            return frozenset(party for (party,) in rows)
+
+    # Letters.
+
+    def came(self, run_id: bytes, peer: str, number: int) -> bytes | None:
+        """The digest of the letter that came under a number; None if none did."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT digest FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
+                (run_id, peer, IN, number),
+            ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def last_received(self, run_id: bytes, peer: str) -> bytes:
+        """The digest of the letter of the largest number that came from somebody; zeros if none did."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT digest FROM letters WHERE run_id = ? AND peer = ? AND way = ? ORDER BY number DESC LIMIT 1",
+                (run_id, peer, IN),
+            ).fetchone()
+        return bytes(32) if row is None else bytes(row[0])
+
+    def exchange(
+        self, run_id: bytes, *, came: Arrival | None = None, replies: Sequence[Outgoing] = ()
+    ) -> tuple[bytes, ...]:
+        """Write down that a letter came, and seal what is answered: all of it in one write, before anything leaves.
+
+        A reply that says what an earlier letter to the same reader says is that letter, as it was sealed.
+
+        Args:
+            run_id: of the run.
+            came: what came, if anything did.
+            replies: what is to be sent, in order.
+
+        Returns:
+            The bytes of each reply.
+        """
+        with self._store.writing() as connection:
+            if came is not None:
+                self._insert(connection, run_id, came.peer, IN, came.letter, came.contents, came.opening)
+            return tuple(self._sealed(connection, run_id, reply) for reply in replies)
+
+    def _sealed(self, connection: sqlite3.Connection, run_id: bytes, reply: Outgoing) -> bytes:
+        place = (run_id, reply.peer, OUT)
+        kept = connection.execute(
+            "SELECT data FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND content = ?",
+            (*place, reply.contents.digest),
+        ).fetchone()
+        if kept is not None:
+            return bytes(kept[0])
+        (number,) = connection.execute(
+            "SELECT coalesce(max(number) + 1, 0) FROM letters WHERE run_id = ? AND peer = ? AND way = ?", place
+        ).fetchone()
+        letter = reply.seal(number, self.last_received(run_id, reply.peer))
+        opening = None if letter.content is None else letter.content.random
+        self._insert(connection, run_id, reply.peer, OUT, letter, reply.contents, opening)
+        return letter.data
+
+    def _insert(
+        self,
+        connection: sqlite3.Connection,
+        run_id: bytes,
+        peer: str,
+        way: Way,
+        letter: Letter,
+        contents: Contents,
+        opening: bytes | None,
+    ) -> None:
+        place = (run_id, peer, way, letter.header.number)
+        kept = (letter.digest, letter.stub.to_bytes(), len(letter.data), contents.kind, contents.rows, self._now())
+        row = (*place, *kept, contents.digest, opening, letter.data)
+        connection.execute(f"INSERT OR IGNORE INTO letters VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
+
+    def sent(self, run_id: bytes) -> list[bytes]:
+        """The letters of a run that were sealed here, in the order in which they were."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT data FROM letters WHERE run_id = ? AND way = ? AND data IS NOT NULL ORDER BY rowid",
+                (run_id, OUT),
+            )
+            return [bytes(data) for (data,) in rows]
+
+    def letters(self, run_id: bytes, peer: str | None = None) -> list[KeptLetter]:
+        """What is kept of the letters of a run (with one peer), in the order in which they were kept."""
+        columns = "peer, way, number, digest, stub, bytes, kind, rows, at, opening"
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                f"SELECT {columns} FROM letters WHERE run_id = ? AND peer = coalesce(?, peer) ORDER BY rowid",  # noqa: S608
+                (run_id, peer),
+            )
+            return [KeptLetter(*row) for row in rows]
+
+    # What must not be.
+
+    def contradict(self, run_id: bytes, peer: str, letter: Letter) -> bytes | None:
+        """Keep a letter as evidence that is signed and has the number of another one; returns that one, if kept."""
+        with self._store.writing() as connection:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM evidence WHERE run_id = ? AND peer = ?", (run_id, peer)
+            ).fetchone()
+            if count < _MOST_EVIDENCE:
+                row = (run_id, peer, letter.header.number, letter.digest, letter.data, self._now())
+                connection.execute("INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?, ?, ?)", row)
+            kept = connection.execute(
+                "SELECT data FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
+                (run_id, peer, IN, letter.header.number),
+            ).fetchone()
+        return None if kept is None or kept[0] is None else bytes(kept[0])
+
+    def evidence(self, run_id: bytes) -> list[tuple[str, bytes]]:
+        """Letters that contradict others of their writers, each with its writer's name."""
+        with self._store.reading() as connection:
+            rows = connection.execute("SELECT peer, data FROM evidence WHERE run_id = ? ORDER BY rowid", (run_id,))
+            return [(peer, bytes(data)) for peer, data in rows]
+
+    def stop(self, run_id: bytes, data: bytes) -> None:
+        """Answer nothing more in any run: this home signed something that it does not remember."""
+        with self._store.writing() as connection:
+            connection.execute("INSERT OR IGNORE INTO stopped VALUES (?, ?, ?)", (run_id, data, self._now()))
+
+    def check_running(self) -> None:
+        """Raise if this home was found to be put back from an old copy.
+
+        Raises:
+            HomeRestored: it was.
+        """
+        with self._store.reading() as connection:
+            row = connection.execute("SELECT at FROM stopped ORDER BY at LIMIT 1").fetchone()
+        if row is not None:
+            raise HomeRestored(row[0])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="seconds")

@@ -1,0 +1,135 @@
+"""What stands in a home's letter book: keys of runs, who takes part in them, and letters that came or were sealed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from likeset.trust.letters import Letter, Stub
+from likeset.trust.sealing import SealingSecret
+
+__all__ = ["IN", "OUT", "Arrival", "Contents", "KeptLetter", "Outgoing", "Peer", "RunKeys", "Seal", "Way"]
+
+Way = Literal["in", "out"]
+IN: Final = "in"
+OUT: Final = "out"
+
+
+@dataclass(frozen=True, slots=True)
+class RunKeys:
+    """A home's own side of a run.
+
+    Attributes:
+        run_id: of the run.
+        terms: digest of its terms.
+        secret: opens letters; None when the run is settled.
+        acceptance: what this home signed to take part; empty at the consumer, who signed the terms.
+        settled: when (UTC); empty if it is not.
+    """
+
+    run_id: bytes
+    terms: str
+    secret: SealingSecret | None = field(repr=False)
+    acceptance: bytes = field(repr=False)
+    settled: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Somebody to write to in a run.
+
+    Attributes:
+        party: its name in the terms.
+        card: its card, as bytes.
+        run_key: its sealing key for the run.
+        acceptance: what it signed to take part; empty for the consumer, who signed the terms.
+    """
+
+    party: str
+    card: bytes = field(repr=False)
+    run_key: bytes = field(repr=False)
+    acceptance: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a letter says, as far as its keeper writes it down.
+
+    Attributes:
+        kind: of the message in it.
+        rows: how many rows of an owner are in it.
+        digest: of all that it says, by which it is found again; not kept when the run is settled.
+    """
+
+    kind: str
+    rows: int
+    digest: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A letter that came, and was opened.
+
+    Attributes:
+        peer: from whom.
+        letter: itself.
+        contents: what it says.
+        opening: the random bytes in it, which open the commitment in its header.
+    """
+
+    peer: str
+    letter: Letter
+    contents: Contents
+    opening: bytes = field(repr=False)
+
+
+Seal = Callable[[int, bytes], Letter]
+"""Given a letter's number and the digest of the last one received from its reader: the letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What is to be sent.
+
+    Attributes:
+        peer: to whom.
+        contents: what it says.
+        seal: writes the letter, if it was not written before.
+    """
+
+    peer: str
+    contents: Contents
+    seal: Seal = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLetter:
+    """A letter that came or was sealed.
+
+    Attributes:
+        peer: from whom, or for whom.
+        way: whether it came in or went out.
+        number: in the series of its writer and reader.
+        digest: SHA-256 of its bytes.
+        stub: its signed header.
+        size: how many bytes it has.
+        kind: of the message in it.
+        rows: of an owner in it.
+        at: when it was kept (UTC).
+        opening: opens the commitment in its header; None when the run is settled.
+    """
+
+    peer: str
+    way: Way
+    number: int
+    digest: bytes = field(repr=False)
+    stub: bytes = field(repr=False)
+    size: int
+    kind: str
+    rows: int
+    at: str
+    opening: bytes | None = field(default=None, repr=False)
+
+    @property
+    def signed_header(self) -> Stub:
+        """The stub."""
+        return Stub.from_bytes(self.stub)

@@ -1,0 +1,35 @@
+"""How long a letter is, whatever it says: a size that follows from the terms alone.
+
+Records are packed, so that their length depends on rows; what is sold depends on all owners' rows; and a target of a
+protected size shows it. A body is padded to a multiple of the size that such a message has at most, by its terms.
+"""
+
+from likeset.protocol.messages import Delivery, Message, Offer, Summary, Target
+from likeset.protocol.terms import Terms
+
+__all__ = ["padded_size"]
+
+_SHORT = 1 << 10  # of messages whose length tells nothing
+_HEAD = 1 << 14
+_PER_COLUMN = 1 << 9  # of a table, however many rows it has
+_PER_LABEL = 1 << 8
+_PER_NUMBER = 8
+_PER_OWNER = 1 << 10  # in a summary: whether it took part, and why not
+
+
+def padded_size(terms: Terms, message: Message | None) -> int:
+    """The multiple to which the body of a letter with this message is padded, in bytes."""
+    width = terms.hashing.dimension if terms.hashing else terms.kernel.columns
+    row = 4 * width + terms.record_bytes + _PER_LABEL + 6 * _PER_NUMBER + len(terms.columns)
+    table = _HEAD + _PER_COLUMN * len(terms.columns)
+    match None if message is None else message.body:
+        case Offer():
+            return table + row * terms.rows_per_owner
+        case Delivery():
+            return table + row + 4 * terms.kernel.dimension
+        case Summary():
+            return table + row * terms.size + _PER_OWNER * len(terms.owners)
+        case Target():
+            return _HEAD + 4 * width * terms.target_size + _PER_NUMBER * terms.kernel.dimension
+        case _:
+            return _SHORT

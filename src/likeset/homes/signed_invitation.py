@@ -1,0 +1,125 @@
+"""Terms that a consumer signed, and whom a party must know to take part under them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.homes.identity import Identity
+from likeset.protocol.foreign_terms import check_between, read_foreign_canonical
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.trust.pins import Pins, Role
+from likeset.trust.sealing import SealingSecret
+from likeset.trust.signed_terms import SignedTerms, sign_terms
+
+__all__ = ["Invitation", "end_of", "role_in", "unpinned"]
+
+
+@dataclass(frozen=True, eq=False)
+class Invitation:
+    """Terms that a consumer signed.
+
+    Attributes:
+        signed: the document.
+        terms: what it says.
+    """
+
+    signed: SignedTerms
+    terms: Terms
+
+    @classmethod
+    def read(cls, data: bytes) -> Self:
+        """From bytes.
+
+        Raises:
+            LikesetError: it is none, or its signature, its terms and its card do not belong together.
+        """
+        signed = SignedTerms.from_bytes(data)
+        terms = read_foreign_canonical(signed.text)
+        check_between(terms)
+        card = signed.card
+        if terms.cards[terms.consumer] != card.fingerprint or card.name != terms.consumer:
+            raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")
+        return cls(signed, terms)
+
+    @classmethod
+    def sign(cls, terms: Terms, identity: Identity) -> Self:
+        """The consumer's: its key for the run is kept first; asked again, with the same key.
+
+        Raises:
+            InvalidArgument: the terms name another card than this home's.
+        """
+        check_between(terms)
+        if terms.cards[terms.consumer] != identity.fingerprint:
+            raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
+        keys = identity.book.open_run(
+            bytes.fromhex(terms.run_id), terms.digest, SealingSecret.generate(), ends=end_of(terms)
+        )
+        if keys.secret is None:
+            raise InvalidArgument("run", terms.run, "is settled")
+        return cls(sign_terms(terms.to_json(), identity.secret, keys.secret.public), terms)
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return self.signed.to_bytes()
+
+
+_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
+    "owner": ("consumer", "curator", "witness"),
+    "curator": ("consumer",),
+    "witness": ("consumer", "curator"),
+    "consumer": (),  # it wrote the terms from its own pins
+}
+
+
+def unpinned(terms: Terms, party: str, pins: Pins) -> list[str]:
+    """Whom this party would have to know, and does not: in words, with what to do.
+
+    Args:
+        terms: of the run.
+        party: its name in them.
+        pins: what is pinned at its home.
+    """
+    reasons = []
+    for role in _MUST_BE_PINNED[role_in(terms, party)]:
+        name = terms.consumer if role == "consumer" else role
+        if name not in terms.cards:
+            continue
+        fingerprint = terms.cards[name]
+        pin = pins.by_fingerprint(fingerprint)
+        if pin is None:
+            reasons.append(
+                f"the card of the {role} is not pinned here ({fingerprint}): compare the fingerprint with them by "
+                "telephone, then pin it with `likeset card pin`"
+            )
+        elif pin.state != "pinned":
+            reasons.append(f"the card of the {role} was {pin.state} here ({fingerprint})")
+        elif pin.role != role:
+            reasons.append(f"the card of the {role} is pinned here as that of {_a(pin.role)} ({fingerprint})")
+    return reasons
+
+
+def _a(role: Role) -> str:
+    return f"an {role}" if role == "owner" else f"a {role}"
+
+
+def role_in(terms: Terms, party: str) -> Role:
+    """What a party of this name is in a run."""
+    if party == terms.consumer:
+        return "consumer"
+    if party in terms.owners:
+        return "owner"
+    return "curator" if party == CURATOR else "witness"
+
+
+def end_of(terms: Terms) -> datetime:
+    """When a run between organisations ends.
+
+    Raises:
+        InvalidArgument: the terms have no end.
+    """
+    end = terms.end
+    if end is None:
+        raise InvalidArgument("expires", "none", "terms between organisations must end: their keys go then")
+    return end
