@@ -17,6 +17,7 @@ from remote_world import HereEngine, write_job
 import job_world
 from likeset import documents
 from likeset.app.cli import app, run
+from likeset.homes.consumer.home import ConsumerHome
 
 OWNERS = ("a", "b")
 
@@ -78,6 +79,11 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.Monk
         "site", "curator", given / "kit", "--home", made / "curator",
         "--schema", given / "schema.yaml", "--seed-rows", given / "a.csv",
     )  # fmt: skip
+    done("card", "show", "--home", made / "home", "--export", made / "clinic.card")
+    heard = ConsumerHome(made / "home").card().fingerprint
+    pinned = ("--as", "consumer", "--home", made / "node-a", "--fingerprint", heard)
+    done("card", "pin", made / "clinic.card", *pinned)
+    done("card", "make", "--new", "--home", made / "node-b")
     engine = HereEngine(made)
     monkeypatch.setattr(run, "_engine", lambda _: engine)
     home = ("--home", made / "home")
@@ -95,7 +101,8 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.Monk
     done("transcript", "keep", made / "node-a", receipt)
     names = {path.name for path in made.rglob("*")}
     assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy", "jobs.txt"}
-    check_private(made, least=40)
+    assert names >= {"card", "card.secret", f"{heard}.json"}
+    check_private(made, least=50)
 
 
 def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.policy import Policy, starting_text
 from likeset.homes.party_home import PartyHome
 from likeset.homes.pinning import check_not_own, home_in, make_own_card, pins_to_change
-from likeset.trust import pins as pins_module
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret
+from likeset.trust.pins import Pin
 
 THEN = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
@@ -166,21 +166,17 @@ def test_what_the_log_does_not_take_is_not_pinned(tmp_path: Path, monkeypatch: p
     assert home.card() == before
 
 
-def test_a_replacement_killed_between_its_two_files_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replacement_killed_between_its_two_files_goes_on(tmp_path: Path) -> None:
     home = make_home(tmp_path / "home", name="a")
     old, new = card_of("clinic"), card_of("clinic")
     home.pins().pin(old, "consumer", fingerprint=None)
-    write, calls = pins_module.write_text, list[Path]()
 
-    def killed(path: Path, text: str) -> None:
-        calls.append(path)
-        if len(calls) == 2:
+    def killed(pin: Pin) -> None:
+        if pin.card == new:
             raise KeyboardInterrupt
-        write(path, text)
 
-    monkeypatch.setattr(pins_module, "write_text", killed)
-    with pytest.raises(KeyboardInterrupt), pins_to_change(home, by="Ada") as pins:
-        pins.replace(new)
+    with pytest.raises(KeyboardInterrupt):
+        home.pins(note=killed).replace(new)
     assert home.pins().get("clinic") is None, "between the two neither counts"
     with pins_to_change(home, by="Ada") as pins:
         assert pins.replace(new).role == "consumer"
