@@ -32,6 +32,7 @@ from likeset.trust.letters import HEADER_BYTES, Header, Letter, Opened, Refusal,
 from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
 
 LETTER = letter_to_bob()
+CIPHERTEXT = bytes(LETTER.ciphertext)
 GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 
 
@@ -75,17 +76,14 @@ class TestDamage:
     def test_every_bit_of_the_header_counts(self) -> None:
         header = LETTER.header.to_bytes()
         reasons = {
-            refusal(put_together(flipped(header, bit), LETTER.ciphertext, LETTER.signature))
-            for bit in range(8 * HEADER_BYTES)
+            refusal(put_together(flipped(header, bit), CIPHERTEXT, LETTER.signature)) for bit in range(8 * HEADER_BYTES)
         }
         assert reasons == {Refusal.VERSION, Refusal.SIGNATURE}
 
     def test_every_bit_of_the_header_counts_even_if_the_sender_signs_again(self) -> None:
         """What is sealed belongs to its header: no two headers share it."""
         header = LETTER.header.to_bytes()
-        reasons = [
-            refusal(signed_anew(ALICE, flipped(header, bit), LETTER.ciphertext)) for bit in range(8 * HEADER_BYTES)
-        ]
+        reasons = [refusal(signed_anew(ALICE, flipped(header, bit), CIPHERTEXT)) for bit in range(8 * HEADER_BYTES)]
         named = [Refusal.VERSION] * 4 + [Refusal.SEAL] * 48 + [Refusal.SENDER] * 25 + [Refusal.RECIPIENT] * 25
         assert reasons == [reason for reason in named + [Refusal.SEAL] * 80 for _ in range(8)]
 
@@ -97,8 +95,8 @@ class TestDamage:
 
     def test_bits_of_what_is_sealed_count_even_if_the_sender_signs_again(self) -> None:
         header = LETTER.header.to_bytes()
-        for bit in _bits(LETTER.ciphertext, 1_000, "flips under a new signature"):
-            assert refusal(signed_anew(ALICE, header, flipped(LETTER.ciphertext, bit))) == Refusal.SEAL
+        for bit in _bits(CIPHERTEXT, 1_000, "flips under a new signature"):
+            assert refusal(signed_anew(ALICE, header, flipped(CIPHERTEXT, bit))) == Refusal.SEAL
 
     def test_cut_anywhere(self) -> None:
         for length in range(len(LETTER.data)):
@@ -112,20 +110,20 @@ class TestDamage:
     @pytest.mark.parametrize(
         "parts",
         [
-            (LETTER.header.to_bytes() + b"\0", LETTER.ciphertext, LETTER.signature),
-            (LETTER.header.to_bytes()[:-1], LETTER.ciphertext, LETTER.signature),
-            (LETTER.header.to_bytes(), LETTER.ciphertext, LETTER.signature + b"\0"),
-            (LETTER.header.to_bytes(), LETTER.ciphertext, b""),
+            (LETTER.header.to_bytes() + b"\0", CIPHERTEXT, LETTER.signature),
+            (LETTER.header.to_bytes()[:-1], CIPHERTEXT, LETTER.signature),
+            (LETTER.header.to_bytes(), CIPHERTEXT, LETTER.signature + b"\0"),
+            (LETTER.header.to_bytes(), CIPHERTEXT, b""),
             (LETTER.header.to_bytes(), b"", LETTER.signature),
-            (LETTER.header.to_bytes(), LETTER.ciphertext[: SEAL_BYTES + 39], LETTER.signature),
-            (LETTER.ciphertext, LETTER.header.to_bytes(), LETTER.signature),
+            (LETTER.header.to_bytes(), CIPHERTEXT[: SEAL_BYTES + 39], LETTER.signature),
+            (CIPHERTEXT, LETTER.header.to_bytes(), LETTER.signature),
         ],
     )
     def test_parts_of_other_lengths(self, parts: tuple[bytes, bytes, bytes]) -> None:
         assert refusal(put_together(*parts)) == Refusal.FORM
 
     def test_another_kind_of_document(self) -> None:
-        content = LETTER.header.to_bytes(), LETTER.ciphertext, LETTER.signature
+        content = LETTER.header.to_bytes(), CIPHERTEXT, LETTER.signature
         assert refusal(fields(b"likeset stub", *content)) == Refusal.FORM
         assert refusal(LETTER.stub.to_bytes()) == Refusal.FORM
         assert refusal(ALICE.card.to_bytes()) == Refusal.FORM
@@ -159,9 +157,9 @@ class TestAnotherPlace:
     )
     def test_a_letter_of_another_place_is_refused_whoever_signs_it(self, changes: dict[str, Any]) -> None:
         header = dataclasses.replace(LETTER.header, **changes).to_bytes()
-        assert refusal(put_together(header, LETTER.ciphertext, LETTER.signature)) == Refusal.SIGNATURE
-        assert refusal(signed_anew(MALLORY, header, LETTER.ciphertext)) == Refusal.SIGNATURE
-        mallorys = refusal(signed_anew(MALLORY, header, LETTER.ciphertext), writer=MALLORY.card)
+        assert refusal(put_together(header, CIPHERTEXT, LETTER.signature)) == Refusal.SIGNATURE
+        assert refusal(signed_anew(MALLORY, header, CIPHERTEXT)) == Refusal.SIGNATURE
+        mallorys = refusal(signed_anew(MALLORY, header, CIPHERTEXT), writer=MALLORY.card)
         assert mallorys == (Refusal.SEAL if "sender" in changes else Refusal.SENDER)
 
     def test_a_letter_to_somebody_else_is_refused_even_if_it_is_sealed_to_this_reader(self) -> None:
@@ -201,7 +199,7 @@ class TestAnotherWriter:
     def test_what_somebody_else_sealed_cannot_be_passed_on_as_ones_own(self) -> None:
         """Surreptitious forwarding: Mallory takes Alice's sealed words, and signs them under a header of her own."""
         header = dataclasses.replace(LETTER.header, sender=MALLORY.card.fingerprint).to_bytes()
-        assert refusal(signed_anew(MALLORY, header, LETTER.ciphertext), writer=MALLORY.card) == Refusal.SEAL
+        assert refusal(signed_anew(MALLORY, header, CIPHERTEXT), writer=MALLORY.card) == Refusal.SEAL
 
     def test_what_was_sealed_to_one_reader_cannot_be_passed_on_to_another(self) -> None:
         """Alice wrote to Mallory, who opens it, seals the same words to Bob and keeps Alice's header or signature."""
@@ -216,19 +214,19 @@ class TestAnotherWriter:
     def test_a_signature_of_another_kind_is_none(self) -> None:
         header, digest = LETTER.header.to_bytes(), LETTER.stub.ciphertext_digest
         for context in CONTEXTS - {LETTER_CONTEXT}:
-            forged = put_together(header, LETTER.ciphertext, ALICE.sign(context, header, digest))
+            forged = put_together(header, CIPHERTEXT, ALICE.sign(context, header, digest))
             assert refusal(forged) == Refusal.SIGNATURE
-        assert refusal(put_together(header, LETTER.ciphertext, ALICE.card.signature)) == Refusal.SIGNATURE
+        assert refusal(put_together(header, CIPHERTEXT, ALICE.card.signature)) == Refusal.SIGNATURE
 
     def test_a_second_signature_cannot_be_made_from_the_first(self) -> None:
         """Otherwise there were two letters of other digests under one number, and the sender would look guilty."""
         scalar = int.from_bytes(LETTER.signature[32:], "little") + GROUP_ORDER
         twin = LETTER.signature[:32] + scalar.to_bytes(32, "little")
-        assert refusal(put_together(LETTER.header.to_bytes(), LETTER.ciphertext, twin)) == Refusal.SIGNATURE
+        assert refusal(put_together(LETTER.header.to_bytes(), CIPHERTEXT, twin)) == Refusal.SIGNATURE
 
     def test_the_signature_is_checked_before_anything_is_opened(self) -> None:
         class Untouched(SealingSecret):
-            def open(self, ciphertext: bytes, *, info: bytes) -> bytes:
+            def open(self, ciphertext: bytes | memoryview, *, info: bytes) -> bytes:
                 raise AssertionError(f"opened {len(ciphertext)} bytes under {len(info)}")
 
         key = Untouched.from_bytes(BOBS_RUN_KEY.to_bytes())

@@ -17,6 +17,7 @@ __all__ = [
     "read_fields",
     "read_tagged",
     "signed",
+    "view_fields",
 ]
 
 CARD_CONTEXT = "likeset/card/1"
@@ -37,7 +38,7 @@ def fields(*parts: bytes) -> bytes:
     return b"".join(piece for part in parts for piece in (len(part).to_bytes(_LENGTH_BYTES, "big"), part))
 
 
-def read_fields(data: bytes, count: int | None, *, what: str) -> tuple[bytes, ...]:
+def read_fields(data: bytes | memoryview, count: int | None, *, what: str) -> tuple[bytes, ...]:
     """The parts that ``fields`` put together, and nothing after them.
 
     Args:
@@ -48,22 +49,28 @@ def read_fields(data: bytes, count: int | None, *, what: str) -> tuple[bytes, ..
     Raises:
         BadDocument: ``fields`` of that many parts never gives these bytes.
     """
+    return tuple(bytes(view) for view in view_fields(data, count, what=what))
+
+
+def view_fields(data: bytes | memoryview, count: int | None, *, what: str) -> list[memoryview]:
+    """The same parts where they lie, without a copy."""
+    whole = memoryview(data)
     most = _MOST_PARTS if count is None else count
-    parts: list[bytes] = []
-    position, end = 0, len(data)
+    parts: list[memoryview] = []
+    position, end = 0, len(whole)
     while position < end:
         start = position + _LENGTH_BYTES
         if len(parts) == most:
             raise BadDocument(what, f"has more than its {most} parts")
         if start > end:
             raise BadDocument(what, "is cut off in the length of a part")
-        position = start + int.from_bytes(data[start - _LENGTH_BYTES : start], "big")
+        position = start + int.from_bytes(whole[start - _LENGTH_BYTES : start], "big")
         if position > end:
             raise BadDocument(what, "is cut off, or a length in it is wrong")
-        parts.append(data[start:position])
+        parts.append(whole[start:position])
     if count is not None and len(parts) != count:
         raise BadDocument(what, f"has {len(parts)} parts; {count} are needed")
-    return tuple(parts)
+    return parts
 
 
 def read_tagged(tag: bytes, data: bytes, count: int) -> tuple[bytes, ...]:

@@ -5,6 +5,7 @@ groups of five: ``K7QXA-...``. On the wire it has 25 bytes.
 """
 
 import base64
+import functools
 import hashlib
 import re
 
@@ -19,6 +20,7 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _FORM = re.compile(rf"[{_ALPHABET}]{{5}}(?:-[{_ALPHABET}]{{5}}){{7}}")
 _BETWEEN = re.compile(r"[\s-]+")
 _LARGE = {ord(letter.lower()): letter for letter in _ALPHABET}  # str.upper makes ASCII of letters that are not
+_REMEMBERED = 4096  # the parties of a run, which every letter names
 _SEVERAL = 4  # so many wrong letters are no slip of the pen
 
 
@@ -27,6 +29,7 @@ def fingerprint_of(data: bytes) -> str:
     return fingerprint_text(hashlib.sha256(data).digest()[:FINGERPRINT_BYTES])
 
 
+@functools.lru_cache(_REMEMBERED)
 def fingerprint_text(data: bytes) -> str:
     """The 25 bytes of a fingerprint as people read them."""
     if len(data) != FINGERPRINT_BYTES:
@@ -34,6 +37,7 @@ def fingerprint_text(data: bytes) -> str:
     return _grouped(base64.b32encode(data).decode("ascii"))
 
 
+@functools.lru_cache(_REMEMBERED)
 def fingerprint_bytes(text: str) -> bytes:
     """The 25 bytes of a fingerprint in the form that ``fingerprint_text`` gives it.
 

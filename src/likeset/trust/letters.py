@@ -18,7 +18,7 @@ from typing import Self
 from likeset.arguments import count
 from likeset.errors import BadDocument, LetterRefused
 from likeset.trust.cards import Card, CardSecret
-from likeset.trust.encoding import LETTER_CONTEXT, fields, read_fields, read_tagged, signed
+from likeset.trust.encoding import LETTER_CONTEXT, fields, read_fields, read_tagged, signed, view_fields
 from likeset.trust.fingerprints import fingerprint_bytes, fingerprint_text
 from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
 from likeset.trust.signing import SIGNATURE_BYTES
@@ -186,13 +186,18 @@ class Opened:
         random: 32 bytes without which the commitment says nothing.
         message: what the sender says.
         enclosures: what it sends along.
-        body: message and enclosures as they were sealed, with their padding.
+        padding: how many zeros were after them.
     """
 
     random: bytes = field(repr=False)
     message: bytes = field(repr=False)
     enclosures: tuple[bytes, ...] = field(repr=False)
-    body: bytes = field(repr=False)
+    padding: int = field(repr=False)
+
+    @property
+    def body(self) -> bytes:
+        """Message and enclosures as they were sealed, with their padding: what a disclosure shows."""
+        return b"".join(_body(self.message, self.enclosures, self.padding))
 
 
 @dataclass(frozen=True)
@@ -201,14 +206,14 @@ class Letter:
 
     Attributes:
         header: in the clear.
-        ciphertext: what is sealed.
+        ciphertext: what is sealed; where the letter was read, it lies in ``data``.
         signature: of the sender.
         data: all its bytes, to be kept and sent again as they are.
         content: what was sealed, where this process wrote it; None where the letter was read.
     """
 
     header: Header
-    ciphertext: bytes = field(repr=False)
+    ciphertext: bytes | memoryview = field(repr=False)
     signature: bytes = field(repr=False)
     data: bytes = field(repr=False)
     content: Opened | None = field(default=None, repr=False, compare=False)
@@ -262,7 +267,7 @@ class Disclosure:
             raise LetterRefused(Refusal.SIGNATURE)
         if not discloses(self.stub, self.random, self.body):
             raise LetterRefused(Refusal.COMMITMENT)
-        return _opened(self.random, self.body)
+        return _opened(self.random + self.body)
 
 
 def discloses(stub: Stub, random: bytes, body: bytes) -> bool:
@@ -304,9 +309,11 @@ def write_letter(
         InvalidArgument: ``padding_step`` is below 1.
         BadDocument: the header cannot be written, or ``recipient_key`` is no sealing key.
     """
-    random = secrets.token_bytes(_RANDOM_BYTES)
-    body = _body(message, enclosures, step=count("padding_step", padding_step))
-    plaintext = random + body
+    filled = _LENGTH_BYTES * (2 + len(enclosures)) + len(message) + sum(map(len, enclosures))
+    padding = -filled % count("padding_step", padding_step)
+    content = Opened(secrets.token_bytes(_RANDOM_BYTES), message, tuple(enclosures), padding)
+    # Put together at once: each copy of a large message costs as much as half its encryption.
+    plaintext = b"".join((content.random, *_body(message, content.enclosures, padding)))
     header = Header(
         run_id=run_id,
         terms=terms,
@@ -320,7 +327,7 @@ def write_letter(
     ciphertext = seal(recipient_key, plaintext, info=_info(header))
     signature = secret.sign(LETTER_CONTEXT, header.to_bytes(), hashlib.sha256(ciphertext).digest())
     data = fields(_TAG, header.to_bytes(), ciphertext, signature)
-    return Letter(header, ciphertext, signature, data, Opened(random, message, tuple(enclosures), body))
+    return Letter(header, ciphertext, signature, data, content)
 
 
 def letter_in(data: bytes, *, most_bytes: int) -> Letter:
@@ -332,12 +339,12 @@ def letter_in(data: bytes, *, most_bytes: int) -> Letter:
     if len(data) > most_bytes:
         raise LetterRefused(Refusal.SIZE)
     try:
-        header, ciphertext, signature = read_tagged(_TAG, data, 3)
+        tag, header, ciphertext, signature = view_fields(data, 4, what="letter")
     except BadDocument:
         raise LetterRefused(Refusal.FORM) from None
-    if len(ciphertext) < SEAL_BYTES + _RANDOM_BYTES + _LENGTH_BYTES or len(signature) != SIGNATURE_BYTES:
+    if tag != _TAG or len(ciphertext) < SEAL_BYTES + _RANDOM_BYTES + _LENGTH_BYTES or len(signature) != SIGNATURE_BYTES:
         raise LetterRefused(Refusal.FORM)
-    return Letter(Header.from_bytes(header), ciphertext, signature, data)
+    return Letter(Header.from_bytes(bytes(header)), ciphertext, bytes(signature), data)
 
 
 def open_letter(letter: Letter, *, writer: Card, reader: Card, key: SealingSecret) -> Opened:
@@ -368,26 +375,31 @@ def open_letter(letter: Letter, *, writer: Card, reader: Card, key: SealingSecre
         raise LetterRefused(Refusal.SEAL) from None
     if hashlib.sha256(plaintext).digest() != header.commitment:
         raise LetterRefused(Refusal.COMMITMENT)
-    return _opened(plaintext[:_RANDOM_BYTES], plaintext[_RANDOM_BYTES:])
+    return _opened(plaintext)
 
 
 def _info(header: Header) -> bytes:
     return signed(LETTER_CONTEXT, header.to_bytes())
 
 
-def _body(message: bytes, enclosures: tuple[bytes, ...], *, step: int) -> bytes:
-    content = fields(message, *enclosures)
-    padding = -(_LENGTH_BYTES + len(content)) % step
-    return b"".join((len(content).to_bytes(_LENGTH_BYTES, "big"), content, bytes(padding)))
+def _body(message: bytes, enclosures: tuple[bytes, ...], padding: int) -> tuple[bytes, ...]:
+    """The pieces of a body: the length of what is not padding, each part after its length, and zeros."""
+    pieces = [piece for part in (message, *enclosures) for piece in (_length(len(part)), part)]
+    return _length(sum(map(len, pieces))), *pieces, bytes(padding)
 
 
-def _opened(random: bytes, body: bytes) -> Opened:
-    """The parts of a body that is what the writer committed to; it may still have written nonsense."""
-    end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
-    if len(body) < _LENGTH_BYTES or end > len(body) or body.count(0, end) != len(body) - end:
+def _length(count_: int) -> bytes:
+    return count_.to_bytes(_LENGTH_BYTES, "big")
+
+
+def _opened(plaintext: bytes) -> Opened:
+    """The parts of what the writer committed to; it may still have written nonsense."""
+    start = _RANDOM_BYTES + _LENGTH_BYTES
+    end = start + int.from_bytes(plaintext[_RANDOM_BYTES:start], "big")
+    if not start <= end <= len(plaintext) or plaintext.count(0, end) != len(plaintext) - end:
         raise LetterRefused(Refusal.BODY)
     try:
-        message, *enclosures = read_fields(body[_LENGTH_BYTES:end], None, what="body")
+        message, *enclosures = read_fields(memoryview(plaintext)[start:end], None, what="body")
     except ValueError:  # BadDocument is one, and so is a body without a message
         raise LetterRefused(Refusal.BODY) from None
-    return Opened(random, message, tuple(enclosures), body)
+    return Opened(plaintext[:_RANDOM_BYTES], message, tuple(enclosures), len(plaintext) - end)

@@ -65,7 +65,7 @@ class SealingSecret:
         """The public half, 1216 bytes."""
         return self._public
 
-    def open(self, ciphertext: bytes, *, info: bytes) -> bytes:
+    def open(self, ciphertext: bytes | memoryview, *, info: bytes) -> bytes:
         """What was sealed to the public half with the same ``info``.
 
         Raises:
