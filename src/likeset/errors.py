@@ -298,7 +298,7 @@ class LetterRefused(ProtocolError, ValueError):
     """Bytes that are no letter from that sender to this reader; nothing in them was believed.
 
     Attributes:
-        reason: a word of ``likeset.trust.letters.Refusal``; never anything that the letter says.
+        reason: a word of ``likeset.trust.headers.Refusal``; never anything that the letter says.
     """
 
     def __init__(self, reason: str) -> None:

@@ -80,6 +80,13 @@ def test_a_suite_that_is_not_known_is_named_even_if_the_card_is_signed() -> None
         Card.from_bytes(data)
 
 
+def test_a_sealing_key_that_is_none_is_refused_even_if_the_card_is_signed() -> None:
+    for sealing in (bytes(1216), ALICE.card.sealing[:1184] + bytes(32), ALICE.card.sealing[:-1]):
+        signature = ALICE.sign(CARD_CONTEXT, SUITE.encode(), b"alice", ALICE.card.signing, sealing)
+        with pytest.raises(BadDocument, match="no usable sealing key"):
+            Card("alice", ALICE.card.signing, sealing, signature)
+
+
 @pytest.mark.parametrize("name", ["", "-", "a b", "a\x1b[31m", "a\n", "a" * 129, "ä"])
 def test_names_that_nobody_may_have(name: str) -> None:
     with pytest.raises(InvalidArgument, match="name"):

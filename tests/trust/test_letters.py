@@ -128,6 +128,12 @@ class TestThirdParties:
         assert stub.is_signed_by(ALICE.card)
         assert not stub.is_signed_by(BOB.card)
 
+    def test_a_stub_that_names_another_sender_than_its_signer_proves_nothing(self) -> None:
+        digest = LETTER.stub.ciphertext_digest
+        stub = Stub(LETTER.header, digest, MALLORY.sign(LETTER_CONTEXT, LETTER.header.to_bytes(), digest))
+        assert not stub.is_signed_by(MALLORY.card)
+        assert not stub.is_signed_by(ALICE.card)
+
     def test_no_bit_of_a_stub_can_be_changed(self) -> None:
         data = LETTER.stub.to_bytes()
         for bit in range(8 * len(data)):

@@ -11,7 +11,7 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.privacy.view import checked_name
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import ACCEPTANCE_CONTEXT, TERMS_CONTEXT, fields, read_tagged
-from likeset.trust.letters import DIGEST_BYTES, RUN_ID_BYTES
+from likeset.trust.headers import DIGEST_BYTES, RUN_ID_BYTES
 from likeset.trust.sealing import check_sealing_key
 
 __all__ = [
