@@ -1,5 +1,7 @@
 """Small nodes for tests: rows in files, a policy, terms, a curator in this process, and the way between them."""
 
+import base64
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,6 +100,12 @@ _TERMS: dict[str, Any] = {
 def terms(**changes: Any) -> Terms:
     """Terms of a small run: two owners, twelve rows of each."""
     return Terms(**{**_TERMS, **changes})
+
+
+def fingerprint(name: str) -> str:
+    """Of the card that a party of this name might have."""
+    letters = base64.b32encode(hashlib.sha256(name.encode()).digest()[:25]).decode()
+    return "-".join(letters[start : start + 5] for start in range(0, 40, 5))
 
 
 def rows_text(seed: int, count: int = 60, *, rare: int = 0) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from node_world import terms
+from node_world import fingerprint, terms
 
 from likeset.protocol import foreign_terms
 
@@ -89,7 +89,12 @@ class OddTerms:
 def ordinary(shape: str = "sealed", *, many: bool = False) -> dict[str, Any]:
     """The plain data of terms that somebody can mean; with as many owners as there may be, or two."""
     document: dict[str, Any] = {**json.loads(terms().to_json()), **SHAPES[shape]}
-    return {**document, "owners": _MANY_OWNERS} if many else document
+    return {**document, **_many_owners(document)} if many else document
+
+
+def _many_owners(document: dict[str, Any]) -> dict[str, Any]:
+    names = [document["consumer"], "curator", "witness", *_MANY_OWNERS]
+    return {"owners": _MANY_OWNERS, "run_id": "0f" * 16, "cards": {name: fingerprint(name) for name in names}}
 
 
 def odd_numbers(shape: str) -> Iterator[OddTerms]:
@@ -125,11 +130,16 @@ def odd_texts() -> Iterator[OddTerms]:
     for name in ("owners", "columns", "accept_unproven"):
         for words in ([], ["x"] * 12_000, [f"x{place}" for place in range(8_000)], ["\ud800"], ["a", 1], [["a"]], "a"):
             yield OddTerms(f"{name} of {len(words)}", "sealed", _canonical({**plain, name: words}))
+    many = _many_owners(plain)["cards"]
+    for cards in ({}, {"a": "A"}, {"a": 1}, ["a"], many, dict.fromkeys(many, many["a"]), {"\ud800": many["a"]}):
+        for number in ("", "0f" * 16, "0f" * 15, "0F" * 16, 15):
+            odd = _canonical({**plain, "cards": cards, "run_id": number})
+            yield OddTerms(f"{len(cards)} cards in run {number}", "sealed", odd)
     for name in plain:
         for depth in (200, 30_000):
             hole = _canonical({**plain, name: _HOLE})
             yield OddTerms(f"{name} {depth} deep", "sealed", hole.replace(f'"{_HOLE}"', "[" * depth + "]" * depth))
-    for text in ("", "[]", "null", "1e999", "9" * 60_000, '{"a":' * 10_000, "x" * (1 << 17), "{" * (1 << 16)):
+    for text in ("", "[]", "null", "1e999", "9" * 60_000, '{"a":' * 10_000, "x" * (1 << 18), "{" * (1 << 17)):
         yield OddTerms(f"text of {len(text)} letters", "sealed", text)
 
 

@@ -24,7 +24,7 @@ from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.terms import Terms
 from likeset.transports.sites import load_terms
 
-_TO_READ, _TO_PRICE = 600_000, 3_000_000  # steps; reading is linear in a text that is at most 64 KiB long
+_TO_READ, _TO_PRICE = 600_000, 3_000_000  # steps; reading is linear in a text that is at most 128 KiB long
 _BYTES = 24_000_000
 _PRICELESS = [("quorum",), ("price_per_row",), ("kernel", "columns"), ("kernel", "gamma"), ("kernel", "seed")]
 

@@ -13,6 +13,7 @@ from protocol_world import KERNEL, PAPER, PAPER_KERNEL, PAPER_PARTS, THRESHOLD, 
 from chance import examples
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
+from likeset.protocol.foreign_terms import check_between
 from likeset.protocol.hashing import commitment
 from likeset.protocol.plans import planned_views
 from likeset.protocol.term_parts import Budget, Hashing, Kernel, digest_of_rows
@@ -20,6 +21,14 @@ from likeset.protocol.terms import SUMMARY_RELEASE, Terms
 
 SECRET = (1 << 255) + 12345
 HASHING = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))
+
+
+def _card(letter: str) -> str:
+    return "-".join([letter * 5] * 8)
+
+
+CARDS = {name: _card(letter) for name, letter in zip(("hospital", "a", "b", "c", "curator"), "ABCDE", strict=True)}
+NAMED: dict[str, Any] = {"run_id": "0a" * 16, "cards": CARDS}
 
 CHANGES: dict[str, dict[str, Any]] = {
     "run": {"run": "run-2"},
@@ -54,6 +63,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "price_per_row": {"price_per_row": 2.0},
     "accept_unproven": {"accept_unproven": ("paper-auction",)},
     "version": {"version": "0.2"},
+    "run_id": {"run_id": "0a" * 16, "cards": CARDS},
+    "cards": {"run_id": "0a" * 16, "cards": {**CARDS, "witness": _card("G")}},
 }
 
 
@@ -284,3 +295,62 @@ def test_a_kernel_that_nobody_can_mean_takes_no_memory(columns: int, dimension: 
     """Terms come from others; reading them must not exhaust whoever reads."""
     with pytest.raises(InvalidArgument):
         Kernel(columns=columns, dimension=dimension, gamma=1.0, seed=1)
+
+
+# Who the parties are, between organisations.
+
+
+def test_cards_have_one_text_in_whatever_order_they_are_given() -> None:
+    named, turned = terms(**NAMED), terms(**{**NAMED, "cards": dict(reversed(CARDS.items()))})
+    assert named == turned
+    assert hash(named) == hash(turned)
+    assert named.to_json() == turned.to_json()
+    assert list(json.loads(named.to_json())["cards"]) == sorted(CARDS)
+    assert Terms.from_json(named.to_json()).cards == CARDS
+
+
+def test_cards_are_not_changed_with_what_they_were_given_as() -> None:
+    given = dict(CARDS)
+    named = terms(**{**NAMED, "cards": given})
+    given["a"] = _card("X")
+    assert named.cards["a"] == _card("B")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"run_id": ""}, "both are given, or neither"),
+        ({"cards": {}}, "both are given, or neither"),
+        *(({"run_id": number}, "32 hexadecimal digits") for number in ("0a" * 15, "0A" * 16, "0a" * 16 + "\n", 7)),
+        ({"cards": {**CARDS, "d": _card("G")}}, "'d'.*a card for each party, and for nobody else"),
+        ({"cards": {name: card for name, card in CARDS.items() if name != "b"}}, "'b'.*a card for each party"),
+        ({"cards": {name: card for name, card in CARDS.items() if name != "curator"}}, "'curator'"),
+        ({"cards": {name: card for name, card in CARDS.items() if name != "hospital"}}, "'hospital'"),
+        ({"cards": {**CARDS, "a": _card("C")}}, "cards.a.*another party's card"),
+        *(
+            ({"cards": {**CARDS, "a": card}}, "cards.a.*eight groups of five")
+            for card in (
+                "",
+                "A" * 40,
+                _card("a"),
+                _card("1"),
+                _card("A")[:-1],
+                _card("B") + "\n",
+                _card("B") + "-BBBBB",
+                1,
+            )
+        ),
+        ({"cards": [("a", _card("B"))]}, "must be an object"),
+        ({"cards": {1: _card("B")}}, "must be an object"),
+        ({"owners": ("a", "b", "witness"), "cards": {**CARDS, "witness": _card("G")}}, "another party's name"),
+    ],
+)
+def test_cards_that_do_not_name_each_party_once_are_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidArgument, match=reason):
+        terms(**{**NAMED, **changes})
+
+
+def test_terms_between_organisations_name_everybody() -> None:
+    check_between(terms(**NAMED))
+    with pytest.raises(InvalidArgument, match="by the fingerprint of its card"):
+        check_between(terms())

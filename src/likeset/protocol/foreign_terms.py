@@ -14,10 +14,10 @@ from likeset.errors import BadMessage, InvalidArgument
 from likeset.privacy.schedules import CHANGING
 from likeset.protocol.terms import Terms
 
-__all__ = ["MOST_TEXT", "check_meant", "read_foreign", "read_foreign_canonical"]
+__all__ = ["MOST_TEXT", "check_between", "check_meant", "read_foreign", "read_foreign_canonical"]
 
-MOST_TEXT = 1 << 16
-"""Characters in the text of terms."""
+MOST_TEXT = 1 << 17
+"""Characters in the text of terms: as many owners as there may be have a card each."""
 
 _MOST_FREQUENCIES = 1 << 26  # numbers in the feature map: a quarter of a gigabyte, once somebody has approved it
 _MOST_OWNERS = 1024
@@ -93,6 +93,18 @@ def check_meant(terms: Terms, *, room: int = 0) -> None:
         reason = f"may have at most {most:,}; shorten the purpose and the names of owners and columns"
         raise InvalidArgument("terms", f"text of {len(text):,} characters", reason)
     _check_document(json.loads(text))
+
+
+def check_between(terms: Terms) -> None:
+    """Raise unless terms name the run and every party, as those between organisations do.
+
+    Raises:
+        InvalidArgument: they are of parties in one house.
+    """
+    if not terms.cards:
+        raise InvalidArgument(
+            "cards", "none", "terms between organisations name every party by the fingerprint of its card"
+        )
 
 
 def _check_document(document: dict[str, Any]) -> None:

@@ -3,7 +3,10 @@
 import hashlib
 import math
 import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -16,7 +19,17 @@ from likeset.geometry.stream import MAX_SEED
 from likeset.privacy.guarantee import checked_delta
 from likeset.protocol.selection import LARGEST_EXPONENT
 
-__all__ = ["RELEASE_SCALE", "Budget", "Hashing", "Kernel", "digest_of_rows", "is_digest", "keep_checked"]
+__all__ = [
+    "RELEASE_SCALE",
+    "Budget",
+    "Fingerprints",
+    "Hashing",
+    "Kernel",
+    "digest_of_rows",
+    "is_digest",
+    "is_run_id",
+    "keep_checked",
+]
 
 RELEASE_SCALE = 1.0 / 3.0
 """Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
@@ -24,7 +37,9 @@ RELEASE_SCALE = 1.0 / 3.0
 # Terms come from others: what nobody can mean must not take all memory of whoever reads them.
 _MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
 _LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST, _RUN_ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
+_LONGEST_NAME = 80  # in an error
+_FINGERPRINT = re.compile(r"[A-Z2-7]{5}(-[A-Z2-7]{5}){7}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +130,55 @@ class Hashing:
             raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
         if not isinstance(self.commitment, str) or not is_digest(self.commitment):
             raise InvalidArgument("hashing.commitment", "other text", "must be what commitment() gave")
+
+
+class Fingerprints(Mapping[str, str]):
+    """Fingerprints of cards, by the names of their parties: in one order, never changed, no two of them alike.
+
+    Args:
+        cards: by name, as eight groups of five letters of RFC 4648 base32, joined by ``-``.
+
+    Raises:
+        InvalidArgument: one is written otherwise, or two parties have one card.
+    """
+
+    __slots__ = ("_by_name",)
+
+    def __init__(self, cards: Mapping[str, str] = MappingProxyType({})) -> None:
+        if not isinstance(cards, Mapping) or not all(isinstance(name, str) for name in cards):
+            raise InvalidArgument("cards", type(cards).__name__, "must be an object with a fingerprint for each name")
+        for name, fingerprint in cards.items():
+            if not isinstance(fingerprint, str) or _FINGERPRINT.fullmatch(fingerprint) is None:
+                raise InvalidArgument(
+                    f"cards.{name[:_LONGEST_NAME]}",
+                    arguments.harmless_value(fingerprint),
+                    "must be a fingerprint: eight groups of five letters A-Z and digits 2-7, joined by -",
+                )
+        times = Counter(cards.values())
+        if len(times) < len(cards):
+            alike = sorted(name for name in cards if times[cards[name]] > 1)
+            raise InvalidArgument(f"cards.{alike[0]}", cards[alike[0]], "is another party's card, too")
+        self._by_name = {name: cards[name] for name in sorted(cards)}
+
+    def __getitem__(self, name: str) -> str:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._by_name.items()))
+
+    def __repr__(self) -> str:
+        return f"Fingerprints({self._by_name})"
+
+
+def is_run_id(text: object) -> bool:
+    """Whether a text is written as the number of a run is."""
+    return isinstance(text, str) and _RUN_ID.fullmatch(text) is not None
 
 
 def _largest_entry(gamma: float, columns: int) -> float:

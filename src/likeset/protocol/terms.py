@@ -9,7 +9,8 @@ import hashlib
 import json
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, Self
@@ -21,12 +22,15 @@ from likeset.privacy.events import Observer
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
-from likeset.protocol.term_parts import Budget, Hashing, Kernel, is_digest, keep_checked
+from likeset.protocol.term_parts import Budget, Fingerprints, Hashing, Kernel, is_digest, is_run_id, keep_checked
 
-__all__ = ["SUMMARY_RELEASE", "Terms"]
+__all__ = ["SUMMARY_RELEASE", "WITNESS", "Terms"]
 
 SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
+
+WITNESS = "witness"
+"""The name under which the card of a witness stands in the terms, where there is one."""
 
 # Terms come from others: what nobody can mean must not take all memory of whoever reads them.
 _MOST_RECORD_BYTES = 1 << 28
@@ -71,6 +75,9 @@ class Terms:
         price_per_row: what an owner is paid for each row disclosed; depends on nobody else's data.
         accept_unproven: names of parts without a proof that all parties accept.
         version: of the package.
+        run_id: of the run, drawn at random: 32 hexadecimal digits; empty among parties in one house.
+        cards: fingerprints of the parties' cards, by their names in the terms: the consumer, every owner, ``curator``
+            and, where there is one, ``witness``; empty among parties in one house.
     """
 
     run: str
@@ -105,9 +112,12 @@ class Terms:
     price_per_row: float
     accept_unproven: tuple[str, ...]
     version: str
+    run_id: str = ""
+    cards: Mapping[str, str] = field(default_factory=Fingerprints)
 
     def __post_init__(self) -> None:
         self._check_words()
+        self._check_parties()
         self._check_numbers()
         self._check_combination()
 
@@ -138,6 +148,23 @@ class Terms:
         arguments.one_of("auction", self.auction, ("everyone", "threshold", "paper"))
         arguments.one_of("summary_release", self.summary_release, ("none", "gaussian", "mwem"))
         arguments.one_of("schedule", self.schedule, ("", *SCHEDULES))
+
+    def _check_parties(self) -> None:
+        """Either every party is named by its card, and the run by its number, or no party is."""
+        object.__setattr__(self, "cards", Fingerprints(self.cards))  # however it was given, the terms have a hash
+        if self.run_id != "" and not is_run_id(self.run_id):
+            raise InvalidArgument("run_id", "other text", "must be 32 hexadecimal digits, or empty")
+        if bool(self.run_id) != bool(self.cards):
+            raise InvalidArgument("cards", f"{len(self.cards)} cards", "go with a run_id: both are given, or neither")
+        if not self.cards:
+            return
+        if WITNESS in (self.consumer, *self.owners):
+            raise InvalidArgument("owners", WITNESS, "is another party's name")
+        expected = {self.consumer, *self.owners, "curator"}
+        odd = sorted((set(self.cards) - {WITNESS}) ^ expected)
+        if odd:
+            name = arguments.harmless_value(odd[0])
+            raise InvalidArgument("cards", name, "there must be a card for each party, and for nobody else")
 
     def _check_numbers(self) -> None:
         """Kept as plain numbers: equal terms have one text, whatever their numbers were made of."""
@@ -251,6 +278,7 @@ class Terms:
         """As canonical text: equal terms give equal text."""
         document = asdict(self)
         document["kernel"]["seed"] = f"{self.kernel.seed:x}"
+        document["cards"] = dict(self.cards)
         return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -260,7 +288,7 @@ class Terms:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
-        expected = {field.name for field in fields(cls)}
+        expected = {declared.name for declared in fields(cls)}
         if not isinstance(document, dict) or set(document) != expected:
             known = set(document) if isinstance(document, dict) else set()
             odd = ", ".join(sorted(known ^ expected)) or "the whole"
@@ -290,7 +318,7 @@ class Terms:
 @lru_cache(maxsize=16)
 def _digest(terms: Terms) -> str:
     """Kept: with thousands of owners, each of them asks, and the text names them all."""
-    return hashlib.sha256(b"likeset/terms/2\n" + terms.to_json().encode()).hexdigest()
+    return hashlib.sha256(b"likeset/terms/3\n" + terms.to_json().encode()).hexdigest()
 
 
 def _text(argument: str, value: object) -> None:
