@@ -214,7 +214,7 @@ def _letter(written: Draft, sealed: Sealed) -> dict[str, Any]:
     random, body = written.plaintext[:32], written.plaintext[32:]
     return {
         "letter": data.hex(),
-        "digest": hashlib.sha256(data).hexdigest(),
+        "digest": stub.digest.hex(),
         "round": written.header.round,
         "number": written.header.number,
         "last_received": written.header.last_received.hex(),

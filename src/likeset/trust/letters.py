@@ -64,6 +64,11 @@ class Stub:
         """As it stands in files."""
         return fields(_STUB_TAG, self.header.to_bytes(), self.ciphertext_digest, self.signature)
 
+    @property
+    def digest(self) -> bytes:
+        """By which others name the letter."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The stub that ``to_bytes`` wrote; whether it is signed is asked of it.
@@ -127,8 +132,8 @@ class Letter:
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all its bytes."""
-        return hashlib.sha256(self.data).digest()
+        """By which others name it: SHA-256 of its stub, so that a third party needs no more to check what names it."""
+        return self.stub.digest
 
     @functools.cached_property
     def stub(self) -> Stub:
