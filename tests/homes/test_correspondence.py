@@ -259,6 +259,26 @@ def test_a_card_that_is_revoked_ends_runs_under_way(tmp_path: Path) -> None:
     assert homes.ledgers["a"].answers == {}
 
 
+@pytest.mark.parametrize(("reader", "writer"), [(CURATOR, "a"), (CONSUMER, CURATOR)])
+def test_whoever_is_revoked_is_not_heard_by_those_who_need_no_pin_of_it_either(
+    tmp_path: Path, reader: str, writer: str
+) -> None:
+    homes = LetterWorld(tmp_path)
+    homes.carry(homes.all_runs())
+    homes.homes[reader].pins.revoke(writer, "stolen")
+    names = {home.fingerprint: name for name, home in homes.homes.items()}
+    told = [letter_in(data, most_bytes=MOST_BYTES) for name, data in homes.told if name == reader]
+    of_writer = next(letter for letter in told if names[letter.header.sender] == writer)
+    with pytest.raises(IllegalMessage, match="replaced or revoked"):
+        homes.run_at(reader).hear(of_writer.data)
+
+
+def test_whoever_is_revoked_before_a_run_begins_is_not_in_it(tmp_path: Path) -> None:
+    homes = LetterWorld(tmp_path)
+    homes.homes[CONSUMER].pins.revoke("b", "stolen")
+    assert "b" not in _first_letters(homes)
+
+
 def test_whoever_is_not_pinned_is_named_with_what_to_do(tmp_path: Path) -> None:
     homes = LetterWorld(tmp_path)
     stranger = make_identity(tmp_path / "stranger", "d")

@@ -173,6 +173,7 @@ class Correspondence:
             and terms.cards.get(party) == accepted.card.fingerprint
             and party != terms.consumer
             and accepted.role == role_in(terms, party)
+            and not self._is_given_up(accepted.card.fingerprint)
         )
         return Peer(party, accepted.card.to_bytes(), accepted.run_key, data) if holds else None
 
@@ -277,10 +278,17 @@ class Correspondence:
         name = self._names.get(fingerprint)
         if name is None:
             raise IllegalMessage(f"run {self.terms.run}: a letter of somebody whom the terms do not name")
+        if self._is_given_up(fingerprint):
+            raise IllegalMessage(f"run {self.terms.run}: a letter of {name}, whose card was replaced or revoked here")
         peer = self._peer(name)
         if peer is None:
             raise IllegalMessage(f"run {self.terms.run}: a letter of {name}, who was not introduced")
         return peer
+
+    def _is_given_up(self, fingerprint: str) -> bool:
+        """Whether a card was pinned here, and is no longer: whatever the terms say, it is not heard any more."""
+        pin = self.identity.pins.by_fingerprint(fingerprint)
+        return pin is not None and pin.state != "pinned"
 
     def _check_number(self, peer: Peer, letter: Letter) -> None:
         known = self._book.came(self.run_id, peer.party, letter.header.number)
