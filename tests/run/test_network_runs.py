@@ -154,8 +154,8 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
         ({"weights": True, "protocol": "interactive"}, "go with the sealed protocol"),
         ({"gamma": -0.5}, "gamma"),
         ({"gamma_scale": 1e300}, "is too large for these rows"),
-        ({"purpose": "x" * (1 << 16)}, "shorten the purpose"),
-        ({"purpose": "x" * ((1 << 16) - 900)}, "shorten the purpose"),  # fits until a seed is drawn
+        ({"purpose": "x" * (1 << 17)}, "shorten the purpose"),
+        ({"purpose": "x" * ((1 << 17) - 900)}, "shorten the purpose"),  # fits until a seed is drawn
         ({"owners": {f"o{place}": f"network:o{place}" for place in range(1025)}}, "more than anybody can mean"),
         ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
         ({"owners": {"a": "network:a", "st.mary": "network:b"}}, "is no name for a site"),
