@@ -27,9 +27,10 @@ from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Message, Summary, decode, encode
 from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_curator, make_owner
+from likeset.protocol.planned_terms import SUMMARY_RELEASE
 from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
-from likeset.protocol.terms import SUMMARY_RELEASE, Terms
+from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import MemoryScan
 
 CONSUMER = "hospital"

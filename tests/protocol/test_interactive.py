@@ -198,7 +198,7 @@ def test_the_papers_settings_are_priced_as_this_project_derived() -> None:
         agreed = terms(
             **{
                 **PAPER,
-                "kernel": Kernel(3, 140, 0.1, 1, "paper"),
+                "kernel": Kernel(3, 140, 0.1, 1, kind="paper"),
                 "size": 500,
                 "target_budget": Budget(1.4, delta),
                 "seed_rows": 150,

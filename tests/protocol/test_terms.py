@@ -15,9 +15,10 @@ from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
 from likeset.protocol.foreign_terms import check_between
 from likeset.protocol.hashing import commitment
+from likeset.protocol.planned_terms import SUMMARY_RELEASE, PlannedTerms
 from likeset.protocol.plans import planned_views
-from likeset.protocol.term_parts import Budget, Hashing, Kernel, digest_of_rows
-from likeset.protocol.terms import SUMMARY_RELEASE, Terms
+from likeset.protocol.term_parts import Budget, Hashing, HashShape, Kernel, KernelShape, digest_of_rows
+from likeset.protocol.terms import Terms
 
 SECRET = (1 << 255) + 12345
 HASHING = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))
@@ -354,3 +355,52 @@ def test_terms_between_organisations_name_everybody() -> None:
     check_between(terms(**NAMED))
     with pytest.raises(InvalidArgument, match="by the fingerprint of its card"):
         check_between(terms())
+
+
+# What is planned, and what is drawn for it.
+
+PLANNED_KEYS = {declared.name for declared in fields(PlannedTerms)}
+
+
+def _planned(**changes: Any) -> PlannedTerms:
+    agreed = terms(**changes)
+    given = {name: getattr(agreed, name) for name in PLANNED_KEYS}
+    shape = None if agreed.hashing is None else HashShape(agreed.hashing.dimension)
+    kernel = KernelShape(agreed.kernel.columns, agreed.kernel.dimension, kind=agreed.kernel.kind)
+    return PlannedTerms(**{**given, "kernel": kernel, "hashing": shape})
+
+
+DRAWN: dict[str, Any] = {"gamma": KERNEL.gamma, "seed": KERNEL.seed, "largest": KERNEL.largest}
+
+
+@pytest.mark.parametrize("options", [{}, {"hashing": HASHING}, THRESHOLD, {"protocol": "interactive"}, PAPER])
+def test_what_is_planned_and_drawn_makes_the_terms_and_costs_what_was_planned(options: dict[str, Any]) -> None:
+    agreed, planned = terms(**options), _planned(**options)
+    assert Terms.settled(planned, **DRAWN, hashing=agreed.hashing, expires=agreed.expires) == agreed
+    assert planned_views(planned) == planned_views(agreed)
+    assert planned.rows_per_owner == agreed.rows_per_owner
+
+
+def test_what_nobody_can_agree_to_has_no_digest_and_no_text() -> None:
+    planned = _planned()
+    for name in ("digest", "to_json", "expires", "run_id", "cards"):
+        assert not hasattr(planned, name)
+    assert not hasattr(planned.kernel, "seed")
+
+
+@pytest.mark.parametrize(
+    ("hashed", "given"), [(None, HASHING), (HASHING, None), (HASHING, replace(HASHING, dimension=66))]
+)
+def test_hashes_that_were_not_planned_are_not_settled(hashed: Hashing | None, given: Hashing | None) -> None:
+    """What was priced is what is done: a curator that was to see hashes does not see rows."""
+    with pytest.raises(ValueError, match="hashes were planned as"):
+        Terms.settled(_planned(hashing=hashed), **DRAWN, hashing=given)
+
+
+def test_what_is_wrong_with_a_plan_shows_before_anything_is_drawn() -> None:
+    with pytest.raises(InvalidArgument, match="quorum"):
+        replace(_planned(), quorum=4)
+    with pytest.raises(UnprovenPart):
+        replace(_planned(**PAPER), accept_unproven=())
+    with pytest.raises(InvalidArgument, match="must be even for paired"):
+        KernelShape(3, 17)

@@ -43,7 +43,7 @@ class Aim:
 
 BOUNDS = (
     Bound("match", "plans", at_most=1, wanted=1),
-    Bound("match", "terms", at_most=2, wanted=1),
+    Bound("match", "terms", at_most=1, wanted=1),
     Bound("match", "passes over csv", at_most=2, wanted=2),
     Bound("match", "passes over parquet", at_most=2, wanted=2),
     Bound("answer", "encodings", at_most=1, wanted=1),

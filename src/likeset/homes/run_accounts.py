@@ -6,8 +6,8 @@ from likeset.errors import BudgetExceeded
 from likeset.ledger import Ledger, Limit, check_relation
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView
-from likeset.protocol.terms import Terms
 
 __all__ = ["check_relations", "check_rows_left", "limit_of", "open_accounts", "owner_limits"]
 
@@ -25,7 +25,7 @@ def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:
     ledger.set_limits({view: limit for view, limit in limits.items() if view not in known})
 
 
-def owner_limits(terms: Terms, *, simulated: bool) -> dict[View, Limit]:
+def owner_limits(terms: PlannedTerms, *, simulated: bool) -> dict[View, Limit]:
     """What a run may spend of the owners' budgets."""
     budget = terms.owner_budget
     unproven = ("unbounded", *(name for name, _ in terms.unproven_parts())) if terms.unproven_parts() else ()
@@ -49,7 +49,7 @@ def check_relations(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
                 check_relation(account.view, account.limit, one.event)
 
 
-def check_rows_left(ledger: Ledger, terms: Terms) -> None:
+def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:
     """An owner who may disclose no more rows abstains; where too few others are left, nothing is begun."""
     if ledger.messages(run=terms.run):
         return  # a run that is resumed has paid

@@ -17,9 +17,9 @@ from likeset.privacy import accounting, loss
 from likeset.privacy.events import Gaussian, Observer
 from likeset.privacy.relation import Relation
 from likeset.protocol.notices import Notice, UniformOffers
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.run_settings import RunSettings, settings
-from likeset.protocol.term_parts import Budget, Hashing, Kernel, digest_of_rows
-from likeset.protocol.terms import Terms
+from likeset.protocol.term_parts import Budget, HashShape, KernelShape, digest_of_rows
 
 __all__ = ["Draft", "Facts", "ReleaseOutlook", "release_outlook"]
 
@@ -49,13 +49,11 @@ class Facts:
         run: the run's name.
         consumer: who wants the summary.
         purpose: what for.
-        expires: until when the terms may be used; empty for no end.
         target_size: rows of the target.
         columns: columns of a row, as numbers.
         column_names: of the table that they came from; empty for arrays.
         schema_digest: of the schema that declares them; empty for arrays.
         record_bytes: how long a record may be, by that schema; 0 for arrays.
-        largest_entry: no number of a row is larger in size, by that schema; 0 for arrays, of which nothing is declared.
         owners: names of the owners.
         rows_per_unit: the unit of privacy: at most so many rows belong to one person.
         seed_rows: public rows that start the summary of ``interactive``; None for none.
@@ -65,13 +63,11 @@ class Facts:
     run: str
     consumer: str
     purpose: str
-    expires: str
     target_size: int
     columns: int
     column_names: tuple[str, ...]
     schema_digest: str
     record_bytes: int
-    largest_entry: float
     owners: tuple[str, ...]
     rows_per_unit: int
     seed_rows: Rows | None
@@ -191,32 +187,21 @@ class Draft:
         left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
         return choice, Budget(left.epsilon, self.budget.delta)
 
-    def terms(
-        self, *, release_gamma: float, feature_seed: int, target_budget: Budget, hashing: Hashing | None
-    ) -> Terms:
-        """The terms, once the release's kernel is known."""
+    def planned(self, *, target_budget: Budget, hashing: HashShape | None) -> PlannedTerms:
+        """What is fixed of the terms before anything is drawn."""
         wishes, facts = self.wishes, self.facts
         paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
         name, epsilon, offset = self._auction(hashed=hashing is not None)
-        kernel = Kernel(
-            columns=facts.columns,
-            dimension=self.dimension,
-            gamma=release_gamma,
-            seed=feature_seed,
-            kind="paper" if paper else "paired",
-            largest=facts.largest_entry,
-        )
-        return Terms(
+        return PlannedTerms(
             **{name: getattr(wishes, name) for name in _AS_WISHED},
             run=facts.run,
             consumer=facts.consumer,
             purpose=facts.purpose,
-            expires=facts.expires,
             owners=facts.owners,
             schema_digest=facts.schema_digest,
             columns=facts.column_names,
             record_bytes=facts.record_bytes,
-            kernel=kernel,
+            kernel=KernelShape(facts.columns, self.dimension, kind="paper" if paper else "paired"),
             hashing=hashing,
             target_size=facts.target_size,
             offers=self.offers,

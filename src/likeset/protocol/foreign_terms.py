@@ -12,7 +12,8 @@ from typing import Any
 from likeset.arguments import harmless_value
 from likeset.errors import BadMessage, InvalidArgument
 from likeset.privacy.schedules import CHANGING
-from likeset.protocol.terms import Terms
+from likeset.protocol.planned_terms import PlannedTerms
+from likeset.protocol.terms import Terms, canonical_text
 
 __all__ = ["MOST_TEXT", "check_between", "check_meant", "read_foreign", "read_foreign_canonical"]
 
@@ -81,14 +82,14 @@ def read_foreign_canonical(text: str) -> Terms:
     return terms
 
 
-def check_meant(terms: Terms, *, room: int = 0) -> None:
+def check_meant(terms: PlannedTerms, *, room: int = 0) -> None:
     """Raise if others would refuse to read these terms: better before they are sent, or anything is spent on them.
 
     Args:
-        terms: as they are, or will be but for some numbers.
-        room: characters to leave for these.
+        terms: as they are, or what is fixed of them.
+        room: characters to leave for what is not.
     """
-    text, most = terms.to_json(), MOST_TEXT - room
+    text, most = canonical_text(terms.document()), MOST_TEXT - room
     if len(text) > most:
         reason = f"may have at most {most:,}; shorten the purpose and the names of owners and columns"
         raise InvalidArgument("terms", f"text of {len(text):,} characters", reason)

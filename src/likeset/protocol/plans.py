@@ -1,4 +1,4 @@
-"""What a run will do to whose rows, and what that costs each view: from the terms alone, before any row is read."""
+"""What a run will do to whose rows, and what that costs each view: from planned terms alone, before any row is read."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from likeset.privacy.events import (
 from likeset.privacy.guarantee import Guarantee
 from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
 from likeset.privacy.view import View
+from likeset.protocol.planned_terms import SUMMARY_RELEASE, PlannedTerms
 from likeset.protocol.term_parts import Budget
-from likeset.protocol.terms import SUMMARY_RELEASE, Terms
 
 __all__ = [
     "PlannedView",
@@ -66,7 +66,7 @@ class PlannedView:
 
 
 @lru_cache(maxsize=64)
-def target_plan(terms: Terms) -> TargetPlan | None:
+def target_plan(terms: PlannedTerms) -> TargetPlan | None:
     """The one release of the target's mean; none where offers are uniform."""
     if terms.offers == "uniform":
         return None
@@ -102,7 +102,7 @@ def size_event(relation: Relation) -> Event:
     return PublicSize() if relation is Relation.REPLACE_ONE else NoRelease()
 
 
-def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> auction.AuctionPlan:
+def auction_plan(terms: PlannedTerms, observer: Observer = Observer.COALITION) -> auction.AuctionPlan:
     """Who is asked, priced for an observer."""
     rounds = terms.size if terms.protocol == "interactive" else 1
     owners = len(terms.owners)
@@ -127,7 +127,7 @@ def auction_plan(terms: Terms, observer: Observer = Observer.COALITION) -> aucti
 
 
 @lru_cache(maxsize=4096)
-def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
+def summary_plan(terms: PlannedTerms, round_number: int) -> TargetPlan | None:
     """The release of the summary's mean in a round of ``interactive``; none where there is nothing to release.
 
     Where everyone is asked, one row of an owner that is added or removed puts one row of the summary in another's
@@ -155,7 +155,7 @@ def summary_plan(terms: Terms, round_number: int) -> TargetPlan | None:
     )
 
 
-def summary_event(terms: Terms) -> Event:
+def summary_event(terms: PlannedTerms) -> Event:
     """All releases about the summary together, as far as they concern owners' rows.
 
     The first round's is about seed rows alone, which are public.
@@ -173,7 +173,7 @@ def summary_event(terms: Terms) -> Event:
 
 
 @lru_cache(maxsize=64)
-def _split_sigma(terms: Terms) -> float:
+def _split_sigma(terms: PlannedTerms) -> float:
     """One scale of noise for all rounds, so that together they stay within the budget."""
     quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit, terms.relation)
     return least_noise(
@@ -194,7 +194,7 @@ def _split_sigma(terms: Terms) -> float:
 
 
 @lru_cache(maxsize=64)
-def _split_epsilon(terms: Terms) -> float:
+def _split_epsilon(terms: PlannedTerms) -> float:
     return mwem_epsilon(
         SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=_CHANGES * terms.rows_per_unit, relation=terms.relation),
         iterations=_LATER_ITERATIONS * max(1, terms.size - 1),  # the first round is about seed rows only
@@ -203,18 +203,18 @@ def _split_epsilon(terms: Terms) -> float:
     )
 
 
-def _split_steps(terms: Terms, round_number: int) -> schedules.Steps:
+def _split_steps(terms: PlannedTerms, round_number: int) -> schedules.Steps:
     """The same epsilon in every step of every round, within the budget."""
     iterations = _first_iterations(terms) if round_number == 1 else _LATER_ITERATIONS
     return schedules.Steps(iterations=iterations, epsilon=_split_epsilon(terms))
 
 
-def _first_iterations(terms: Terms) -> int:
+def _first_iterations(terms: PlannedTerms) -> int:
     return int(terms.kernel.dimension**1.5)
 
 
 def planned_views(
-    terms: Terms, *, simulated: bool = False, width_choice: Event | None = None
+    terms: PlannedTerms, *, simulated: bool = False, width_choice: Event | None = None
 ) -> tuple[PlannedView, ...]:
     """Every view of the run: what it hears and what that costs.
 
@@ -250,7 +250,7 @@ def planned_views(
     return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, hashed=hashed))
 
 
-def _paper_schedule(terms: Terms) -> schedules.Schedule:
+def _paper_schedule(terms: PlannedTerms) -> schedules.Schedule:
     if terms.size < 2:
         raise InvalidArgument("size", terms.size, "must be at least 2 for the paper's schedules")
     return schedules.schedule(

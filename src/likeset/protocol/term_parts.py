@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -23,8 +23,11 @@ __all__ = [
     "RELEASE_SCALE",
     "Budget",
     "Fingerprints",
+    "HashShape",
     "Hashing",
     "Kernel",
+    "KernelShape",
+    "check_text",
     "digest_of_rows",
     "is_digest",
     "is_run_id",
@@ -55,25 +58,18 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """The feature map of the releases: owners see it, so it comes from public facts.
+class KernelShape:
+    """What is known of the feature map of the releases before anything is drawn; all that it costs follows from this.
 
     Attributes:
         columns: number of columns of a row.
         dimension: length of a feature vector.
-        gamma: width of the kernel; wider than the one used for selection.
-        seed: selects the frequencies; public.
         kind: ``paired``, or ``paper`` for the paper's mean release.
-        largest: no number of a row is larger in size: as the schema declares, or as large as gamma allows if 0. Rows
-            beyond it are no rows of the run, so that features of all others are numbers.
     """
 
     columns: int
     dimension: int
-    gamma: float
-    seed: int
-    kind: Literal["paired", "paper"] = "paired"
-    largest: float = 0.0
+    kind: Literal["paired", "paper"] = field(default="paired", kw_only=True)
 
     def __post_init__(self) -> None:
         arguments.one_of("kind", self.kind, ("paired", "paper"))
@@ -81,14 +77,40 @@ class Kernel:
             self,
             columns=arguments.count("columns", self.columns, most=_MOST_COLUMNS),
             dimension=arguments.count("dimension", self.dimension, most=_MOST_COORDINATES),
-            gamma=arguments.positive("gamma", self.gamma),
-            seed=arguments.count("seed", self.seed, least=0, most=MAX_SEED, most_is="a 256-bit number"),
         )
         # All that the map itself would refuse: to build it takes time, and nobody has approved the terms yet.
         if self.kind == "paired" and self.dimension % 2:
             raise InvalidArgument("dimension", self.dimension, "must be even for paired features")
         if self.columns * self.dimension > _MOST_FREQUENCIES:
             raise InvalidArgument("dimension", self.dimension, f"is too long for {self.columns} columns")
+
+    def drawn(self, *, gamma: float, seed: int, largest: float) -> "Kernel":
+        """The kernel of this shape, with what was drawn for it."""
+        return Kernel(self.columns, self.dimension, gamma, seed, kind=self.kind, largest=largest)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel(KernelShape):
+    """The feature map of the releases: owners see it, so it comes from public facts.
+
+    Attributes:
+        gamma: width of the kernel; wider than the one used for selection.
+        seed: selects the frequencies; public.
+        largest: no number of a row is larger in size: as the schema declares, or as large as gamma allows if 0. Rows
+            beyond it are no rows of the run, so that features of all others are numbers.
+    """
+
+    gamma: float
+    seed: int
+    largest: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        KernelShape.__post_init__(self)
+        keep_checked(
+            self,
+            gamma=arguments.positive("gamma", self.gamma),
+            seed=arguments.count("seed", self.seed, least=0, most=MAX_SEED, most_is="a 256-bit number"),
+        )
         most = _largest_entry(self.gamma, self.columns)
         if most < _SMALLEST_ROWS:
             raise InvalidArgument("gamma", self.gamma, "is too large: no row has features under such a kernel")
@@ -106,28 +128,37 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Hashing:
-    """For a curator who may see hashes only: what is public about a feature map whose seed it must not know.
+class HashShape:
+    """What is known of hashes before anything is drawn.
 
     Attributes:
         dimension: length of a hash.
+    """
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        keep_checked(self, dimension=arguments.count("hashing.dimension", self.dimension, most=_MOST_COORDINATES))
+        if self.dimension % 2:
+            raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
+
+
+@dataclass(frozen=True, slots=True)
+class Hashing(HashShape):
+    """For a curator who may see hashes only: what is public about a feature map whose seed it must not know.
+
+    Attributes:
         gamma: width of its kernel, which is then the kernel of the selection.
         commitment: to the secret seed (``likeset.protocol.hashing.commitment``), so that owners who were given
             different seeds notice.
     """
 
-    dimension: int
     gamma: float
     commitment: str
 
     def __post_init__(self) -> None:
-        keep_checked(
-            self,
-            dimension=arguments.count("hashing.dimension", self.dimension, most=_MOST_COORDINATES),
-            gamma=arguments.positive("hashing.gamma", self.gamma),
-        )
-        if self.dimension % 2:
-            raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
+        HashShape.__post_init__(self)
+        keep_checked(self, gamma=arguments.positive("hashing.gamma", self.gamma))
         if not isinstance(self.commitment, str) or not is_digest(self.commitment):
             raise InvalidArgument("hashing.commitment", "other text", "must be what commitment() gave")
 
@@ -202,6 +233,12 @@ def digest_of_rows(rows: Rows) -> str:
     plain = np.ascontiguousarray(rows, dtype="<f4") + np.float32(0.0)  # no -0.0: equal rows have one digest
     head = f"likeset/rows/1\n{plain.shape[0]}x{plain.shape[1]}\n".encode()
     return hashlib.sha256(head + plain.tobytes()).hexdigest()
+
+
+def check_text(argument: str, value: object) -> None:
+    """Raise unless a value is a text."""
+    if not isinstance(value, str):
+        raise InvalidArgument(argument, type(value).__name__, "must be text")
 
 
 def keep_checked(thing: object, **values: float) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from likeset.errors import InvalidArgument
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.term_parts import Budget
-from likeset.protocol.terms import Terms
 from likeset.run.budget import ONE_RUN
 from likeset.run.guarantees import guarantee_documents, is_private
 from likeset.run.job import Job
@@ -62,8 +62,8 @@ class JobPlan:
         return self.files.job
 
     @property
-    def terms(self) -> Terms:
-        """As they will be, but for numbers that are drawn."""
+    def terms(self) -> PlannedTerms:
+        """What is fixed of them before anything is drawn."""
         return self.plan.terms
 
     @property
@@ -203,7 +203,7 @@ def _up(value: float) -> float:
     return math.ceil(value * 10.0 - 1e-9) / 10.0
 
 
-def expected_seconds(job: Job, terms: Terms) -> float | None:
+def expected_seconds(job: Job, terms: PlannedTerms) -> float | None:
     """How long it will take, from the sizes of owners' files alone; None where they cannot be weighed unopened."""
     total = 0
     for source in job.owners.values():

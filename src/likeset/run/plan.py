@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 
@@ -21,10 +21,11 @@ from likeset.privacy.view import View
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.hashing import commitment
 from likeset.protocol.notices import Notice
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView, planned_views, size_event
 from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import Selection, is_usable_width
-from likeset.protocol.term_parts import RELEASE_SCALE, Hashing
+from likeset.protocol.term_parts import RELEASE_SCALE, Hashing, HashShape
 from likeset.protocol.terms import Terms
 from likeset.run.inputs import Inputs
 from likeset.run.run_secrets import RunSecrets
@@ -32,6 +33,8 @@ from likeset.run.run_secrets import RunSecrets
 __all__ = ["Plan", "RunDraws", "SettledRun", "make_plan"]
 
 _LONGEST_HASH = 1 << 16
+_NO_WIDTH = 1.0
+"""Stands where a width is not known yet, or nobody uses it."""
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 
 
@@ -74,18 +77,20 @@ class Plan:
     Attributes:
         wishes: what the user asks for.
         inputs: what the plan was made from.
-        terms: as they will be, but for seeds and, where it is chosen privately, the width of the release's kernel.
+        terms: what is fixed of them before anything is drawn.
         selection: how the curator is to select; it may depend on the target, so that no owner hears of it.
         seed_rows: public rows that start the summary of ``interactive``, checked.
-        width_plan: the private choice of the release's width; None where public facts give it.
+        public_width: gamma of the release's kernel, where public facts give it; None where it is chosen privately.
+        width_plan: that choice; None where public facts give the width.
         notes: what was chosen otherwise than asked.
     """
 
     wishes: RunSettings
     inputs: Inputs
-    terms: Terms
+    terms: PlannedTerms
     selection: Selection
     seed_rows: Rows | None
+    public_width: float | None
     width_plan: width_choice.WidthPlan | None
     notes: tuple[Notice, ...]
 
@@ -114,14 +119,15 @@ class Plan:
         public_seed = None if self.wishes.seed is None else int(coins.integers(2**63))
         return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
 
-    def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None) -> SettledRun:
-        """Put into the terms what was drawn; the choice of the release's width, if there is one, is charged here.
+    def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, expires: str = "") -> SettledRun:
+        """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here.
 
         Args:
             ledger: the consumer's.
             draws: what the run drew.
             content: where the ledger outlives this call, a digest of all that the run is about: the run's secrets are
                 kept with it, and asked again, the same terms come out.
+            expires: until when the terms may be used; empty for no end.
         """
         guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
         wishes, relation = self.wishes, self.terms.relation
@@ -138,18 +144,21 @@ class Plan:
             kept = kept.kept(ledger, about_target, run=self.terms.run, content=content, told=told)
         gamma = self._release_gamma(ledger, first)
         seed = kept.feature_seed if draws.public_seed is None else draws.public_seed
-        return SettledRun(self._settled_terms(gamma, seed, kept.hash_seed), kept, second, third)
-
-    def _settled_terms(self, gamma: float, feature_seed: int, hash_seed: int) -> Terms:
-        # How large a number may be follows from the width, where no schema says it.
-        kernel = replace(self.terms.kernel, gamma=gamma, seed=feature_seed, largest=_largest_entry(self.inputs))
-        return replace(self.terms, kernel=kernel, hashing=_hashing(self.wishes, gamma, hash_seed))
+        terms = Terms.settled(
+            self.terms,
+            gamma=gamma,
+            seed=seed,
+            largest=_largest_entry(self.inputs),
+            hashing=_hashing(wishes, gamma, kept.hash_seed),
+            expires=expires,
+        )
+        return SettledRun(terms, kept, second, third)
 
     def _release_gamma(self, ledger: Ledger, noise: Noise) -> float:
         """The width of the release's kernel: public, or by a private choice charged to the target's budget."""
         plan = self.width_plan
         if plan is None:
-            return self.terms.kernel.gamma
+            return self.public_width or _NO_WIDTH
         event: Event = plan.event if noise.private else Simulated(plan.event)
 
         def run() -> tuple[bytes, Release[float]]:
@@ -171,14 +180,12 @@ def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
     width = _public_width(wishes, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    gamma = width or 1.0
-    terms = draft.terms(
-        release_gamma=gamma,
-        feature_seed=0,
-        target_budget=budget,
-        hashing=_hashing(wishes, gamma, RunSecrets(0).hash_seed),
-    )
-    return Plan(wishes, inputs, terms, selection, seed_rows, width_plan, tuple(draft.notes))
+    hashing = _hashing(wishes, width or _NO_WIDTH, RunSecrets(0).hash_seed)
+    shape = None if hashing is None else HashShape(hashing.dimension)
+    terms = draft.planned(target_budget=budget, hashing=shape)
+    # A kernel under which no row has features is refused here, and not after something was spent.
+    terms.kernel.drawn(gamma=width or _NO_WIDTH, seed=0, largest=_largest_entry(inputs))
+    return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, tuple(draft.notes))
 
 
 def _coins(wishes: RunSettings) -> np.random.Generator:
@@ -191,13 +198,11 @@ def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts
         run=inputs.run,
         consumer=inputs.consumer,
         purpose=inputs.purpose,
-        expires="",
         target_size=_public_size(wishes, inputs),
         columns=inputs.target.shape[1],
         column_names=inputs.column_names,
         schema_digest=inputs.schema_digest,
         record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
-        largest_entry=_largest_entry(inputs),
         owners=inputs.owners,
         rows_per_unit=inputs.rows_per_unit,
         seed_rows=seed_rows,
@@ -241,7 +246,7 @@ def _public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> flo
     elif released:
         return None
     elif wishes.hash_dimension is None or wishes.gamma != "median":
-        return 1.0  # nobody uses it
+        return _NO_WIDTH  # nobody uses it
     else:
         raise InvalidArgument("gamma", "'median'", "must be a number: hashes are public, and nothing is released")
     _check_width("release_gamma", gamma, inputs)

@@ -5,7 +5,6 @@ heard) is left open in the result.
 """
 
 import hashlib
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Summary
 from likeset.protocol.notices import FewRows, Notice, notices_on_owners
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import WITNESS
 from likeset.run.budget import counted_budget
 from likeset.run.hashed_summary import check_length, notes_on_hashes, read_summary
 from likeset.run.job import Job
@@ -32,7 +33,8 @@ from likeset.transports.sites import SiteSettings
 __all__ = ["check_carried", "collect", "expiry", "invite", "job_of", "notes_on", "notes_on_size", "plan_between"]
 
 _SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False}
-_ROOM = 512  # characters: for a seed, a width, what is left of a budget and the day on which terms end
+_ROOM = 1024  # characters: for what is drawn, and the day on which terms end
+_ROOM_FOR_A_CARD = 56  # beside the name of its party
 
 
 def check_carried(job: Job, schema: Schema) -> list[Notice]:
@@ -69,7 +71,9 @@ def plan_between(job: Job) -> JobPlan:
     """
     check_carried(job, Schema.load(job.schema_file))
     planned = open_plan(job)
-    check_sendable(planned.terms, room=_ROOM)  # before anything is priced, which takes long for what nobody can mean
+    names = (planned.terms.consumer, *planned.terms.owners, CURATOR, WITNESS)
+    room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)
+    check_sendable(planned.terms, room=room)  # before anything is priced, which takes long for what nobody can mean
     return planned
 
 
@@ -101,9 +105,10 @@ def invite(home: ConsumerHome, job: Job, *, expires: str) -> KeptRun:
     schema, target = planned.files.schema, planned.files.target
     content = hashlib.sha256(f"{schema.digest}\n{target.fingerprint}".encode()).digest()
     with SteadyLedger(home.ledger) as ledger:
-        settled = planned.plan.settle(ledger, planned.plan.draw(), content=content)
+        settled = planned.plan.settle(ledger, planned.plan.draw(), content=content, expires=expires)
+    check_sendable(settled.terms)
     run.keep(
-        replace(settled.terms, expires=expires),
+        settled.terms,
         job=job.document(),
         schema=Path(job.schema_file),
         target=target.rows,

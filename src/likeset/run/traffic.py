@@ -20,7 +20,7 @@ from likeset.protocol.messages import (
     encode,
 )
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
@@ -29,6 +29,7 @@ __all__ = ["MostTraffic", "most_traffic"]
 
 _LONGEST_NUMBER = -2.2250738585072014e-308
 _LARGEST_HANDLE = 2**64 - 1
+_ANY_DIGEST = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class MostTraffic:
     largest_sent: int
 
 
-def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
+def most_traffic(terms: PlannedTerms, schema: Schema) -> MostTraffic:
     """The traffic of the owner with the longest name, if everything that may come does."""
     interactive, release_round = terms.protocol == "interactive", RELEASE_ROUND[terms.protocol]
     release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
@@ -87,10 +88,10 @@ def most_traffic(terms: Terms, schema: Schema) -> MostTraffic:
     )
 
 
-def _length(terms: Terms, body: Body, number: int) -> int:
+def _length(terms: PlannedTerms, body: Body, number: int) -> int:
     """Of a message to an owner; one to the curator is as long."""
     sender = terms.consumer if isinstance(body, TargetRelease) else CURATOR
-    return len(encode(Message(terms.run, terms.digest, sender, max(terms.owners, key=len), number, body)))
+    return len(encode(Message(terms.run, _ANY_DIGEST, sender, max(terms.owners, key=len), number, body)))
 
 
 def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
@@ -106,7 +107,7 @@ def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
     return np.zeros(rows, dtype=f"<U{max(map(len, words))}") if words else np.zeros(rows)
 
 
-def _records(terms: Terms, schema: Schema, rows: int) -> NDArray[np.uint8]:
+def _records(terms: PlannedTerms, schema: Schema, rows: int) -> NDArray[np.uint8]:
     """Room for the largest records."""
     if terms.hashing is not None:
         return np.zeros(0, dtype=np.uint8)

@@ -21,7 +21,7 @@ from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.plans import planned_views
 from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import RELEASE_SCALE, Hashing
+from likeset.protocol.term_parts import RELEASE_SCALE, Hashing, HashShape
 from likeset.protocol.terms import Terms
 from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
 from likeset.tables.scan.memory_scan import MemoryScan
@@ -94,13 +94,11 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
         run="study",
         consumer=_CONSUMER,
         purpose="study",
-        expires="",
         target_size=len(market.target),
         columns=market.target.shape[1],
         column_names=(),
         schema_digest="",
         record_bytes=0,
-        largest_entry=0.0,
         owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
         rows_per_unit=1,
         seed_rows=market.public if starts_from_rows else None,
@@ -111,10 +109,12 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
     pays = draft.offers == "tilted" if asked else None
     # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
     draft.offers = "uniform" if wanted.offers == "uniform" else "tilted"
-    terms = draft.terms(
-        release_gamma=task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE),
-        feature_seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
-        target_budget=draft.budget,
+    shape = None if hashing is None else HashShape(hashing[0])
+    terms = Terms.settled(
+        draft.planned(target_budget=draft.budget, hashing=shape),
+        gamma=task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE),
+        seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
+        largest=0.0,
         hashing=None if hashing is None else Hashing(hashing[0], task.gamma, commitment(hashing[1])),
     )
     return terms, pays

@@ -11,6 +11,7 @@ from typing import Any
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.foreign_terms import check_meant
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.terms import Terms
 from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteSettings
 
@@ -46,12 +47,12 @@ _COMMUNICATION = "comm_config.json"
 _ENVELOPE = 1 << 20  # bytes that NVFlare puts around a message, and room to spare
 
 
-def check_sendable(terms: Terms, *, room: int = 0) -> None:
+def check_sendable(terms: PlannedTerms, *, room: int = 0) -> None:
     """Raise unless these terms can go into a job.
 
     Args:
-        terms: as they are, or will be but for some numbers.
-        room: characters to leave for these.
+        terms: as they are, or what is fixed of them.
+        room: characters to leave for what is not.
 
     Raises:
         InvalidArgument: a party has a name that no site can have, or sites would refuse to read the terms.
