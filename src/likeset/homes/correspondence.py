@@ -217,7 +217,11 @@ class Correspondence:
             messages: what is said.
             came: the letter that they answer.
             enclosures: documents to go with them, by receiver.
+
+        Raises:
+            HomeRestored: this home is an old copy.
         """
+        self._book.check_running()
         enclosed = enclosures or {}
         replies = [
             self._outgoing(peer, message, enclosed.get(peer.party, ()))
@@ -227,13 +231,18 @@ class Correspondence:
         return self._book.exchange(self.run_id, came=None if came is None else came.arrival, replies=replies)
 
     def write_receipts(self, receipts: dict[str, bytes]) -> tuple[bytes, ...]:
-        """Letters that hold nothing but a receipt, each for its owner."""
+        """Letters that hold nothing but a receipt, each for its owner.
+
+        Raises:
+            HomeRestored: this home is an old copy.
+        """
+        self._book.check_running()
         replies = [
             self._outgoing(peer, None, (receipt,))
             for name, receipt in receipts.items()
             if (peer := self._peer(name)) is not None
         ]
-        return self._book.exchange(self.run_id, replies=replies)
+        return self._book.exchange(self.run_id, replies=replies) if replies else ()
 
     def settle(self) -> None:
         """Forget the key of the run: from now on nobody can open its letters here."""

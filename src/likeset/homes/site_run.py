@@ -6,14 +6,17 @@ written down before they leave. A letter that is refused is as if it had not com
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from likeset.errors import IllegalMessage, LetterContradicts
+from likeset.errors import IllegalMessage, LetterContradicts, LikesetError
 from likeset.homes.correspondence import Correspondence, HeardLetter
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
+from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.messages import Message, Summary, Target
+from likeset.protocol.terms import Terms
 from likeset.trust.signed_terms import is_acceptance
 
-__all__ = ["ConsumerRun", "CuratorRun", "OwnerRun", "SiteRun"]
+__all__ = ["ConsumerRun", "CuratorRun", "Factory", "OwnerRun", "SiteRun"]
 
 
 @dataclass(eq=False)
@@ -24,13 +27,19 @@ class SiteRun:
         letters: of the run.
         resident: who answers.
         most_bytes: no letter may be larger.
-        refused: told what is refused although an answer goes out: that a letter contradicts another one.
+        refused: told why a letter is refused before the resident has heard of it; what the resident refuses, it writes
+            down itself.
     """
 
     letters: Correspondence
     resident: Resident
     most_bytes: int
     refused: Callable[[str], None] = field(default=lambda _reason: None, kw_only=True)
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+        return self.letters.terms
 
     @property
     def failed(self) -> bool:
@@ -47,16 +56,32 @@ class SiteRun:
         Raises:
             LikesetError: it is refused.
         """
-        if is_acceptance(data):
-            self.letters.meet_own_acceptance(data)
         try:
+            if is_acceptance(data):
+                self.letters.meet_own_acceptance(data)
             heard = self.letters.read(data, most_bytes=self.most_bytes)
+            self._admit(heard)
         except LetterContradicts as error:
+            self.refused(str(error))
             if error.earlier is None:
                 raise
-            self.refused(str(error))
             return (error.earlier,)  # its writer sees what it wrote before, and whether it remembers
+        except LikesetError as error:
+            self.refused(str(error))
+            raise
         return self.letters.write(self._replies(heard), came=heard)
+
+    def _admit(self, heard: HeardLetter) -> None:
+        """Look at a letter that was opened, before the resident hears what it says.
+
+        Raises:
+            IllegalMessage: it may not come here.
+        """
+        _message_in(heard)
+
+    def _is_of_consumer(self, heard: HeardLetter) -> bool:
+        """Nobody else says who takes part."""
+        return heard.arrival.peer == self.terms.consumer
 
     def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
         return self.resident.take(_message_in(heard))
@@ -68,17 +93,38 @@ class OwnerRun(SiteRun):
 
     Args:
         keep_receipt: takes the curator's receipt; looks at it and keeps it or refuses it.
+        absent: the owner does not take part (any more). It hears receipts, which are about what left before, and
+            nothing else.
     """
 
     keep_receipt: Callable[[bytes], None] = field(kw_only=True)
+    absent: bool = field(default=False, kw_only=True)
+
+    def acceptance(self) -> bytes:
+        """What this home signs to take part.
+
+        Raises:
+            IllegalMessage: it does not.
+        """
+        self._check_present()
+        return super().acceptance()
+
+    def _admit(self, heard: HeardLetter) -> None:
+        if heard.message is not None:
+            self._check_present()
+            if self._is_of_consumer(heard):
+                self.letters.introduce(heard.enclosures)
+
+    def _check_present(self) -> None:
+        if self.absent:
+            raise IllegalMessage(f"run {self.terms.run}: this owner does not take part; its own records say why")
 
     def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
-        if heard.message is None:
-            for receipt in heard.enclosures:
-                self.keep_receipt(receipt)
-            return ()
-        self.letters.introduce(heard.enclosures)
-        return super()._replies(heard)
+        if heard.message is not None:
+            return super()._replies(heard)
+        for receipt in heard.enclosures:
+            self.keep_receipt(receipt)
+        return ()
 
 
 @dataclass(eq=False)
@@ -128,8 +174,7 @@ class CuratorRun(SiteRun):
         return self.letters.write_receipts(dict(self.receipts()))
 
     def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
-        message = _message_in(heard)
-        if not isinstance(message.body, Target):
+        if not isinstance(_message_in(heard).body, Target) or not self._is_of_consumer(heard):
             return super()._replies(heard)
         present = self.letters.introduce(heard.enclosures)
         replies = list(super()._replies(heard))
@@ -137,6 +182,13 @@ class CuratorRun(SiteRun):
             if owner not in present and owner in self.waiting_for:
                 replies += self.resident.give_up(owner)  # it did not accept, and will never answer
         return tuple(replies)
+
+
+Factory = Callable[[Invitation, str, Path], SiteRun | None]
+"""Makes a site's side of a run from the signed terms, the party's name in them, and the site's own folder. None while
+somebody at the site has still to decide; an error of likeset where the site does not take part. An owner's must know,
+also after a restart, what it answered, and refuse another message in its place, as an owner's home does by its ledger.
+"""
 
 
 def _message_in(heard: HeardLetter) -> Message:
