@@ -34,3 +34,6 @@ class HonestWire:
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         return [encode(reply) for reply in self.consumer.take(decode(data))]
+
+    def give_back(self, writer: str, data: bytes) -> None:
+        raise AssertionError(f"{writer} is shown {len(data)} bytes that it wrote")

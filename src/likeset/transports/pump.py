@@ -7,17 +7,28 @@ a parcel the loop does not know: it knows from whom it is and for whom, and no m
 The consumer speaks first, to the curator and to owners. After that everybody talks to the curator and hears the
 curator: nothing that an owner says is carried to another owner or to the consumer. An answer is one parcel, in its
 sender's own name, for the curator, and none that was taken before; whoever answers otherwise fails alone.
+
+One thing comes back: where somebody wrote two different letters under one number, its reader answers with the one that
+came first. That goes to its writer, once, who sees whether it remembers it, and to nobody else.
 """
 
 import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from likeset.errors import BadMessage, IllegalMessage, LikesetError, RunCancelled
+from likeset.errors import (
+    BadMessage,
+    IllegalMessage,
+    LetterContradicts,
+    LetterRefused,
+    LikesetError,
+    RunCancelled,
+)
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.party import CURATOR
@@ -29,6 +40,7 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
 
 _MOST_REPLIES = 1  # of a party to one parcel: no protocol has more
+_AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ class CuratorSide(Protocol):
         """What it says to bytes that came for it.
 
         Raises:
-            BadMessage, IllegalMessage: they are as if they had not come.
+            BadMessage, IllegalMessage, LetterRefused, LetterContradicts: they are as if they had not come.
             LikesetError: the run cannot go on.
         """
 
@@ -88,6 +100,9 @@ class Transport(Protocol):
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         """The consumer's replies to a parcel; an error ends the run."""
+
+    def give_back(self, writer: str, data: bytes) -> None:
+        """Show an owner or the consumer what it wrote before; what it says to that is not heard."""
 
 
 @dataclass
@@ -122,6 +137,7 @@ class Pump:
     bytes_sent: int = field(default=0, init=False)
     failures: dict[str, str] = field(default_factory=dict, init=False)
     _taken_digests: set[bytes] = field(default_factory=set, init=False)
+    _given_back: set[bytes] = field(default_factory=set, init=False)
 
     def run(self) -> None:
         """Carry parcels until the consumer has its summary.
@@ -174,20 +190,38 @@ class Pump:
         if len(replies) > _MOST_REPLIES:
             raise IllegalMessage(f"{sender} sent {len(replies)} messages where at most {_MOST_REPLIES} may come")
         parcels = self._addressed(replies, sender)
+        if len(parcels) < len(replies):
+            raise IllegalMessage(f"{sender} sent back what it was sent")
         if any(parcel.recipient != CURATOR for parcel in parcels):
             # Carried on, it would be refused there, and the blame would be the recipient's.
             raise IllegalMessage(f"{sender} wrote to somebody else than the curator")
         return self._counted(parcels)
 
     def _addressed(self, replies: Sequence[bytes], sender: str) -> list[Parcel]:
-        """Bytes of a party, with whom they are for."""
+        """Bytes of a party, with whom they are for; what was written to it goes back, and is not among them."""
         for data in replies:
             if len(data) > self.most_bytes:
                 raise BadMessage(f"{len(data)} bytes are more than the {self.most_bytes} that may come")
         parcels = [self.parcel(data) for data in replies]
-        if any(parcel.sender != sender for parcel in parcels):
+        if any(sender not in (parcel.sender, parcel.recipient) for parcel in parcels):
             raise IllegalMessage(f"{sender} spoke in another party's name")
-        return parcels
+        for parcel in parcels:
+            if parcel.sender != sender:
+                self._give_back(parcel)
+        return [parcel for parcel in parcels if parcel.sender == sender]
+
+    def _give_back(self, parcel: Parcel) -> None:
+        """Show a party what it wrote before, once. The curator's side ends the run if it does not remember it."""
+        digest = hashlib.sha256(parcel.data).digest()
+        if digest in self._given_back:
+            return
+        self._given_back.add(digest)
+        if parcel.sender == CURATOR:
+            with suppress(*_AS_IF_NOT_COME):
+                self.curator.take(parcel.data)
+        else:
+            with suppress(LikesetError):
+                self.transport.give_back(parcel.sender, parcel.data)
 
     def _counted(self, parcels: Sequence[Parcel]) -> list[Parcel]:
         self.messages += len(parcels)
@@ -204,9 +238,9 @@ class Pump:
         """An owner's parcels, or what the curator says when it is given up."""
         try:
             if isinstance(replies, LikesetError):
-                raise replies
+                raise IllegalMessage(str(replies)) from replies
             return self._arrived(replies, owner)
-        except LikesetError as error:
+        except _AS_IF_NOT_COME as error:
             # What follows from the first failure explains less.
             self.failures.setdefault(owner, str(error))
             return self._counted(self.curator.give_up(owner))
@@ -219,13 +253,18 @@ class Pump:
                 # The curator would say again what it said then, to all: an owner could go round in circles for ever.
                 raise IllegalMessage(f"{parcel.sender} sent a message again that was taken before")
             replies = self.curator.take(parcel.data)
-        except (BadMessage, IllegalMessage) as error:
+            own = [reply for reply in replies if reply.sender == CURATOR]
+            if len(own) < len(replies):
+                for reply in replies:
+                    self._give_back(reply)
+                raise IllegalMessage(f"{parcel.sender} wrote two different letters under one number")
+        except _AS_IF_NOT_COME as error:
             if parcel.sender not in self.curator.terms.owners:
                 raise
             self.failures.setdefault(parcel.sender, str(error))
             return []
         self._taken_digests.add(digest)
-        return self._counted(replies)
+        return self._counted(own)
 
     def _report(self) -> None:
         if self.progress is not None:

@@ -1,0 +1,76 @@
+"""Parcels that are letters: whoever carries them knows from whom they say they are and for whom, and no more."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from likeset.errors import BadDocument, IllegalMessage
+from likeset.homes.site_run import CuratorRun
+from likeset.protocol.terms import Terms
+from likeset.transports.pump import Parcel
+from likeset.trust.letters import letter_in
+from likeset.trust.signed_terms import Acceptance, is_acceptance
+
+__all__ = ["LetterCurator", "parcel_reader"]
+
+
+def parcel_reader(terms: Terms, *, most_bytes: int) -> Callable[[bytes], Parcel]:
+    """Reads off a letter from whom it says it is and for whom, by the names in the terms.
+
+    Nothing is proven by that: who wrote a letter is found out where it is opened. An acceptance is for the consumer.
+
+    Args:
+        terms: of the run.
+        most_bytes: no letter may be larger.
+    """
+    names = {fingerprint: name for name, fingerprint in terms.cards.items()}
+
+    def read(data: bytes) -> Parcel:
+        if is_acceptance(data):
+            return Parcel(_named(_acceptance_in(data).card.fingerprint), terms.consumer, data)
+        header = letter_in(data, most_bytes=most_bytes).header
+        return Parcel(_named(header.sender), _named(header.recipient), data)
+
+    def _named(fingerprint: str) -> str:
+        if fingerprint not in names:
+            raise IllegalMessage(f"run {terms.run}: a letter from or to somebody whom the terms do not name")
+        return names[fingerprint]
+
+    return read
+
+
+def _acceptance_in(data: bytes) -> Acceptance:
+    try:
+        return Acceptance.from_bytes(data)
+    except BadDocument as error:
+        raise IllegalMessage(str(error)) from None
+
+
+@dataclass(frozen=True)
+class LetterCurator:
+    """A curator who reads and writes letters.
+
+    Args:
+        run: the curator's side of it.
+        parcel: reads off a letter for whom it is.
+    """
+
+    run: CuratorRun
+    parcel: Callable[[bytes], Parcel]
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+        return self.run.terms
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose answer it still waits for."""
+        return self.run.waiting_for
+
+    def take(self, data: bytes) -> list[Parcel]:
+        """What it writes to a letter."""
+        return [self.parcel(reply) for reply in self.run.hear(data)]
+
+    def give_up(self, owner: str) -> list[Parcel]:
+        """What it writes when it waits for an owner no longer."""
+        return [self.parcel(letter) for letter in self.run.give_up(owner)]
