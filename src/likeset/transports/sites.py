@@ -1,7 +1,8 @@
 """A site's own side of a run between organisations: what it lets in, what it says, what it keeps to itself.
 
-The site's own configuration, never the job, names the function that makes its party: ``likeset_site.json`` in the
-site's own folder of settings,
+Letters come in and letters go out; who wrote them is found out at the site's home (``homes.site_run``). The site's own
+configuration, never the job, names the function that makes its side of a run: ``likeset_site.json`` in the site's own
+folder of settings,
 
     {"factory": "package.module:function", "folder": "/var/lib/likeset/{site}"}
 
@@ -9,7 +10,7 @@ Whatever goes wrong here, the other side hears one word out of a fixed set; the 
 site. An error text, a traceback or a different word for a different reason would be a release that nobody priced.
 
 Where the module of the factory also has a function ``refused(folder, reason)``, it is told what was refused before the
-party was reached: an owner's node writes that into its audit log, beside what it refuses itself.
+home was reached: an owner's node writes that into its audit log, beside what it refuses itself.
 """
 
 import contextlib
@@ -17,31 +18,33 @@ import importlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError, TermsExpired
 from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.shell import ConsumerShell
-from likeset.homes.site_party import ABSTAINS, NOTED, READY, WAITING, Abstains, Noted, SiteParty, Standing
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
+from likeset.homes.site_run import ConsumerRun, Factory, OwnerRun, SiteRun
 from likeset.private_files import make_private_folder
-from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
-from likeset.protocol.messages import MOST_BYTES, Summary, decode
+from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.terms import Terms
+from likeset.trust.letters import letter_in
+from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, Acceptance, is_acceptance
 
 __all__ = [
     "CALLS_AFTER_AUCTION",
     "MOST_RUNS",
     "REASONS_FILE",
     "SETTINGS_FILE",
-    "Factory",
     "SiteParties",
     "SiteSettings",
+    "file_of_invitation",
+    "load_invitations",
     "load_settings",
-    "load_terms",
     "most_receipt_bytes",
 ]
 
@@ -59,13 +62,8 @@ CALLS_AFTER_AUCTION = 3.0
 _MOST_REASONS = 1 << 23  # bytes in the file of reasons and in the one before it: a flood must not fill the disk
 _HEAD = 1 << 21
 _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
-_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 11, 1 << 25
-
-
-Factory = Callable[[Terms, str, Path], SiteParty | None]
-"""Makes a site's party from the terms, the party's name in them, and the site's own folder. None while somebody at the
-site has still to decide; an error of likeset where the site does not take part. An owner's party must know, also after
-a restart, what it answered, and refuse another message in its place, as an owner's home does by its ledger."""
+_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 13, 1 << 27
+_AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, the curator's acceptance
 
 
 @dataclass(frozen=True)
@@ -73,15 +71,15 @@ class SiteSettings:
     """What a site's own configuration says.
 
     Attributes:
-        factory: makes its party.
+        factory: makes its side of a run.
         folder: the site's own, for its ledger, its rows, its reasons.
-        refused: told what was refused before the party was reached; None where nobody wants to know.
+        refused: told what was refused before the home was reached; None where nobody wants to know.
         seconds_per_call: at the curator: how long an owner may take for one answer.
         seconds_for_decisions: at the curator: how long it waits for people to decide whether they take part.
         seconds_after_auction: at the curator: a run with an auction ends no sooner after owners heard whether they are
             asked, whoever was. All sites see when a job ends. Three times ``seconds_per_call`` where settings
             do not say.
-        most_bytes: no message to this site may be larger; NVFlare keeps to it where the site was settled.
+        most_bytes: no letter to this site may be larger; NVFlare keeps to it where the site was settled.
     """
 
     factory: Factory
@@ -136,25 +134,38 @@ def _functions(path: Path, name: object) -> tuple[Factory, Callable[[Path, str],
     return factory, getattr(named, "refused", None)
 
 
-def load_terms(folder: Path) -> dict[str, Terms]:
-    """The terms that came with a job, by their digests as computed here; a text that is not canonical is refused."""
-    found: dict[str, Terms] = {}
-    paths = sorted(folder.glob("terms-*.json"))
-    if len(paths) > MOST_RUNS:
-        raise InvalidArgument("terms", f"of {len(paths)} runs", f"a job may name at most {MOST_RUNS}")
+def file_of_invitation(digest: str) -> str:
+    """What the file of signed terms is called in a job, by the digest of the terms."""
+    return f"invitation-{digest}.bin"
+
+
+def load_invitations(folder: Path) -> dict[str, Invitation]:
+    """The signed terms that came with a job, by the digests of the terms as computed here.
+
+    Raises:
+        InvalidArgument: there are none or too many, or one of them cannot be used.
+    """
+    paths = sorted(folder.glob(file_of_invitation("*")))
+    if not 0 < len(paths) <= MOST_RUNS:
+        raise InvalidArgument("invitations", f"to {len(paths)} runs", f"a job has 1 to {MOST_RUNS}")
+    invited = {}
     for path in paths:
-        try:
-            with path.open(encoding="utf-8") as file:
-                text = file.read(MOST_TEXT + 1)
-            terms = read_foreign_canonical(text)
-        except (BadMessage, UnicodeDecodeError) as error:
-            raise InvalidArgument("terms", path.name, "is too long, or not the canonical text of terms") from error
-        if path.name != f"terms-{terms.digest}.json":
-            raise InvalidArgument("terms", path.name, "is not the canonical text of the terms with that digest")
-        found[terms.digest] = terms
-    if not found:
-        raise InvalidArgument("terms", "none", "the job names no terms")
-    return found
+        invitation = _invitation_in(path)
+        if path.name != file_of_invitation(invitation.terms.digest):
+            raise InvalidArgument("invitation", path.name, "holds other terms than those with that digest")
+        invited[invitation.terms.digest] = invitation
+    if len({invitation.terms.run_id for invitation in invited.values()}) < len(invited):
+        raise InvalidArgument("invitations", "several of one run id", "a letter would not tell to which it belongs")
+    return invited
+
+
+def _invitation_in(path: Path) -> Invitation:
+    with path.open("rb") as file:
+        data = file.read(MOST_TERMS_BYTES + 1)
+    try:
+        return Invitation.read(data)
+    except LikesetError as error:
+        raise InvalidArgument("invitation", path.name, f"cannot be used: {error}") from error
 
 
 def most_receipt_bytes(terms: Terms) -> int:
@@ -163,77 +174,64 @@ def most_receipt_bytes(terms: Terms) -> int:
     return min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
 
 
+def _most_bytes_to_owner(terms: Terms) -> int:
+    """An owner hears releases, yes or no, and a receipt; only a consumer is sent rows."""
+    return max(_HEAD + _PER_COORDINATE * terms.kernel.dimension, most_receipt_bytes(terms)) + _AROUND
+
+
 @dataclass
 class SiteParties:
-    """All parties of a site in one job, and the only way to them.
+    """All sides that a site has in the runs of one job, and the only way to them.
 
     Args:
         site: the site's name, which is its party's name in the terms.
-        terms: of the job's runs, by digest.
+        invitations: the signed terms of the job's runs, by the digests of the terms.
         settings: the site's own.
         clock: tells the time, to see whether terms have ended.
     """
 
     site: str
-    terms: Mapping[str, Terms]
+    invitations: Mapping[str, Invitation]
     settings: SiteSettings
     clock: Callable[[], datetime] = utc_now
-    _parties: dict[str, SiteParty] = field(default_factory=dict, init=False)
+    _runs: dict[str, SiteRun] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _its_own: bool = field(default=False, init=False)  # whether code of the site's own is at work
 
-    def standing(self, digest: str) -> Standing:
-        """Whether the site takes part under these terms: ready, waiting for a decision, or it abstains."""
+    def standing(self, digest: str) -> bytes | Standing:
+        """What the site signs to take part under these terms, or that it waits for a decision, or abstains.
 
-        def look() -> Standing:
-            return READY if self._party_under(digest) is not None else WAITING
+        The consumer, who signed the terms, is ready.
+        """
+
+        def look() -> bytes | Standing:
+            run = self._run_under(digest)
+            if run is None:
+                return WAITING
+            return READY if isinstance(run, ConsumerRun) else self._asked(run.acceptance)
 
         return self._quietly(look)
 
-    def start(self, digest: str) -> list[bytes] | Abstains:
-        """What the consumer says first."""
+    def start(self, digest: str, acceptances: Sequence[bytes]) -> list[bytes] | Abstains:
+        """What the consumer writes first, given what others signed."""
 
         def say() -> list[bytes]:
-            consumer = self._taken(digest).party
-            if not isinstance(consumer, ConsumerShell):
+            consumer = self._taken(digest)
+            if not isinstance(consumer, ConsumerRun):
                 raise IllegalMessage("an owner was asked to start a run")
-            if consumer.terms.digest != digest:
-                raise IllegalMessage("the site made a consumer under other terms")
-            return [message.data for message in consumer.start()]
+            _check_acceptances(acceptances, consumer.terms)
+            return list(self._asked(lambda: consumer.begin(acceptances)))
 
         return self._quietly(say)
 
     def hear(self, data: bytes) -> list[bytes] | Abstains:
-        """The replies to a message."""
+        """The letters that answer a letter."""
 
         def answer() -> list[bytes]:
-            message = decode(data, most_bytes=self._most_bytes())
-            at_site = self._taken(message.terms)
-            replies = [reply.data for reply in self._asked(lambda: at_site.party.take(message))]
-            if at_site.keep is not None and isinstance(message.body, Summary):
-                at_site.keep(data)
-            return replies
+            run = self._hearing(self._digest_of(data))
+            return list(self._asked(lambda: run.hear(data)))
 
         return self._quietly(answer)
-
-    def acknowledge(self, digest: str, data: bytes) -> Noted:
-        """Take the curator's receipt for this owner; whatever becomes of it, the answer is the same."""
-
-        def take() -> None:
-            terms = self._agreed(digest)
-            if self.site not in terms.owners:
-                raise IllegalMessage(f"{self.site} is no owner in run {terms.run}, and is sent no receipts")
-            if not isinstance(data, bytes) or len(data) > most_receipt_bytes(terms):
-                raise IllegalMessage(f"run {terms.run}: a receipt that is too large, or none")
-            # Also when the terms have ended: it is about what left before that.
-            at_site = self._parties.get(digest) or self._made(terms)
-            if at_site is None or at_site.keep_receipt is None:
-                raise IllegalMessage(f"run {terms.run}: nobody here keeps receipts, or has decided yet")
-            keep = at_site.keep_receipt
-            self._asked(lambda: keep(data))
-
-        self._quietly(take)
-        return NOTED
 
     def refuse(self, reason: str) -> Abstains:
         """Answer with the one word, and write down why."""
@@ -243,44 +241,63 @@ class SiteParties:
 
         return self._quietly(no)
 
+    def _digest_of(self, data: bytes) -> str:
+        """Under which terms a letter is, by its run id; whether it says so truly is seen where it is opened."""
+        if not isinstance(data, bytes):
+            raise BadMessage("no bytes")
+        if is_acceptance(data):
+            run_id = Acceptance.from_bytes(data).run_id
+        else:
+            run_id = letter_in(data, most_bytes=self._most_bytes()).header.run_id
+        for digest, invitation in self.invitations.items():
+            if bytes.fromhex(invitation.terms.run_id) == run_id:
+                return digest
+        raise IllegalMessage("it is of a run that did not come with this job")
+
     def _most_bytes(self) -> int:
-        """An owner hears releases and yes or no; only a consumer is sent rows."""
-        if any(terms.consumer == self.site for terms in self.terms.values()):
+        agreed = [invitation.terms for invitation in self.invitations.values()]
+        if any(terms.consumer == self.site for terms in agreed):
             return self.settings.most_bytes
-        return _HEAD + _PER_COORDINATE * max(terms.kernel.dimension for terms in self.terms.values())
+        return max(_most_bytes_to_owner(terms) for terms in agreed)
 
-    def _taken(self, digest: str) -> SiteParty:
-        at_site = self._party_under(digest)
-        if at_site is None:
+    def _hearing(self, digest: str) -> SiteRun:
+        """The site's side of a run, to hear a letter; when the terms have ended, an owner's that hears receipts."""
+        try:
+            return self._taken(digest)
+        except TermsExpired:
+            run = self._made(self.invitations[digest])
+            if isinstance(run, OwnerRun) and run.absent:
+                return run
+            raise
+
+    def _taken(self, digest: str) -> SiteRun:
+        run = self._run_under(digest)
+        if run is None:
             raise IllegalMessage("nobody at this site has decided yet")
-        return at_site
+        return run
 
-    def _party_under(self, digest: str) -> SiteParty | None:
-        """The party under terms of this job; made when it is first needed, and asked for again until it is there."""
-        terms = self._agreed(digest)
-        check_not_expired(terms, self.clock())
+    def _run_under(self, digest: str) -> SiteRun | None:
+        """The site's side of a run of this job; made when it is first needed, and asked for again until it is there."""
+        if digest not in self.invitations:
+            raise IllegalMessage("it is under terms that did not come with this job")
+        terms = self.invitations[digest].terms
         if self.site != terms.consumer and self.site not in terms.owners:
             raise IllegalMessage(f"{self.site} is no party of run {terms.run}")
-        if digest in self._parties and self._parties[digest].party.failed:
-            del self._parties[digest]  # made anew, from what its home has on record
-        if digest not in self._parties:
-            at_site = self._made(terms)
-            if at_site is None:
+        check_not_expired(terms, self.clock())
+        if digest in self._runs and self._runs[digest].failed:
+            del self._runs[digest]  # made anew, from what its home has on record
+        if digest not in self._runs:
+            run = self._made(self.invitations[digest])
+            if run is None:
                 return None
-            self._asked(lambda: _check_present(at_site, terms))
-            self._parties[digest] = at_site
-        return self._parties[digest]
+            self._runs[digest] = run
+        return self._runs[digest]
 
-    def _agreed(self, digest: str) -> Terms:
-        if digest not in self.terms:
-            raise IllegalMessage("it is under terms that did not come with this job")
-        return self.terms[digest]
-
-    def _made(self, terms: Terms) -> SiteParty | None:
-        at_site = self._asked(lambda: self.settings.factory(terms, self.site, self.settings.folder))
-        if at_site is not None and at_site.party.name != self.site:
-            raise IllegalMessage("the site made a party of another name")
-        return at_site
+    def _made(self, invitation: Invitation) -> SiteRun | None:
+        run = self._asked(lambda: self.settings.factory(invitation, self.site, self.settings.folder))
+        if run is not None and (run.letters.party, run.terms.digest) != (self.site, invitation.terms.digest):
+            raise IllegalMessage("the site made its side of another run, or a party of another name")
+        return run
 
     def _asked(self, work: Callable[[], _Answer]) -> _Answer:
         """The result of code of the site's own; what that refuses, it writes down itself."""
@@ -320,6 +337,10 @@ class SiteParties:
             return  # a full disk must not sound different to the other side
 
 
-def _check_present(at_site: SiteParty, terms: Terms) -> None:
-    if at_site.absent:
-        raise IllegalMessage(f"run {terms.run}: this site does not take part; its own records say why")
+def _check_acceptances(acceptances: Sequence[bytes], terms: Terms) -> None:
+    """No more than there are parties, and none larger than one can be; what they say, the home looks at."""
+    most = len(terms.owners) + 1
+    if not isinstance(acceptances, list) or len(acceptances) > most:
+        raise IllegalMessage(f"run {terms.run}: more acceptances than there are parties, or none")
+    if any(not isinstance(data, bytes) or len(data) > MOST_ACCEPTANCE_BYTES for data in acceptances):
+        raise IllegalMessage(f"run {terms.run}: something is no acceptance")

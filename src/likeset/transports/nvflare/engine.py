@@ -1,9 +1,10 @@
 """Runs between organisations, over NVIDIA FLARE; needs the extra ``likeset[nvflare]``.
 
 The curator works in NVFlare's server, each owner and the consumer is a client. Certificates, mutual TLS and roles come
-from NVFlare's start-up kits; connections go out from the sites only. A job carries the terms and names; parties are
+from NVFlare's start-up kits; connections go out from the sites only. A job carries signed terms and names; parties are
 made at each site by what the site's own configuration names (``likeset.transports.sites``), and nothing travels between
-them but bytes of our messages. To resume a run, submit the same terms again: ledgers resend, and nothing is drawn anew.
+them but letters. To resume a run, submit the same terms again: the same letters are sent again, and nothing is drawn
+anew.
 
 What likeset sends is all that its own classes send. NVFlare's other messages can do more: ``flare_trust``.
 """
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from likeset.errors import InvalidArgument, LikesetError, NoAnswer, RunCancelled
-from likeset.protocol.terms import Terms
+from likeset.homes.signed_invitation import Invitation
 from likeset.transports.nvflare.job import CLASSES, settle, write_job, write_settings
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, REPORT_FILE, Ending, News, RunReport, read_report
 
@@ -75,7 +76,7 @@ class NvflareEngine:
         self._holds = False
         self._let_go()
 
-    def run(self, *terms: Terms, seconds: float = 3600.0) -> list[RunReport]:
+    def run(self, *invitations: Invitation, seconds: float = 3600.0) -> list[RunReport]:
         """Submit, wait for the end, and say how each run ended; the summary is at the consumer's site.
 
         NVFlare ends a job for all when the process of one site goes down; its runs are then resumed in another job.
@@ -83,7 +84,7 @@ class NvflareEngine:
         Raises:
             RunCancelled: ``cancelled`` said so, the time was up, or no job came to an end in as many attempts.
         """
-        left, reports = {run_terms.digest: run_terms for run_terms in terms}, dict[str, RunReport]()
+        left, reports = {invitation.terms.digest: invitation for invitation in invitations}, dict[str, RunReport]()
         end = time.monotonic() + seconds
         with self._session() as session:
             for _ in range(self.attempts):
@@ -94,14 +95,14 @@ class NvflareEngine:
                     if report.outcome is not Ending.CANCELLED:
                         left.pop(report.terms, None)
                 if not left:
-                    return [reports[run_terms.digest] for run_terms in terms]
-        names = ", ".join(sorted(run_terms.run for run_terms in left.values()))
+                    return [reports[invitation.terms.digest] for invitation in invitations]
+        names = ", ".join(sorted(invitation.terms.run for invitation in left.values()))
         raise RunCancelled(f"{self.attempts} jobs ended before the end of {names}; submit the same terms to resume")
 
-    def submit(self, *terms: Terms) -> str:
+    def submit(self, *invitations: Invitation) -> str:
         """Submit and go away; returns NVFlare's name of the job, by which it is followed."""
         with self._session() as session:
-            return self._submit(session, terms)
+            return self._submit(session, invitations)
 
     def state(self, job: str) -> str:
         """NVFlare's word for where a job is."""
@@ -169,9 +170,9 @@ class NvflareEngine:
             with suppress(Exception):
                 session.close()
 
-    def _submit(self, session: Any, terms: tuple[Terms, ...]) -> str:
+    def _submit(self, session: Any, invitations: tuple[Invitation, ...]) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            job = write_job(Path(folder) / "likeset", *terms)
+            job = write_job(Path(folder) / "likeset", *invitations)
             return str(session.submit_job(str(job)))
 
     def _wait(self, session: Any, job: str, end: float) -> None:
@@ -213,7 +214,7 @@ def _state(session: Any, job: str) -> str:
 
 
 def simulate(
-    *terms: Terms,
+    *invitations: Invitation,
     workspace: Path,
     factory: str,
     folder: Path | str,
@@ -224,7 +225,7 @@ def simulate(
     """All sites on this machine, in NVFlare's simulator, each client a process of its own.
 
     Args:
-        terms: of the runs.
+        invitations: to the runs.
         workspace: a folder for NVFlare's own files; what a former simulation left there is removed.
         factory: makes the sites' parties, as ``package.module:function``.
         folder: of the sites; ``{site}`` in it stands for a site's name.
@@ -236,9 +237,10 @@ def simulate(
     local = workspace / "local"
     write_settings(local, factory=factory, folder=folder, **limits)
     (local / "resources.json").write_text(_simulator_resources(), encoding="utf-8")
+    terms = [invitation.terms for invitation in invitations]
     sites = sorted({name for run_terms in terms for name in (*run_terms.owners, run_terms.consumer)})
     with tempfile.TemporaryDirectory() as temporary:
-        job = write_job(Path(temporary) / "likeset", *terms)
+        job = write_job(Path(temporary) / "likeset", *invitations)
         command = [sys.executable, "-m", "nvflare.cli", "simulator", str(job), "-w", str(workspace)]
         command += ["-c", ",".join(sites), "-t", str(len(sites))]
         with (Path(temporary) / "console.txt").open("wb") as console:

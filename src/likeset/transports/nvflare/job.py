@@ -1,6 +1,6 @@
 """What is written down before NVFlare runs: a job, and what a site lets in.
 
-A job is the terms and the names of those who take part. It carries no code: the classes that it names come from the
+A job is signed terms and the names of those who take part. It carries no code: the classes that it names come from the
 package that each site has installed, and a site that was settled here builds no others.
 """
 
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.foreign_terms import check_meant
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.terms import Terms
-from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteSettings
+from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteSettings, file_of_invitation
 
 __all__ = ["CLASSES", "check_sendable", "settle", "write_job", "write_settings"]
 
@@ -63,17 +64,19 @@ def check_sendable(terms: PlannedTerms, *, room: int = 0) -> None:
             raise InvalidArgument("owners", name, "is no name for a site: letters, digits, _ and - only, not server")
 
 
-def write_job(folder: Path, *terms: Terms) -> Path:
-    """A job for runs under these terms, as a folder that NVFlare takes; its parties are sites of the same names.
+def write_job(folder: Path, *invitations: Invitation) -> Path:
+    """A job for runs under signed terms, as a folder that NVFlare takes; its parties are sites of the same names.
 
     Raises:
-        InvalidArgument: there are no terms, two runs have one name, a party has a name that no site can have, or
-            sites would refuse to read the terms.
+        InvalidArgument: there are no terms or too many, two runs have one name or one id, a party has a name that no
+            site can have, or sites would refuse to read the terms.
     """
+    terms = [invitation.terms for invitation in invitations]
     if not terms:
         raise InvalidArgument("terms", "none", "a job needs the terms of at least one run")
-    if len({run_terms.run for run_terms in terms}) < len(terms):
-        raise InvalidArgument("terms", "several of one run", "a job may name a run once only")
+    for names in ([run_terms.run for run_terms in terms], [run_terms.run_id for run_terms in terms]):
+        if len(set(names)) < len(names):
+            raise InvalidArgument("terms", "several of one run", "a job may name a run once only")
     if len(terms) > MOST_RUNS:
         raise InvalidArgument("terms", f"of {len(terms)} runs", f"a job may name at most {MOST_RUNS}")
     for run_terms in terms:
@@ -92,8 +95,8 @@ def write_job(folder: Path, *terms: Terms) -> Path:
     _write(folder / "meta.json", meta)
     _write(config / "config_fed_server.json", _SERVER_CONFIG)
     _write(config / "config_fed_client.json", _CLIENT_CONFIG)
-    for run_terms in terms:
-        (config / f"terms-{run_terms.digest}.json").write_text(run_terms.to_json(), encoding="utf-8")
+    for invitation in invitations:
+        (config / file_of_invitation(invitation.terms.digest)).write_bytes(invitation.to_bytes())
     return folder
 
 

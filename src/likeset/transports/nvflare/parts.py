@@ -26,16 +26,16 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.shell import CuratorShell
-from likeset.homes.site_party import ABSTAINS, NOTED, READY, WAITING, SiteParty
-from likeset.protocol.messages import Asked, decode
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_party import ABSTAINS, READY, WAITING
+from likeset.homes.site_run import CuratorRun
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.transports.letter_parcels import LetterCurator, parcel_reader
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
-from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import Pump
-from likeset.transports.receipt_delivery import deliver
-from likeset.transports.sites import SiteParties, load_settings, load_terms
+from likeset.transports.pump import Parcel, Pump
+from likeset.transports.sites import SiteParties, SiteSettings, load_invitations, load_settings
+from likeset.trust.signed_terms import is_acceptance
 
 __all__ = ["Controller", "Curation", "Site"]
 
@@ -53,31 +53,25 @@ def _load_libraries() -> None:
 
 
 class Site:
-    """An owner's or the consumer's place: called by the curator's server, which carries messages, and nobody else."""
+    """An owner's or the consumer's place. Whoever calls it is believed nothing: letters say who wrote them."""
 
     def __init__(self) -> None:
         self._table: SiteParties | None = None
 
     @collab.publish  # type: ignore[untyped-decorator]
     def standing(self, terms: str, context: Any = None) -> object:
-        """Whether this site takes part under the terms of this digest."""
+        """What this site signs to take part under the terms of this digest, or where it stands."""
         return self._answer(context, lambda table: table.standing(terms))
 
     @collab.publish  # type: ignore[untyped-decorator]
-    def start(self, terms: str, context: Any = None) -> object:
-        """What the consumer says first."""
-        return self._answer(context, lambda table: table.start(terms))
+    def start(self, terms: str, acceptances: list[bytes], context: Any = None) -> object:
+        """What the consumer writes first."""
+        return self._answer(context, lambda table: table.start(terms, acceptances))
 
     @collab.publish  # type: ignore[untyped-decorator]
     def hear(self, data: bytes, context: Any = None) -> object:
-        """The replies to a message."""
+        """The letters that answer a letter."""
         return self._answer(context, lambda table: table.hear(data))
-
-    @collab.publish  # type: ignore[untyped-decorator]
-    def acknowledge(self, terms: str, data: bytes, context: Any = None) -> object:
-        """Take the curator's receipt for this owner; the answer is the same whatever becomes of it."""
-        self._answer(context, lambda table: table.acknowledge(terms, data))
-        return NOTED
 
     @collab.init  # type: ignore[untyped-decorator]
     def load(self, context: Any = None) -> None:
@@ -101,11 +95,11 @@ class Site:
             site, workspace = str(context.app.name), context.workspace
             settings = load_settings(Path(workspace.get_site_config_dir()), site)
             try:
-                terms = load_terms(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
+                invitations = load_invitations(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
             except LikesetError as error:
                 SiteParties(site, {}, settings).refuse(f"a job whose terms cannot be used: {error}")
                 raise
-            self._table = SiteParties(site, terms, settings)
+            self._table = SiteParties(site, invitations, settings)
         return self._table
 
 
@@ -123,9 +117,10 @@ class Curation:
         workspace, job = context.workspace, collab.fl_ctx.get_job_id()
         _load_libraries()
         reports = []
-        for terms in sorted(load_terms(Path(workspace.get_app_config_dir(job))).values(), key=lambda terms: terms.run):
-            self._news = News(terms.run)
-            report, end = _curate_run(terms, context, self._news)
+        invitations = load_invitations(Path(workspace.get_app_config_dir(job))).values()
+        for invitation in sorted(invitations, key=lambda invitation: invitation.terms.run):
+            self._news = News(invitation.terms.run)
+            report, end = _curate_run(invitation, context, self._news)
             reports.append(report)
             write_report(Path(workspace.get_run_dir(job)), reports)
             end()
@@ -133,26 +128,23 @@ class Curation:
                 return
 
 
-def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
+def _curate_run(invitation: Invitation, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
     """One run: how it ended, in words that say nothing about rows, and what then lets owners see that it has."""
-    began = time.monotonic()
+    began, terms = time.monotonic(), invitation.terms
     transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
     pump: Pump | None = None
-    at_site: SiteParty | None = None
+    curator: CuratorRun | None = None
     try:
         settings = load_settings(Path(context.workspace.get_site_config_dir()), _SERVER)
-        transport.seconds_per_call = settings.seconds_per_call
-        transport.seconds_after_auction = settings.seconds_after_auction
-        made = settings.factory(terms, CURATOR, settings.folder)
-        if made is None or not isinstance(made.party, CuratorShell) or made.party.terms.digest != terms.digest:
-            raise ProtocolError("the curator's site made no curator for these terms")
-        at_site = made
+        transport.take_limits(settings)
+        curator = _curator_made(settings, invitation)
         check_not_expired(terms, utc_now())
         transport.wait_for_quorum(settings.seconds_for_decisions, context.is_aborted)
+        transport.acceptances.append(curator.acceptance())  # only now: terms that nobody takes up leave nothing here
         pump = Pump(
-            PlainCurator(made.party),
+            LetterCurator(curator, transport.parcel),
             transport,
-            read_parcel,
+            transport.parcel,
             workers=max(1, len(terms.owners)),
             progress=lambda _, done, total: news.count_answers(done, total),
             cancelled=context.is_aborted,
@@ -175,7 +167,14 @@ def _curate_run(terms: Terms, context: Any, news: News) -> tuple[RunReport, Call
         seconds_in_calls=transport.seconds,
         detail=detail,
     )
-    return report, lambda: transport.end(at_site, context.is_aborted)
+    return report, lambda: transport.end(curator, context.is_aborted)
+
+
+def _curator_made(settings: SiteSettings, invitation: Invitation) -> CuratorRun:
+    made = settings.factory(invitation, CURATOR, settings.folder)
+    if not isinstance(made, CuratorRun) or made.terms.digest != invitation.terms.digest:
+        raise ProtocolError("the curator's site made no curator for these terms")
+    return made
 
 
 def _ending(error: Exception) -> tuple[Ending, str]:
@@ -216,26 +215,34 @@ class _Unanswered(ProtocolError):
 class _Calls:
     """Calls of NVFlare's Collab interface, each with a time-out."""
 
-    seconds_per_call = 60.0
+    seconds_per_call = SiteSettings.seconds_per_call
     seconds_after_auction = 0.0
-    _told: float | None = None  # when owners heard, last, whether they are asked by an auction
+    _told: float | None = None  # when the curator wrote to an owner last, in a run with an auction
 
     def __init__(self, terms: Terms, proxies: dict[str, Any], news: News) -> None:
         self._terms = terms
         self._proxies = proxies
         self._news = news
         self._gone: set[str] = set()
+        self.parcel = parcel_reader(terms, most_bytes=SiteSettings.most_bytes)
+        self.acceptances: list[bytes] = []
         self.unanswered: dict[str, SiteState] = {}
         self.done = False
         self.calls = 0
         self.seconds = 0.0
+
+    def take_limits(self, settings: SiteSettings) -> None:
+        """Of the curator's site."""
+        self.seconds_per_call = settings.seconds_per_call
+        self.seconds_after_auction = settings.seconds_after_auction
+        self.parcel = parcel_reader(self._terms, most_bytes=settings.most_bytes)
 
     @property
     def owners(self) -> Collection[str]:
         return [name for name in self._terms.owners if name in self._proxies]
 
     def wait_for_quorum(self, seconds: float, aborted: Callable[[], bool]) -> None:
-        """Ask who takes part, until nobody waits for a person's decision any more or the curator's patience ends.
+        """Gather acceptances, until nobody waits for a person's decision any more or the curator's patience ends.
 
         Raises:
             QuorumMissed: too few owners take part. Nothing was begun, and nothing is kept of the run: anybody who may
@@ -245,35 +252,53 @@ class _Calls:
         sites = [self._terms.consumer, *self.owners]
         while True:
             with ThreadPoolExecutor(max_workers=len(sites)) as pool:
-                standings = dict(zip(sites, pool.map(self._standing, sites), strict=True))
+                answers = dict(zip(sites, pool.map(self._standing, sites), strict=True))
+            standings = {site: SiteState.READY if isinstance(said, bytes) else said for site, said in answers.items()}
             self._news.sites.update(standings)
             if SiteState.WAITING not in standings.values() or aborted() or end <= time.monotonic():
                 break
             time.sleep(_SECONDS_BETWEEN_LOOKS)
-        absent = {owner: standings[owner] for owner in self.owners if standings[owner] is not SiteState.READY}
-        ready = len(self.owners) - len(absent)
-        if ready < self._terms.quorum and not aborted():
-            # Who has not decided by now abstains.
-            self.unanswered |= {
-                owner: SiteState.ABSTAINS if said is SiteState.WAITING else said for owner, said in absent.items()
-            }
-            raise QuorumMissed(f"{ready} owners take part; the terms ask for {self._terms.quorum}")
+        self.acceptances = [said for said in answers.values() if isinstance(said, bytes)]
+        # Who has not decided by now abstains.
+        self.unanswered = {
+            owner: SiteState.ABSTAINS if standings[owner] is SiteState.WAITING else standings[owner]
+            for owner in self.owners
+            if standings[owner] is not SiteState.READY
+        }
+        if len(self.acceptances) < self._terms.quorum and not aborted():
+            raise QuorumMissed(f"{len(self.acceptances)} owners take part; the terms ask for {self._terms.quorum}")
 
-    def _standing(self, site: str) -> SiteState:
+    def _standing(self, site: str) -> bytes | SiteState:
+        """What an owner signed, or where it stands; whether it holds, the consumer sees."""
         try:
             said = self._call(site, "standing", self._terms.digest)
         except _Unanswered as error:
             return error.state
-        return SiteState(said) if said in (READY, WAITING) else SiteState.ABSTAINS
+        if site == self._terms.consumer:
+            return SiteState.READY if said == READY else SiteState.ABSTAINS
+        if isinstance(said, bytes) and self._is_accepted_by(site, said):
+            return said
+        return SiteState.WAITING if said == WAITING else SiteState.ABSTAINS
+
+    def _is_accepted_by(self, site: str, data: bytes) -> bool:
+        try:
+            return is_acceptance(data) and self.parcel(data).sender == site
+        except ProtocolError:
+            return False
 
     def start(self) -> Sequence[bytes]:
         try:
-            return self._replies(self._call(self._terms.consumer, "start", self._terms.digest))
+            letters = self._replies(self._call(self._terms.consumer, "start", self._terms.digest, self.acceptances))
         except _Unanswered as error:
             raise _NoConsumer(str(error)) from None
+        asked = {self.parcel(letter).recipient for letter in letters}
+        for owner in set(self.owners) - asked:
+            self.unanswered.setdefault(owner, SiteState.ABSTAINS)  # it came too late: who takes part was fixed before
+        return letters
 
     def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        if self._terms.auction != "everyone" and isinstance(decode(data).body, Asked):
+        if self._terms.auction != "everyone" and self.parcel(data).sender == CURATOR:
+            # Its last words to owners are whether they are asked; what a letter says, nobody sees here.
             self._told = time.monotonic()
         try:
             return self._replies(self._call(owner, "hear", data))
@@ -287,10 +312,13 @@ class _Calls:
             replies = self._replies(self._call(self._terms.consumer, "hear", data))
         except _Unanswered as error:
             raise _NoConsumer(str(error)) from None
-        self.done = True
+        self.done = not replies  # it has nothing to say to its summary, but for one that contradicts another
         return replies
 
-    def end(self, at_site: SiteParty | None, aborted: Callable[[], bool]) -> None:
+    def give_back(self, writer: str, data: bytes) -> None:
+        self._call(writer, "hear", data)
+
+    def end(self, curator: CuratorRun | None, aborted: Callable[[], bool]) -> None:
         """What owners see of the end: receipts, and then that the job is over.
 
         After an auction it comes at a time that does not depend on who was asked. Who heard a no could otherwise tell
@@ -299,16 +327,25 @@ class _Calls:
         until = 0.0 if self._told is None else self._told + self.seconds_after_auction
         while (left := until - time.monotonic()) > 0.0 and not aborted():
             time.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
-        self.acknowledge(at_site)
+        if curator is not None:
+            self._send_receipts(curator)
 
-    def acknowledge(self, at_site: SiteParty | None) -> None:
-        """The curator's receipts, to every owner who can be reached; it does not matter what they answer."""
+    def _send_receipts(self, curator: CuratorRun) -> None:
+        """To every owner who can be reached, all at once; how the run ended is settled, and nothing here changes it.
+
+        Whoever is not reached gets the receipt when the run is resumed, or by hand.
+        """
         self.seconds_per_call = min(self.seconds_per_call, _SECONDS_FOR_RECEIPTS)
-        deliver(
-            at_site.receipts if at_site is not None else None,
-            owners=self.owners,
-            send=lambda owner, data: self._call(owner, "acknowledge", self._terms.digest, data),
-        )
+        parcels: list[Parcel] = []
+        with contextlib.suppress(Exception):  # a full disk, a key that is gone: they can be signed when that is mended
+            parcels = [parcel for data in curator.end() if (parcel := self.parcel(data)).recipient in self.owners]
+
+        def send(parcel: Parcel) -> None:
+            with contextlib.suppress(_Unanswered):
+                self._call(parcel.recipient, "hear", parcel.data)
+
+        with ThreadPoolExecutor(max_workers=max(1, len(parcels))) as pool:
+            list(pool.map(send, parcels))
 
     def _replies(self, answer: object) -> Sequence[bytes]:
         if not isinstance(answer, list) or not all(isinstance(reply, bytes) for reply in answer):
