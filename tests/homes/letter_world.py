@@ -40,10 +40,10 @@ def make_identity(folder: Path, name: str) -> Identity:
     return Identity.of(folder)
 
 
-def settle_identities(place: Path, agreed: Terms) -> dict[str, Identity]:
-    """A home for each party, all of whom have pinned all others."""
+def settle_identities(place: Path, agreed: Terms, *, curator: str = CURATOR) -> dict[str, Identity]:
+    """A home for each party, all of whom have pinned all others; the curator's folder may have another name."""
     names = (agreed.consumer, CURATOR, *agreed.owners)
-    homes = {name: make_identity(place / name, name) for name in names}
+    homes = {name: make_identity(place / (curator if name == CURATOR else name), name) for name in names}
     for name, home in homes.items():
         for other, known in homes.items():
             if other != name:

@@ -1,5 +1,6 @@
 """The runs that every engine must bring to the same end: the same summary and the same entries in every ledger."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -7,29 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from letter_wire import SERVER, LetterWire
+from letter_world import settle_identities, terms_between
 from protocol_world import CONSUMER, PAPER, THRESHOLD, terms
-from site_factory import SECRET, ledger_of, open_ledger, seat
+from site_factory import SECRET, ledger_of, open_ledger
 
 import likeset
 from likeset.errors import LikesetError
-from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import StoredMessage
 from likeset.protocol.hashing import commitment
-from likeset.protocol.messages import Message, encode
-from likeset.protocol.owner import Owner
-from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Budget, Hashing
 from likeset.protocol.terms import Terms
-from likeset.transports.local import LocalEngine
 
 _HERE = Path(__file__).parent
-PYTHONPATH = os.pathsep.join(
-    map(str, (_HERE, _HERE.parent, _HERE.parent / "protocol", Path(likeset.__file__).parents[1]))
-)
-"""For processes of sites: these modules, those of the protocols' tests, and the package that is tested here."""
+_FLOORS = [_HERE.parent / floor for floor in ("protocol", "homes")]
+PYTHONPATH = os.pathsep.join(map(str, (_HERE, _HERE.parent, *_FLOORS, Path(likeset.__file__).parents[1])))
+"""For processes of sites: these modules, those of lower floors' tests, and the package that is tested here."""
 
-SERVER = "server"
 SITES = (SERVER, CONSUMER, "a", "b", "c")
+_INVITATIONS = "invitations"
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
 _HASHED = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -70,59 +68,40 @@ def give_orders(folder: Path, *sites: str, **more: Any) -> None:
         (place / "site.json").write_text(json.dumps({**ORDERS.get(site, {}), **more}))
 
 
-def settle_sites(folder: Path, agreed: Iterable[Terms]) -> None:
-    """Folders of all sites as they are before the first run: orders, and ledgers with accounts and no charges."""
+def settle_sites(folder: Path, agreed: Iterable[Terms]) -> dict[str, Invitation]:
+    """Folders of all sites as they are before the first run: cards, orders, and ledgers with accounts and no charges.
+
+    Returns:
+        The terms, which now name cards, signed by the consumer; by the names of the runs.
+    """
     give_orders(folder)
-    for one in agreed:
+    unnamed = list(agreed)
+    homes = settle_identities(folder, unnamed[0], curator=SERVER)
+    (folder / _INVITATIONS).mkdir()
+    for one in unnamed:
+        run_id = hashlib.sha256(one.run.encode()).hexdigest()[:32]
+        named = terms_between(one, {name: homes[name] for name in homes}, run_id=run_id)
+        data = Invitation.sign(named, homes[CONSUMER]).to_bytes()
+        (folder / _INVITATIONS / one.run).write_bytes(data)
         for site in SITES:
-            open_ledger(one, site, folder / site)
+            open_ledger(named, site, folder / site)
+    for home in homes.values():
+        home.book.close()
+    return {one.run: invitation_to(folder, one.run) for one in unnamed}
 
 
-def run_locally(agreed: Terms, folder: Path) -> str:
-    """One scenario on the local engine, among parties that the same factory makes; returns how it ended."""
-    owners: dict[str, Resident] = {}
-    for name in agreed.owners:
-        try:
-            taken = seat(agreed, name, folder / name)
-        except LikesetError:
-            continue
-        assert taken is not None
-        assert isinstance(taken.party, Shell)
-        owners[name] = _unbreakable(taken.party)
-    curator, consumer = seat(agreed, CURATOR, folder / SERVER), seat(agreed, CONSUMER, folder / CONSUMER)
-    assert curator is not None
-    assert consumer is not None
-    assert isinstance(curator.party, CuratorShell)
-    assert isinstance(consumer.party, ConsumerShell)
-    told: list[bytes] = []
-    honest = consumer.party.take
+def invitation_to(folder: Path, run: str) -> Invitation:
+    """The signed terms of a run among sites that were settled."""
+    return Invitation.read((folder / _INVITATIONS / run).read_bytes())
 
-    def take(message: Message) -> tuple[Message, ...]:
-        told.append(encode(message))
-        return honest(message)
 
-    consumer.party.take = take  # type: ignore[method-assign]
+def run_locally(invitation: Invitation, folder: Path) -> str:
+    """One scenario in this process, through letters between sites; returns how it ended."""
     try:
-        LocalEngine().run(curator.party, owners, consumer.party)
+        LetterWire(folder, invitation).run()
     except LikesetError as error:
         return type(error).__name__
-    assert consumer.keep is not None
-    consumer.keep(told[-1])
     return "done"
-
-
-def _unbreakable(owner: Shell[Owner]) -> Shell[Owner]:
-    """In one process an owner's bug would end the run of all; between sites it is an abstention."""
-    honest = owner.take
-
-    def take(message: Message) -> tuple[Message, ...]:
-        try:
-            return honest(message)
-        except RuntimeError as error:
-            raise LikesetError("broken") from error
-
-    owner.take = take  # type: ignore[method-assign]
-    return owner
 
 
 def _unsalted(message: StoredMessage) -> StoredMessage:
@@ -136,12 +115,9 @@ def _without_salt(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_traces(between: Path, local: Path) -> None:
-    """Runs between organisations leave what local ones leave, but where too few take part.
-
-    The curator asks who does before anything is charged; in one process all are there.
-    """
-    assert [name for name in SCENARIOS if traces(between, name) != traces(local, name)] == ["too-few"]
-    assert _charges(between, "too-few") == 0 < _charges(local, "too-few")
+    """Runs between processes leave what those in one process leave; without a quorum that is nothing."""
+    assert [name for name in SCENARIOS if traces(between, name) != traces(local, name)] == []
+    assert _charges(local, "too-few") == 0
 
 
 def _charges(folder: Path, run: str) -> int:

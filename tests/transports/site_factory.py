@@ -1,7 +1,7 @@
-"""Parties for tests of engines: made at each site from the terms and from what lies in the site's own folder.
+"""Parties for tests of engines: made at each site from signed terms and from what lies in the site's own folder.
 
-``site.json`` in that folder, if there is one, says in which runs the site denies, decides late, falls silent, says
-too much or goes down, and with which seed its simulated noise begins.
+``site.json`` in that folder, if there is one, says in which runs the site denies, decides late, is absent, falls
+silent, says too much or goes down, and with which seed its simulated noise begins.
 """
 
 import json
@@ -17,17 +17,21 @@ import numpy as np
 from protocol_world import open_accounts, world
 
 from likeset.errors import IllegalMessage
+from likeset.homes.correspondence import Correspondence
+from likeset.homes.identity import Identity
 from likeset.homes.shell import Shell
-from likeset.homes.site_party import SiteParty
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import ConsumerRun, CuratorRun, OwnerRun, SiteRun
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.view import View
-from likeset.protocol.messages import Message, Offer
+from likeset.protocol.messages import MOST_BYTES, Message, Offer
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 
 SECRET = 2**128 + 7
+REFUSED_FILE = "refused.txt"
 NOON = datetime(2029, 1, 1, 12, tzinfo=UTC)
 WISHES = {"wished": Selection(gamma=0.7, weighted=True), "wished-rounds": Selection(gamma=5.0)}
 """How the consumer wants rows selected, by run; no other site knows."""
@@ -55,9 +59,9 @@ def told(folder: Path) -> dict[str, Any]:
     return document
 
 
-def seat(terms: Terms, name: str, folder: Path) -> SiteParty | None:
-    """The party of this name."""
-    orders = told(folder)
+def seat(invitation: Invitation, name: str, folder: Path) -> SiteRun | None:
+    """The side of the party of this name."""
+    terms, orders = invitation.terms, told(folder)
     if terms.run in orders.get("deny", []):
         raise IllegalMessage("somebody here said no")
     if terms.run in orders.get("decide-late", []):
@@ -77,10 +81,12 @@ def seat(terms: Terms, name: str, folder: Path) -> SiteParty | None:
         secret=SECRET,
         selection=WISHES.get(terms.run, Selection()) if name == terms.consumer else Selection(gamma=1e-9),
     )
+    letters = Correspondence(Identity.of(folder), invitation, name)
     if name == CURATOR:
-        return SiteParty(made.curator(), receipts=lambda: {one: receipt(terms, one) for one in terms.owners})
+        signed = lambda: {one: receipt(terms, one) for one in terms.owners}  # noqa: E731
+        return CuratorRun(letters, made.curator(), MOST_BYTES, receipts=signed)
     if name == terms.consumer:
-        return SiteParty(made.consumer(), keep=_keeper(folder / f"{terms.run}.summary"))
+        return ConsumerRun(letters, made.consumer(), MOST_BYTES, keep=_keeper(folder / f"{terms.run}.summary"))
     owner = made.owner(name)
     if terms.run in orders.get("silent", []):
         _disturb(owner, lambda: time.sleep(45))
@@ -91,7 +97,14 @@ def seat(terms: Terms, name: str, folder: Path) -> SiteParty | None:
     for how in ("die", "vanish"):
         if terms.run in orders.get(how, []) and not (folder / how).exists():
             _disturb(owner, lambda how=how: _die(folder / how), after=3)
-    return SiteParty(owner, keep_receipt=_keeper(folder / f"{terms.run}.receipt"))
+    return OwnerRun(
+        letters,
+        owner,
+        MOST_BYTES,
+        keep_receipt=_keeper(folder / f"{terms.run}.receipt"),
+        refused=_noter(folder / REFUSED_FILE),
+        absent=terms.run in orders.get("absent", []),
+    )
 
 
 def receipt(terms: Terms, name: str) -> bytes:
@@ -104,6 +117,14 @@ def _keeper(path: Path) -> Callable[[bytes], None]:
         path.write_bytes(data)
 
     return keep
+
+
+def _noter(path: Path) -> Callable[[str], None]:
+    def note(reason: str) -> None:
+        with path.open("a") as file:
+            file.write(reason + "\n")
+
+    return note
 
 
 def _break() -> None:

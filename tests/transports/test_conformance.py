@@ -1,4 +1,4 @@
-"""For the same coins and simulated noise, every engine leaves the same summary and the same ledgers behind.
+"""For the same coins and simulated noise, letters leave the same summary and ledgers behind, whoever carries them.
 
 Processes are started here, so a test does several runs per start.
 """
@@ -15,16 +15,21 @@ from engine_scenarios import (
     SCENARIOS,
     check_traces,
     give_orders,
+    invitation_to,
     run_locally,
     settle_sites,
     traces,
 )
-from protocol_world import CONSUMER, terms, world
-from site_factory import WISHES, receipt
+from letter_wire import LetterWire
+from protocol_world import CONSUMER, same_summary, terms, world
+from site_factory import SECRET, WISHES, receipt
 
+from likeset.errors import QuorumMissed
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.protocol.messages import Summary, decode
+from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.transports.local import LocalEngine
 from likeset.transports.nvflare.engine import RunReport, simulate
 from likeset.transports.sites import REASONS_FILE
 
@@ -37,22 +42,45 @@ CANARY = "123456.789"
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_local_engine_repeats_a_run_without_a_new_draw(tmp_path: Path, name: str) -> None:
+def test_a_run_through_letters_is_repeated_without_a_new_draw_and_with_the_very_letters(
+    tmp_path: Path, name: str
+) -> None:
     """The second time the simulated noise would be another: what is equal was stored and sent again."""
-    settle_sites(tmp_path, [SCENARIOS[name]])
-    outcome = run_locally(SCENARIOS[name], tmp_path)
-    assert outcome == ("QuorumMissed" if name == "too-few" else "done")
-    before = traces(tmp_path, name)
-    give_orders(tmp_path, noise_seed=99)
-    assert run_locally(SCENARIOS[name], tmp_path) == outcome
+    invited = settle_sites(tmp_path, [SCENARIOS[name]])[name]
+    wires = []
+    for seed in (0, 99):
+        give_orders(tmp_path, noise_seed=seed)
+        wires.append(LetterWire(tmp_path, invited))
+        if name == "too-few":
+            with pytest.raises(QuorumMissed):
+                wires[-1].run()
+        else:
+            wires[-1].run()
+        if seed == 0:
+            before = traces(tmp_path, name)
     assert traces(tmp_path, name) == before
+    first, again = (wire.told for wire in wires)
+    assert first == again
+    assert bool(first) == (name != "too-few")
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if "-" not in name])
+def test_letters_come_to_what_messages_in_one_process_come_to(tmp_path: Path, name: str) -> None:
+    invited = settle_sites(tmp_path, [SCENARIOS[name]])[name]
+    assert run_locally(invited, tmp_path) == "done"
+    wished = WISHES.get(name, Selection())
+    # Each with noise of its own, as at its own site.
+    owners, curator, consumer = (world(invited.terms, secret=SECRET, selection=wished) for _ in range(3))
+    result = LocalEngine().run(curator.curator(), owners.owners(), consumer.consumer())
+    body = decode((tmp_path / CONSUMER / f"{name}.summary").read_bytes()).body
+    assert isinstance(body, Summary)
+    assert same_summary(body, result.summary)
 
 
 @pytest.mark.parametrize("name", WISHES)
 def test_what_the_consumer_wishes_is_heeded_in_runs_of_every_engine(tmp_path: Path, name: str) -> None:
     """By terms that are equal but for the run's name; the engines below are compared with this one."""
-    settle_sites(tmp_path, [SCENARIOS[name]])
-    run_locally(SCENARIOS[name], tmp_path)
+    run_locally(settle_sites(tmp_path, [SCENARIOS[name]])[name], tmp_path)
     body = decode((tmp_path / CONSUMER / f"{name}.summary").read_bytes()).body
     assert isinstance(body, Summary)
     target, gamma = world(SCENARIOS[name]).target, WISHES[name].gamma
@@ -66,21 +94,21 @@ def test_what_the_consumer_wishes_is_heeded_in_runs_of_every_engine(tmp_path: Pa
 def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_path: Path) -> None:
     """First all scenarios; then, with other noise and in new processes, some of them again, and what takes time."""
     local, simulated = tmp_path / "local", tmp_path / "simulated"
-    settle_sites(local, [*SCENARIOS.values(), LATE, SILENT, EXPIRED])
+    invited = settle_sites(local, [*SCENARIOS.values(), LATE, SILENT, EXPIRED])
     shutil.copytree(local, simulated)
-    outcomes = {name: run_locally(agreed, local) for name, agreed in SCENARIOS.items()}
+    outcomes = {name: run_locally(invited[name], local) for name in SCENARIOS}
     reports = _simulate(tmp_path, *SCENARIOS)
     for name, report in reports.items():
         assert report.outcome == {"done": "done", "QuorumMissed": "quorum missed"}[outcomes[name]]
         absent = name.partition("-")[2] in ("denied", "poor", "broken", "few")
         assert report.unanswered == ({"b": "abstains"} if absent else {})
         assert report.refused == ()
-    # Between organisations owners are asked first whether they take part; without a quorum nobody is charged anything.
     check_traces(simulated, local)
     assert "somebody here said no" in (simulated / "b" / REASONS_FILE).read_text()
     _search_for_canaries(tmp_path)
-    # Receipts come to all who did not refuse the run as a whole, however it ended.
+    # Receipts come to all who take part, however the run ended; without a quorum nobody does.
     denied = {name: ["b"] if name in ORDERS["b"]["deny"] else [] for name in SCENARIOS}
+    denied["too-few"] = ["a", "b", "c"]
     assert {name: _unacknowledged(simulated, SCENARIOS[name]) for name in SCENARIOS} == denied
 
     for path in simulated.rglob("*.receipt"):
@@ -88,7 +116,7 @@ def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_p
     give_orders(simulated, noise_seed=99)
     give_orders(simulated, "b", noise_seed=99, **{"decide-late": [LATE.run], "silent": [SILENT.run]})
     again = _simulate(
-        tmp_path, *RESUMED, more=(LATE, SILENT, EXPIRED), seconds_per_call=30.0, seconds_for_decisions=300.0
+        tmp_path, *RESUMED, LATE.run, SILENT.run, EXPIRED.run, seconds_per_call=30.0, seconds_for_decisions=300.0
     )
     assert [name for name in RESUMED if traces(simulated, name) != traces(local, name)] == []
     assert {name: again[name].bytes_sent for name in RESUMED} == {name: reports[name].bytes_sent for name in RESUMED}
@@ -103,14 +131,14 @@ def test_the_simulator_comes_to_what_the_local_engine_comes_to_and_resumes(tmp_p
     assert again["expired"].messages == 0
     # Who fell silent is not waited for again; what is resumed is acknowledged again.
     assert _unacknowledged(simulated, SILENT) == ["b"]
-    assert _unacknowledged(simulated, LATE) == _unacknowledged(simulated, EXPIRED) == []
+    assert _unacknowledged(simulated, LATE) == []
+    assert _unacknowledged(simulated, EXPIRED) == ["a", "b", "c"]
     assert [name for name in RESUMED if _unacknowledged(simulated, SCENARIOS[name]) != denied[name]] == []
 
 
-def _simulate(folder: Path, *names: str, more: tuple[object, ...] = (), **limits: float) -> dict[str, RunReport]:
+def _simulate(folder: Path, *names: str, **limits: float) -> dict[str, RunReport]:
     reports = simulate(
-        *(SCENARIOS[name] for name in names),
-        *more,  # type: ignore[arg-type]
+        *(invitation_to(folder / "simulated", name) for name in names),
         workspace=folder / "nvflare",
         factory="site_factory:seat",
         folder=str(folder / "simulated" / "{site}"),

@@ -1,0 +1,102 @@
+"""Sites in this process, and letters between them: what NVFlare does between organisations, without processes."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from site_factory import seat
+
+from likeset.errors import ProtocolError, QuorumMissed
+from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import CuratorRun
+from likeset.protocol.messages import MOST_BYTES
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.transports.letter_parcels import LetterCurator, parcel_reader
+from likeset.transports.pump import Pump
+from likeset.transports.sites import SiteParties, SiteSettings
+
+SERVER = "server"
+
+
+@dataclass
+class LetterWire:
+    """Carries letters honestly, until a test says otherwise.
+
+    Attributes:
+        folder: of the sites' folders.
+        invitation: to the run.
+        told: every letter that was handed to a site, with the site.
+    """
+
+    folder: Path
+    invitation: Invitation
+    done: bool = False
+    told: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        made = seat(self.invitation, CURATOR, self.folder / SERVER)
+        assert isinstance(made, CuratorRun)
+        self.curator = made
+        self.parcel = parcel_reader(self.terms, most_bytes=MOST_BYTES)
+        self.sites = {name: self._site(name) for name in (*self.terms.owners, self.terms.consumer)}
+
+    def _site(self, name: str) -> SiteParties:
+        return SiteParties(name, {self.terms.digest: self.invitation}, SiteSettings(seat, self.folder / name))
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+        return self.invitation.terms
+
+    def run(self) -> Pump:
+        """The whole run, and receipts."""
+        pump = Pump(LetterCurator(self.curator, self.parcel), self, self.parcel, workers=1)
+        try:
+            check_not_expired(self.terms, utc_now())
+            pump.run()
+        finally:
+            for data in self.curator.end():
+                self.told.append((self.parcel(data).recipient, data))
+                self.sites[self.parcel(data).recipient].hear(data)
+        return pump
+
+    @property
+    def owners(self) -> Collection[str]:
+        """All can be reached."""
+        return self.terms.owners
+
+    def acceptances(self) -> list[bytes]:
+        """Of the owners who take part, and of the curator."""
+        standings = [self.sites[name].standing(self.terms.digest) for name in self.owners]
+        signed = [said for said in standings if isinstance(said, bytes)]
+        if len(signed) < self.terms.quorum:
+            raise QuorumMissed(f"{len(signed)} owners take part")
+        return [*signed, self.curator.acceptance()]
+
+    def start(self) -> Sequence[bytes]:
+        """What the consumer writes first."""
+        return _replies(self.sites[self.terms.consumer].start(self.terms.digest, self.acceptances()))
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        """What an owner answers."""
+        self.told.append((owner, data))
+        return _replies(self.sites[owner].hear(data))
+
+    def hand_over(self, data: bytes) -> Sequence[bytes]:
+        """The summary goes to the consumer."""
+        replies = self.ask(self.terms.consumer, data)
+        self.done = not replies
+        return replies
+
+    def give_back(self, writer: str, data: bytes) -> None:
+        """Somebody is shown what it wrote."""
+        self.told.append((writer, data))
+        self.sites[writer].hear(data)
+
+
+def _replies(answer: list[bytes] | str) -> list[bytes]:
+    if isinstance(answer, str):
+        raise ProtocolError(answer)
+    return answer
