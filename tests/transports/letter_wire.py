@@ -3,19 +3,25 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from site_factory import seat
 
 from likeset.errors import ProtocolError, QuorumMissed
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import CuratorRun
-from likeset.protocol.messages import MOST_BYTES
+from likeset.protocol.legality import RELEASE_ROUND
+from likeset.protocol.messages import MOST_BYTES, Message, TargetRelease
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
 from likeset.transports.pump import Pump
 from likeset.transports.sites import SiteParties, SiteSettings
+from likeset.trust.cards import CardSecret
+from likeset.trust.letters import write_letter
+from likeset.trust.signed_terms import Acceptance
 
 SERVER = "server"
 
@@ -75,6 +81,10 @@ class LetterWire:
             raise QuorumMissed(f"{len(signed)} owners take part")
         return [*signed, self.curator.acceptance()]
 
+    def first_letters(self) -> dict[str, bytes]:
+        """What the consumer writes first, by whom it is for."""
+        return {self.parcel(data).recipient: data for data in self.start()}
+
     def start(self) -> Sequence[bytes]:
         """What the consumer writes first."""
         return _replies(self.sites[self.terms.consumer].start(self.terms.digest, self.acceptances()))
@@ -94,6 +104,35 @@ class LetterWire:
         """Somebody is shown what it wrote."""
         self.told.append((writer, data))
         self.sites[writer].hear(data)
+
+
+def letter_from(writer: Path, acceptance: bytes, message: Message | None, **changes: Any) -> bytes:
+    """A letter that the holder of a home writes by hand to somebody who accepted, whatever its home would say.
+
+    Args:
+        writer: the home, for its card.
+        acceptance: of the reader.
+        message: what to say.
+        changes: of the header, or enclosures.
+    """
+    accepted = Acceptance.from_bytes(acceptance)
+    options: dict[str, Any] = {
+        "recipient": accepted.card,
+        "recipient_key": accepted.run_key,
+        "run_id": accepted.run_id,
+        "terms": accepted.terms,
+        "round": 0 if message is None else message.round,
+        "number": 0,
+        "message": b"" if message is None else message.data,
+        **changes,
+    }
+    return write_letter(CardSecret.load(writer), **options).data
+
+
+def release_for(terms: Terms, owner: str, *, value: float = 0.0, length: int = 16) -> Message:
+    """A release of somebody's own."""
+    body = TargetRelease(release=np.full(length, value))
+    return Message(terms.run, terms.digest, terms.consumer, owner, RELEASE_ROUND[terms.protocol], body)
 
 
 def _replies(answer: list[bytes] | str) -> list[bytes]:

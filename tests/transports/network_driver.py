@@ -14,11 +14,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine_scenarios import PYTHONPATH, SCENARIOS
+from engine_scenarios import PYTHONPATH, SCENARIOS, invitation_to
 from protocol_world import CONSUMER, terms
 
 from likeset.errors import LikesetError
-from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.job import write_job
 from likeset.transports.nvflare.loopback import LoopbackNetwork
 
@@ -54,33 +53,36 @@ def conformance(folder: Path) -> dict[str, Any]:
     with network(folder) as net:
         net.start(net.server, *CLIENTS)
         net.wait_until_connected(*CLIENTS)
-        found: dict[str, Any] = {"first": _run(net, *SCENARIOS.values())}
+        sites = folder / "sites"
+        found: dict[str, Any] = {"first": _run(net, sites, *SCENARIOS)}
         found["listening"] = _listening(net.port)
         found["foreign"] = _foreign(net, folder)
-        found["gated"] = _gated(net, folder / "sites" / "c" / "site.json")
+        found["gated"] = _gated(net, sites)
         found["certificates"] = _certificates(net, folder)
         orders = {"die": [DYING.run], "vanish": [VANISHING.run], "swell": [OVERSIZED.run]}
-        (folder / "sites" / "c" / "site.json").write_text(json.dumps(orders))
-        found["oversized"] = _run(net, OVERSIZED)
-        found["dying"] = _run(net, DYING)
-        found["vanishing"] = _run(net, VANISHING)
+        (sites / "c" / "site.json").write_text(json.dumps(orders))
+        found["oversized"] = _run(net, sites, OVERSIZED.run)
+        found["dying"] = _run(net, sites, DYING.run)
+        found["vanishing"] = _run(net, sites, VANISHING.run)
         net.kill(net.server)
         net.kill("c")
         net.start(net.server, "c")
         net.wait_until_connected(*CLIENTS)
-        found["again"] = _run(net, VANISHING, SCENARIOS["sealed"], SCENARIOS["interactive"])
+        found["again"] = _run(net, sites, VANISHING.run, "sealed", "interactive")
         return found
 
 
-def _run(net: LoopbackNetwork, *agreed: Terms) -> dict[str, Any]:
-    return {report.run: asdict(report) for report in net.engine().run(*agreed, seconds=150.0)}
+def _run(net: LoopbackNetwork, sites: Path, *runs: str) -> dict[str, Any]:
+    invited = [invitation_to(sites, run) for run in runs]
+    return {report.run: asdict(report) for report in net.engine().run(*invited, seconds=150.0)}
 
 
-def _gated(net: LoopbackNetwork, orders: Path) -> list[Any]:
+def _gated(net: LoopbackNetwork, sites: Path) -> list[Any]:
     """What is heard of an owner while somebody there has to decide, and how the run ends after the decision."""
+    orders = sites / "c" / "site.json"
     orders.write_text(json.dumps({"undecided": [GATED.run]}))
     engine = net.engine()
-    job = engine.submit(GATED)
+    job = engine.submit(invitation_to(sites, GATED.run))
     heard, end = None, time.monotonic() + 300.0
     while (heard is None or "c" not in heard.sites) and time.monotonic() < end:
         time.sleep(0.5)
@@ -101,7 +103,7 @@ def _listening(port: int) -> list[str]:
 
 def _foreign(net: LoopbackNetwork, folder: Path) -> str:
     """How a job ends that brings code of its own."""
-    job = write_job(folder / "foreign", SCENARIOS["sealed"])
+    job = write_job(folder / "foreign", invitation_to(folder / "sites", "sealed"))
     (job / "app" / "custom").mkdir()
     (job / "app" / "custom" / "evil.py").write_text(f"open({str(folder / 'evil')!r}, 'w')")
     engine = net.engine()

@@ -163,5 +163,5 @@ def _search_for_canaries(folder: Path) -> None:
         if path.is_file():
             data = path.read_bytes()
             assert CANARY.encode() not in data, path
-            if folder / "simulated" / "b" not in path.parents:
+            if not {folder / "local" / "b", folder / "simulated" / "b"} & set(path.parents):
                 assert b"somebody here said no" not in data, path

@@ -34,9 +34,9 @@ def _drive(folder: Path) -> Any:
 
 def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_path: Path) -> None:
     local, sites = tmp_path / "local", tmp_path / "sites"
-    settle_sites(local, [*SCENARIOS.values(), DYING, GATED, OVERSIZED, VANISHING])
+    invited = settle_sites(local, [*SCENARIOS.values(), DYING, GATED, OVERSIZED, VANISHING])
     shutil.copytree(local, sites)
-    outcomes = {name: run_locally(agreed, local) for name, agreed in SCENARIOS.items()}
+    outcomes = {name: run_locally(invited[name], local) for name in SCENARIOS}
     found = _drive(tmp_path)
     for name, report in found["first"].items():
         assert report["outcome"] == {"done": "done", "QuorumMissed": "quorum missed"}[outcomes[name]]
@@ -68,6 +68,6 @@ def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_
     assert found["again"][VANISHING.run]["outcome"] == "done"
     assert found["again"][VANISHING.run]["unanswered"] == {}
     for agreed in (DYING, VANISHING):
-        assert run_locally(agreed, local) == "done"
+        assert run_locally(invited[agreed.run], local) == "done"
         assert traces(sites, agreed.run) == traces(local, agreed.run)
     assert [name for name in ("sealed", "interactive") if traces(sites, name) != traces(local, name)] == []

@@ -1,9 +1,11 @@
 """The loop between the curator and bytes from elsewhere; the NVFlare engine, as far as no process is needed."""
 
+import hashlib
 import importlib.util
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,17 @@ from honest_wire import HonestWire
 from protocol_world import THRESHOLD, carry, same_summary, terms, world
 
 from likeset.errors import BadDocument, InvalidArgument, LikesetError, ProtocolError, QuorumMissed
+from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.messages import Offer, encode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
 from likeset.transports.nvflare import engine as engine
 from likeset.transports.nvflare.job import CLASSES, settle, write_job
 from likeset.transports.nvflare.run_report import REPORT_FILE, Ending, RunReport, SiteState, read_report, write_report
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
+from likeset.trust.cards import CardSecret
+from likeset.trust.signed_terms import sign_terms
 
 
 @dataclass
@@ -81,18 +88,19 @@ def test_too_few_answers_miss_the_quorum() -> None:
         pump.run()
 
 
-def test_a_job_is_the_terms_and_names_and_nothing_else(tmp_path: Path) -> None:
-    agreed = terms()
-    job = write_job(tmp_path / "job", agreed)
+def test_a_job_is_signed_terms_and_names_and_nothing_else(tmp_path: Path) -> None:
+    invited = _invited(terms())
+    name = f"invitation-{invited.terms.digest}.bin"
+    job = write_job(tmp_path / "job", invited)
     files = {path.relative_to(job).as_posix() for path in job.rglob("*") if path.is_file()}
     config = "app/config"
     assert files == {
         "meta.json",
         f"{config}/config_fed_server.json",
         f"{config}/config_fed_client.json",
-        f"{config}/terms-{agreed.digest}.json",
+        f"{config}/{name}",
     }
-    assert (job / config / f"terms-{agreed.digest}.json").read_text() == agreed.to_json()
+    assert (job / config / name).read_bytes() == invited.to_bytes()
     assert json.loads((job / "meta.json").read_text())["deploy_map"] == {"app": ["server", "hospital", "a", "b", "c"]}
     named = [
         one
@@ -121,7 +129,22 @@ def _paths(document: Any) -> list[str]:
 )
 def test_a_job_that_no_network_could_run_is_refused(tmp_path: Path, agreed: list[Any], complaint: str) -> None:
     with pytest.raises(InvalidArgument, match=complaint):
-        write_job(tmp_path / "job", *agreed)
+        write_job(tmp_path / "job", *map(_invited, agreed))
+
+
+def _invited(agreed: Terms) -> Invitation:
+    """Signed terms, each of a run id of its own; of no home."""
+    secrets_of_cards = {name: _secret(name) for name in (agreed.consumer, CURATOR, *agreed.owners)}
+    cards = {name: secret.card.fingerprint for name, secret in secrets_of_cards.items()}
+    run_id = hashlib.sha256(agreed.run.encode()).hexdigest()[:32]
+    named = agreed.with_changes(run_id=run_id, cards=cards)
+    secret = secrets_of_cards[agreed.consumer]
+    return Invitation(sign_terms(named.to_json(), secret, secret.sealing.public), named)
+
+
+@cache
+def _secret(name: str) -> CardSecret:
+    return CardSecret.generate("".join(letter if letter.isalnum() else "-" for letter in name))
 
 
 def _kit(folder: Path, *, server: bool) -> Path:
@@ -199,7 +222,7 @@ def test_without_nvflare_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(InvalidArgument, match=r"likeset\[nvflare\]"):
         engine.NvflareEngine(tmp_path, "lead")
     with pytest.raises(InvalidArgument, match=r"likeset\[nvflare\]"):
-        engine.simulate(terms(), workspace=tmp_path, factory="f:g", folder=tmp_path)
+        engine.simulate(workspace=tmp_path, factory="f:g", folder=tmp_path)
 
 
 @dataclass
@@ -212,7 +235,7 @@ class _Session:
     aborted: list[str] = field(default_factory=list)
 
     def submit_job(self, job: str) -> str:
-        self.submitted.append({path.name for path in Path(job).rglob("terms-*.json")})
+        self.submitted.append({path.name for path in Path(job).rglob("invitation-*.bin")})
         return f"job-{len(self.submitted)}"
 
     def get_job_meta(self, _job: str) -> dict[str, str]:
@@ -257,18 +280,18 @@ def test_a_report_with_words_that_are_none_of_ours_is_refused(tmp_path: Path, fi
 def test_runs_of_a_job_that_ended_early_are_resumed_and_those_that_ended_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second, third = (terms(run=name) for name in ("x", "y", "z"))
+    first, second, third = (_invited(terms(run=name)) for name in ("x", "y", "z"))
     ends = [
-        [_report(first, "done"), _report(second, "cancelled")],
+        [_report(first.terms, "done"), _report(second.terms, "cancelled")],
         [],
-        [_report(second, "quorum missed"), _report(third, "done")],
+        [_report(second.terms, "quorum missed"), _report(third.terms, "done")],
     ]
     session = _Session(ends, tmp_path)
     states: list[str] = []
     reports = _engine(session, monkeypatch, progress=states.append).run(first, second, third)
     assert [report.outcome for report in reports] == ["done", "quorum missed", "done"]
     assert [len(names) for names in session.submitted] == [3, 2, 2]
-    assert session.submitted[1] == {f"terms-{one.digest}.json" for one in (second, third)}
+    assert session.submitted[1] == {f"invitation-{one.terms.digest}.bin" for one in (second, third)}
     assert states == ["FINISHED:COMPLETED"] * 3
 
 
@@ -277,8 +300,8 @@ def test_a_run_that_never_ends_and_one_that_is_cancelled_are_said_to_be_resumabl
 ) -> None:
     session = _Session([[], []], tmp_path)
     with pytest.raises(LikesetError, match="2 jobs ended before the end of run-1; submit the same terms"):
-        _engine(session, monkeypatch, attempts=2).run(terms())
+        _engine(session, monkeypatch, attempts=2).run(_invited(terms()))
     session = _Session([], tmp_path)
     with pytest.raises(LikesetError, match="submit the same terms to resume"):
-        _engine(session, monkeypatch, cancelled=lambda: True).run(terms())
+        _engine(session, monkeypatch, cancelled=lambda: True).run(_invited(terms()))
     assert session.aborted == ["job-1"]
