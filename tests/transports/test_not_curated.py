@@ -1,18 +1,18 @@
 """A curator that lacks what the terms name says so to whoever submitted the run, and asks nobody."""
 
 import importlib.util
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
-
+from letter_world import make_identity, terms_between
 from node_world import SCHEMA, SCHEMA_OF_ALL
-from protocol_world import terms
+from protocol_world import CONSUMER, terms
 
+from likeset.homes.identity import Identity
+from likeset.homes.signed_invitation import Invitation
+from likeset.protocol.party import CURATOR
 from likeset.transports.nvflare.job import write_settings
 from likeset.transports.nvflare.run_report import Ending, News
 
@@ -45,14 +45,17 @@ def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, chang
 
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     make_curator_home(tmp_path / "curator").add_schema(tmp_path / "schema.yaml")
+    homes = {name: make_identity(tmp_path / name, name) for name in (CONSUMER, "a", "b", "c")}
+    homes[CURATOR] = Identity.of(tmp_path / "curator")
+    homes[CURATOR].pins.pin(homes[CONSUMER].secret.card, "consumer", fingerprint=None)
     write_settings(tmp_path, factory="likeset.homes.curator.home:curator", folder=tmp_path / "curator")
     context = SimpleNamespace(
         clients=[_Site("a"), _Site("hospital")],
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(tmp_path)),
         is_aborted=lambda: False,
     )
-    agreed = terms(**{"schema_digest": SCHEMA_OF_ALL.digest, **changes})
-    report, acknowledge = _curate_run(agreed, context, News())
+    agreed = terms_between(terms(**{"schema_digest": SCHEMA_OF_ALL.digest, **changes}), homes)
+    report, end = _curate_run(Invitation.sign(agreed, homes[CONSUMER]), context, News())
     assert (report.outcome, report.detail) == (Ending.NOT_CURATED, words)
     assert (report.calls, report.messages, report.unanswered) == (0, 0, {})
-    acknowledge()
+    end()
