@@ -13,7 +13,7 @@ from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import CuratorRun
 from likeset.protocol.legality import RELEASE_ROUND
-from likeset.protocol.messages import MOST_BYTES, Message, TargetRelease
+from likeset.protocol.messages import MOST_BYTES, Message, Summary, TargetRelease, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
@@ -55,6 +55,14 @@ class LetterWire:
     def terms(self) -> Terms:
         """Of the run."""
         return self.invitation.terms
+
+    @property
+    def summary(self) -> Summary | None:
+        """What the consumer kept."""
+        path = self.folder / self.terms.consumer / f"{self.terms.run}.summary"
+        body = decode(path.read_bytes()).body if path.exists() else None
+        assert body is None or isinstance(body, Summary)
+        return body
 
     def run(self) -> Pump:
         """The whole run, and receipts."""
