@@ -14,11 +14,11 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,17 +28,21 @@ from likeset.homes.consumer import site as consumer_site
 from likeset.homes.consumer.home import KeptRun
 from likeset.homes.curator import home
 from likeset.homes.owner import site
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import ConsumerRun, CuratorRun, SiteRun
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
+from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.remote import expiry, invite
 from likeset.run.submission import ending_of, submit
 from likeset.simulation.market import digits_market
-from likeset.transports.local import LocalEngine
+from likeset.transports.letter_parcels import LetterCurator, parcel_reader
 from likeset.transports.nvflare.run_report import RunReport
+from likeset.transports.pump import Parcel, Pump
 
 PAGE = Path(__file__).parent / "results" / "network.md"
 _ENDED = "FINISHED"
@@ -95,7 +99,7 @@ def measure(folder: Path, *, rounds: int) -> list[NetworkMeasurement]:
             for party in ("owners", "curator", CONSUMER):
                 shutil.copytree(folder / party, copy / party)
             report, before = _over_network(world, run)
-            measurements.append(NetworkMeasurement(run.terms, report, before, _in_one_process(copy, run.terms)))
+            measurements.append(NetworkMeasurement(run.terms, report, before, _in_one_process(copy, run.invitation)))
     return measurements
 
 
@@ -126,19 +130,65 @@ def _over_network(world: NetworkWorld, run: KeptRun) -> tuple[RunReport, float]:
     return report, took - report.seconds
 
 
-def _in_one_process(folder: Path, terms: Terms) -> float:
-    """The same parties, from copies of their directories, with nothing between them."""
-    curator = home.curator(terms, CURATOR, folder / "curator").party
-    consumer = consumer_site.consumer(terms, CONSUMER, folder / CONSUMER).party
-    owners: dict[str, Any] = {}
-    for name in terms.owners:
-        seat = site.owner(terms, name, folder / "owners" / name)
-        assert seat is not None  # noqa: S101 - the policy decides
-        owners[name] = seat.party
-    parties: Mapping[str, Any] = owners
+def _in_one_process(folder: Path, invitation: Invitation) -> float:
+    """The same parties, from copies of their directories, with nothing between them but letters."""
+    transport = _Letters.among(folder, invitation)
     began = time.monotonic()
-    LocalEngine(workers=len(owners)).run(curator, parties, consumer)  # type: ignore[arg-type]
+    Pump(
+        LetterCurator(transport.curator, transport.parcel),
+        transport,
+        transport.parcel,
+        workers=len(transport.owners),
+    ).run()
     return time.monotonic() - began
+
+
+@dataclass
+class _Letters:
+    """Letters that are handed over by calls of functions."""
+
+    curator: CuratorRun
+    consumer: ConsumerRun
+    sites: Mapping[str, SiteRun]
+    parcel: Callable[[bytes], Parcel]
+    done: bool = False
+
+    @classmethod
+    def among(cls, folder: Path, invitation: Invitation) -> Self:
+        """The parties whose directories lie in a folder."""
+        sites: dict[str, SiteRun] = {}
+        for name in invitation.terms.owners:
+            seat = site.owner(invitation, name, folder / "owners" / name)
+            assert seat is not None  # noqa: S101 - the policy decides
+            sites[name] = seat
+        return cls(
+            home.curator(invitation, CURATOR, folder / "curator"),
+            consumer_site.consumer(invitation, CONSUMER, folder / CONSUMER),
+            sites,
+            parcel_reader(invitation.terms, most_bytes=MOST_BYTES),
+        )
+
+    @property
+    def owners(self) -> Collection[str]:
+        """All of them can be reached."""
+        return self.sites.keys()
+
+    def start(self) -> Sequence[bytes]:
+        """What the consumer writes first."""
+        return self.consumer.begin([run.acceptance() for run in (*self.sites.values(), self.curator)])
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        """What an owner answers."""
+        return self.sites[owner].hear(data)
+
+    def hand_over(self, data: bytes) -> Sequence[bytes]:
+        """The summary comes to the consumer."""
+        replies = self.consumer.hear(data)
+        self.done = not replies
+        return replies
+
+    def give_back(self, writer: str, data: bytes) -> None:
+        """Nobody writes twice here."""
 
 
 def _page(measurements: list[NetworkMeasurement]) -> Iterator[str]:
@@ -148,7 +198,7 @@ def _page(measurements: list[NetworkMeasurement]) -> Iterator[str]:
         f"{os.cpu_count()} cores ({platform.machine()}; load average {os.getloadavg()[0]:.1f}\nat the end). Five owner "
         "nodes with their ledgers and audit logs on disk, a curator and a consumer: seven processes with\ncertificates "
         "that talk over mutual TLS on loopback, NVFlare's own processes beside them. Beside it: the same parties with "
-        "the same\nterms in one process. Seconds on the clock.\n"
+        "the same\nterms in one process, letters and all. Seconds on the clock.\n"
     )
     heads = ("run", "rounds", "run s", "per round ms", "in one process s", "per round ms", "calls", "mean call ms")
     yield f"| {' | '.join(heads)} | start and end s |"

@@ -279,7 +279,7 @@ def test_a_receipt_that_is_refused_or_cannot_be_kept_is_answered_with_the_one_wo
 
 def test_a_home_that_meets_its_own_letter_and_does_not_know_it_abstains_from_everything(wire: LetterWire) -> None:
     letter = wire.first_letters()["a"]
-    answer = wire.sites["a"].hear(letter)
+    answer = wire.ask("a", letter)
     for path in (wire.folder / "a").glob("letters.sqlite*"):
         path.unlink()
     table = _table(wire.folder, "a", wire.invitation)
