@@ -1,86 +1,23 @@
 """All sites see when a run ends; after an auction that must not tell them who was asked."""
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from called_sites import Clock, curated, needs_nvflare, sites_of
 from engine_scenarios import settle_sites
-from letter_wire import SERVER
 from protocol_world import CONSUMER, THRESHOLD, terms
-from site_factory import seat
 
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import SiteRun
 from likeset.privacy.noise import Integers
-from likeset.protocol.messages import Asked, Message, Summary
 from likeset.protocol.terms import Terms
-from likeset.transports.nvflare.job import write_settings
-from likeset.transports.nvflare.run_report import News, RunReport
-from likeset.transports.sites import SiteParties, SiteSettings
+from likeset.transports.nvflare.run_report import RunReport
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
+pytestmark = needs_nvflare
 
 AFTER = 90.0
 ROUNDS: dict[str, Any] = {"protocol": "interactive", "size": 2, **THRESHOLD}
-
-
-class Clock:
-    """Stands still but for what takes time here; in place of the module ``time``."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-class Site:
-    """A site as the curator's server reaches it; it writes down when it heard what. A summary takes 20 seconds."""
-
-    def __init__(self, name: str, invited: Invitation, folder: Path, clock: Clock) -> None:
-        self.name, self._clock, self._receipt = name, clock, folder / f"{invited.terms.run}.receipt"
-        self._table = SiteParties(name, {invited.terms.digest: invited}, SiteSettings(self._seat, folder))
-        self.heard: list[tuple[str, float]] = []
-
-    def _seat(self, invited: Invitation, name: str, folder: Path) -> SiteRun | None:
-        """What is said is seen behind the letters only."""
-        run = seat(invited, name, folder)
-        assert run is not None
-        honest = run.resident.take
-
-        def take(message: Message) -> tuple[Message, ...]:
-            if isinstance(message.body, Asked):
-                self.heard.append(("yes" if message.body.asked else "no", self._clock.now))
-            if isinstance(message.body, Summary):
-                self._clock.now += 20.0
-            return honest(message)
-
-        run.resident.take = take  # type: ignore[method-assign]
-        return run
-
-    def __call__(self, timeout: float) -> Any:
-        del timeout
-        return self
-
-    def standing(self, digest: str) -> object:
-        return self._table.standing(digest)
-
-    def start(self, digest: str, acceptances: list[bytes]) -> object:
-        return self._table.start(digest, acceptances)
-
-    def hear(self, data: bytes) -> object:
-        said = self._table.hear(data)
-        if self._receipt.exists():
-            self.heard.append(("receipt", self._clock.now))
-            self._receipt.unlink()
-        return said
 
 
 def ended(
@@ -96,15 +33,8 @@ def ended(
     clock = Clock()
     monkeypatch.setattr(parts, "time", clock)
     invited = settle_sites(folder, [agreed])[agreed.run]
-    place = folder / "settings"
-    write_settings(place, factory="site_factory:seat", folder=folder / SERVER, seconds_after_auction=AFTER)
-    sites = [Site(name, invited, folder / name, clock) for name in (*agreed.owners, CONSUMER)]
-    context = SimpleNamespace(
-        clients=sites,
-        workspace=SimpleNamespace(get_site_config_dir=lambda: str(place)),
-        is_aborted=lambda: aborted(clock.now),
-    )
-    report, end = parts._curate_run(invited, context, News())
+    sites = sites_of(invited, folder, clock)
+    report, end = curated(invited, folder, sites, aborted=lambda: aborted(clock.now), seconds_after_auction=AFTER)
     end()
     return report, {site.name: site.heard for site in sites if site.name != CONSUMER}, clock.now
 

@@ -341,7 +341,7 @@ class _Calls:
             parcels = [parcel for data in curator.end() if (parcel := self.parcel(data)).recipient in self.owners]
 
         def send(parcel: Parcel) -> None:
-            with contextlib.suppress(_Unanswered):
+            with contextlib.suppress(Exception):
                 self._call(parcel.recipient, "hear", parcel.data)
 
         with ThreadPoolExecutor(max_workers=max(1, len(parcels))) as pool:
