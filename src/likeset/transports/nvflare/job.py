@@ -13,7 +13,6 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.foreign_terms import check_meant
 from likeset.protocol.planned_terms import PlannedTerms
-from likeset.protocol.terms import Terms
 from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteSettings, file_of_invitation
 
 __all__ = ["CLASSES", "check_sendable", "settle", "write_job", "write_settings"]
