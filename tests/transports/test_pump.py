@@ -14,7 +14,7 @@ import pytest
 from honest_wire import HonestWire
 from protocol_world import THRESHOLD, carry, same_summary, terms, world
 
-from likeset.errors import BadDocument, InvalidArgument, LikesetError, ProtocolError, QuorumMissed
+from likeset.errors import BadDocument, InvalidArgument, LikesetError, ProtocolError, QuorumMissed, RunCancelled
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.messages import Offer, encode
 from likeset.protocol.party import CURATOR
@@ -23,7 +23,7 @@ from likeset.transports.nvflare import engine as engine
 from likeset.transports.nvflare.job import CLASSES, settle, write_job
 from likeset.transports.nvflare.run_report import REPORT_FILE, Ending, RunReport, SiteState, read_report, write_report
 from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import Pump
+from likeset.transports.pump import Parcel, Pump
 from likeset.trust.cards import CardSecret
 from likeset.trust.signed_terms import sign_terms
 
@@ -86,6 +86,48 @@ def test_too_few_answers_miss_the_quorum() -> None:
     pump, _ = _pumped({"a": ProtocolError("no answer")}, quorum=3)
     with pytest.raises(QuorumMissed):
         pump.run()
+
+
+@dataclass
+class _Repeating:
+    """A curator who hears an old message in ever new letters, and says again what it said to it."""
+
+    terms: Terms = field(default_factory=terms)
+    waiting_for: frozenset[str] = frozenset()
+
+    def take(self, data: bytes) -> Sequence[Parcel]:
+        del data
+        return [Parcel(CURATOR, "a", b"the same")]
+
+    def give_up(self, owner: str) -> Sequence[Parcel]:
+        del owner
+        return []
+
+
+@dataclass
+class _Circling(_Wire):
+    """An owner who puts an old message into a new letter whenever it is written to."""
+
+    def start(self) -> Sequence[bytes]:
+        return [b"hospital curator 0"]
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        del data
+        self.asked.append(owner)
+        assert len(self.asked) < 50, "round and round"
+        return [f"a curator {len(self.asked)}".encode()]
+
+
+def test_an_owner_cannot_go_round_in_circles_with_new_letters_that_say_the_same() -> None:
+    wire = _Circling(world(terms()))
+
+    def address(data: bytes) -> Parcel:
+        sender, recipient, _ = data.decode().split()
+        return Parcel(sender, recipient, data)
+
+    with pytest.raises(RunCancelled, match="without a summary"):
+        Pump(_Repeating(), wire, address).run()
+    assert wire.asked == ["a"]
 
 
 def test_a_job_is_signed_terms_and_names_and_nothing_else(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ class Pump:
     bytes_sent: int = field(default=0, init=False)
     failures: dict[str, str] = field(default_factory=dict, init=False)
     _taken_digests: set[bytes] = field(default_factory=set, init=False)
+    _said_digests: set[bytes] = field(default_factory=set, init=False)
     _given_back: set[bytes] = field(default_factory=set, init=False)
 
     def run(self) -> None:
@@ -157,7 +158,7 @@ class Pump:
                 if not queue:
                     # Nobody has anything to say and the curator still waits: those owners will never answer.
                     for owner in sorted(curator.waiting_for):
-                        queue.extend(self._counted(curator.give_up(owner)))
+                        queue.extend(self._said_by_curator(curator.give_up(owner)))
                     if not queue:
                         break
                     continue
@@ -243,7 +244,7 @@ class Pump:
         except _AS_IF_NOT_COME as error:
             # What follows from the first failure explains less.
             self.failures.setdefault(owner, str(error))
-            return self._counted(self.curator.give_up(owner))
+            return self._said_by_curator(self.curator.give_up(owner))
 
     def _heard_by_curator(self, parcel: Parcel) -> list[Parcel]:
         """What the curator says to a parcel; one of an owner that it refuses does not stop the run."""
@@ -264,7 +265,17 @@ class Pump:
             self.failures.setdefault(parcel.sender, str(error))
             return []
         self._taken_digests.add(digest)
-        return self._counted(own)
+        return self._said_by_curator(own)
+
+    def _said_by_curator(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        """What the curator says, once: an old message in a new letter gets the old replies again, round and round."""
+        new = []
+        for parcel in parcels:
+            digest = hashlib.sha256(parcel.data).digest()
+            if digest not in self._said_digests:
+                self._said_digests.add(digest)
+                new.append(parcel)
+        return self._counted(new)
 
     def _report(self) -> None:
         if self.progress is not None:
