@@ -13,7 +13,7 @@ from likeset.trust.pins import Pins, Role
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import SignedTerms, sign_terms
 
-__all__ = ["Invitation", "end_of", "role_in", "unpinned"]
+__all__ = ["MUST_BE_PINNED", "Invitation", "card_fault", "end_of", "role_in", "unpinned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +65,13 @@ class Invitation:
         return self.signed.to_bytes()
 
 
-_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
+MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
     "owner": ("consumer", "curator", "witness"),
     "curator": ("consumer",),
     "witness": ("consumer", "curator"),
     "consumer": (),  # it wrote the terms from its own pins
 }
+"""Whose cards a party must know to take part in a run, by what it is in it."""
 
 
 def unpinned(terms: Terms, party: str, pins: Pins) -> list[str]:
@@ -81,23 +82,24 @@ def unpinned(terms: Terms, party: str, pins: Pins) -> list[str]:
         party: its name in them.
         pins: what is pinned at its home.
     """
-    reasons = []
-    for role in _MUST_BE_PINNED[role_in(terms, party)]:
-        name = terms.consumer if role == "consumer" else role
-        if name not in terms.cards:
-            continue
-        fingerprint = terms.cards[name]
-        pin = pins.by_fingerprint(fingerprint)
-        if pin is None:
-            reasons.append(
-                f"the card of the {role} is not pinned here ({fingerprint}): compare the fingerprint with them by "
-                "telephone, then pin it with `likeset card pin`"
-            )
-        elif pin.state != "pinned":
-            reasons.append(f"the card of the {role} was {pin.state} here ({fingerprint})")
-        elif pin.role != role:
-            reasons.append(f"the card of the {role} is pinned here as that of {_a(pin.role)} ({fingerprint})")
-    return reasons
+    names = {role: terms.consumer if role == "consumer" else role for role in MUST_BE_PINNED[role_in(terms, party)]}
+    faults = (card_fault(role, terms.cards[name], pins) for role, name in names.items() if name in terms.cards)
+    return [fault for fault in faults if fault]
+
+
+def card_fault(role: Role, fingerprint: str, pins: Pins) -> str:
+    """Why the card of this fingerprint does not count here as one of this role, and what to do; empty if it does."""
+    pin = pins.by_fingerprint(fingerprint)
+    if pin is None:
+        return (
+            f"the card of the {role} is not pinned here ({fingerprint}): compare the fingerprint with them by "
+            "telephone, then pin it with `likeset card pin`"
+        )
+    if pin.state != "pinned":
+        return f"the card of the {role} was {pin.state} here ({fingerprint})"
+    if pin.role != role:
+        return f"the card of the {role} is pinned here as that of {_a(pin.role)} ({fingerprint})"
+    return ""
 
 
 def _a(role: Role) -> str:

@@ -40,6 +40,7 @@ __all__ = [
     "Turn",
     "consumer_rules",
     "curator_rules",
+    "last_call",
     "owner_rules",
     "title_of_message",
 ]
@@ -258,6 +259,13 @@ def owner_rules(terms: Terms) -> Rules:
             "an owner hears the target's release from the consumer, all else from the curator, and nobody else",
         ),
     )
+
+
+def last_call(terms: Terms) -> tuple[int, str]:
+    """Round and kind of the last message that an owner who takes part to the end hears."""
+    if terms.protocol == "interactive":
+        return terms.size, Asked.kind
+    return (RELEASE_ROUND["sealed"], TargetRelease.kind) if terms.auction == "everyone" else (2, Asked.kind)
 
 
 def curator_rules(terms: Terms) -> Rules:

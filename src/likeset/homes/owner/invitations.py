@@ -1,23 +1,48 @@
 """Which invitations are written into the audit log, which keeps them for ever.
 
-Only terms that ``owner.yaml`` does not forbid by their words, and only so many: of all, of one consumer, of one run.
-Whoever is forbidden, or whose terms have ended, takes nobody's place.
+Only those that a pinned card signed, only terms that ``owner.yaml`` does not forbid by their words, and only so many:
+of all, of one consumer, of one run. Whoever is forbidden, or whose terms have ended, takes nobody's place. Of a card
+that is not pinned nothing is read but its fingerprint.
 """
 
+import base64
 from datetime import UTC, datetime
+from typing import Any
 
 from likeset.errors import IllegalMessage
 from likeset.homes.owner.policy import Policy, plainly_against
 from likeset.homes.owner.run_records import RunRecord, Runs
+from likeset.homes.signed_invitation import Invitation, card_fault
 from likeset.protocol.terms import Terms
+from likeset.trust.pins import Pins
+from likeset.trust.signed_terms import SignedTerms
 
-__all__ = ["check_not_begun", "check_room", "check_words", "waiting"]
+__all__ = ["check_known_card", "check_not_begun", "check_room", "check_words", "entry_words", "waiting"]
 
 _MOST_WAITING = 200  # runs that wait for a decision
 _MOST_WAITING_OF_ONE = 20  # of one consumer
 _MOST_VERSIONS = 20  # of the terms of one run, from one consumer
 _MOST_A_DAY = 500  # versions that come, of all consumers
 _MOST_A_DAY_OF_ONE = 50
+
+
+def check_known_card(data: bytes, pins: Pins) -> None:
+    """Raise unless bytes are terms that a card signed which is pinned here as a consumer's; the terms are not read.
+
+    Raises:
+        BadDocument: they are no signed terms.
+        IllegalMessage: the card does not count here; with its fingerprint, which is all that is kept.
+    """
+    fault = card_fault("consumer", SignedTerms.from_bytes(data).card.fingerprint, pins)
+    if fault:
+        raise IllegalMessage(f"an invitation: {fault}")
+
+
+def entry_words(invitation: Invitation, *, by_steward: bool) -> dict[str, Any]:
+    """What the audit log keeps of an invitation: the whole document as it was signed."""
+    terms, signed = invitation.terms, base64.b64encode(invitation.to_bytes()).decode("ascii")
+    words = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer], "signed": signed}
+    return {**words, "by_steward": True} if by_steward else words
 
 
 def check_words(policy: Policy, terms: Terms, now: datetime) -> None:

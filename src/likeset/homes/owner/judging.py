@@ -8,12 +8,14 @@ import hashlib
 from collections.abc import Callable
 from datetime import datetime
 
-from likeset.errors import BadDocument, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.owner import budgets
+from likeset.homes.owner.asking_cards import AskingCard, asking_cards, own_card_fault
 from likeset.homes.owner.datasets import DataSet, Registry
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import History, Policy, Verdict, verdict
 from likeset.homes.owner.run_records import Runs
+from likeset.homes.signed_invitation import unpinned
 from likeset.ledger import Ledger
 from likeset.protocol.terms import Terms
 
@@ -32,6 +34,8 @@ class Judge:
 
     def __init__(self, home: Home, *, ledger: Ledger, runs: Runs, clock: Callable[[], datetime]) -> None:
         self.registry = Registry(home.data)
+        self.pins = home.pins()
+        self._home = home
         self._path = home.policy
         self._ledger = ledger
         self._runs = runs
@@ -78,7 +82,27 @@ class Judge:
         except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers, which may be odd together
             return Verdict.of([f"what it costs cannot be computed ({type(error).__name__})"])
         history = History(budgets.began(self._ledger), self._clock())
-        return Verdict.of([*self._about_data(terms, data), *verdict(policy, terms, accounts, history).reasons])
+        reasons = [*self._about_cards(policy, terms), *self._about_data(terms, data)]
+        return Verdict.of([*reasons, *verdict(policy, terms, accounts, history).reasons])
+
+    def asking(self, policy: Policy, terms: Terms) -> tuple[AskingCard, ...]:
+        """Those of the parties whom this owner must know, and whether it does."""
+        return asking_cards(policy, terms, self.pins)
+
+    def check_cards(self, terms: Terms) -> None:
+        """Raise unless all cards that a run is under count here, whatever owner.yaml says: also if it has begun.
+
+        Raises:
+            IllegalMessage: one of them is not pinned (any more), or the terms name another card than this node's.
+        """
+        own = own_card_fault(self._home, self.name, terms)
+        faults = [*([own] if own else []), *unpinned(terms, self.name, self.pins)]
+        if faults:
+            raise IllegalMessage(f"run {terms.run}: {'; '.join(faults)}")
+
+    def _about_cards(self, policy: Policy, terms: Terms) -> list[str]:
+        faults = (own_card_fault(self._home, self.name, terms), *(card.fault for card in self.asking(policy, terms)))
+        return [fault for fault in faults if fault]
 
     def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
         """The data set that a run uses.

@@ -10,12 +10,16 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.identity import BOOK_FILE, Identity
+from likeset.homes.letter_book import LetterBook
 from likeset.homes.owner import budgets, exchanges, invitations
+from likeset.homes.owner.asking_cards import AskingCard
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.judging import Judge
@@ -23,8 +27,8 @@ from likeset.homes.owner.policy import Policy, Verdict
 from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.homes.owner.run_answers import RunAnswers
 from likeset.homes.owner.run_records import RunRecord, Runs
+from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
-from likeset.homes.term_files import parse_terms
 from likeset.homes.transcripts import Transcript
 from likeset.ledger import Ledger
 from likeset.protocol.hashing import check_seed
@@ -95,6 +99,32 @@ class OwnerNode:
         """The time, as this node tells it."""
         return self._clock()
 
+    @cached_property
+    def book(self) -> LetterBook:
+        """The letters of all runs; keys of those whose terms have ended are gone."""
+        book = LetterBook(self.home.folder / BOOK_FILE, clock=self._clock)
+        self._open.callback(book.close)
+        book.settle_ended()
+        return book
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Who this node is in letters, and whom it knows.
+
+        Raises:
+            BadDocument: it has no keys; others can read them, or they are damaged.
+        """
+        return Identity(self.home.card_secret(), self._judge.pins, self.book)
+
+    def check_running(self) -> None:
+        """Raise if this node was found to be put back from an old copy: then it decides and answers nothing.
+
+        Raises:
+            HomeRestored: it was.
+        """
+        if (self.home.folder / BOOK_FILE).exists():
+            self.book.check_running()
+
     def close(self) -> None:
         """Let go of all files."""
         self._open.close()
@@ -107,34 +137,33 @@ class OwnerNode:
 
     # What others may ask.
 
-    def invite(self, text: str, *, by_steward: bool = False) -> Standing:
-        """Terms of a run; they wait for a decision, unless the policy decides.
+    def invite(self, data: bytes, *, by_steward: bool = False) -> Standing:
+        """Terms of a run that a consumer signed; they wait for a decision, unless the policy decides.
 
         Args:
-            text: canonical text of the terms.
-            by_steward: somebody in this house put them here, and wants to see them even if the policy forbids them;
-                of others' forbidden terms only the digest is kept.
+            data: the signed terms.
+            by_steward: somebody in this house put them here, and wants to see them even if the policy forbids them, or
+                nobody has pinned the card; of others' forbidden terms only the digest is kept, and of a card that is
+                not pinned only its fingerprint.
         """
 
         def take() -> Standing:
-            terms = parse_terms(text)
-            self._take_in(terms, by_steward=by_steward)
-            return self._stand(self.runs.by_name[terms.run], terms)
+            if not by_steward:
+                invitations.check_known_card(data, self._judge.pins)
+            invitation = Invitation.read(data)
+            self._take_in(invitation, by_steward=by_steward)
+            return self._stand(self.runs.by_name[invitation.terms.run], invitation.terms)
 
         return self.guarded("", take)
 
-    def add(self, terms: Terms) -> bool:
+    def add(self, invitation: Invitation) -> bool:
         """As ``invite``, for somebody in this house, who hears why nothing is added; False if they were known already.
 
         Raises:
             IllegalMessage: they are not for this owner, or the run has begun under other terms.
+            HomeRestored: this node was put back from an old copy.
         """
-        with self._lock:
-            try:
-                return self._take_in(terms, by_steward=True)
-            except Exception as error:
-                self._refuse("", error)
-                raise
+        return self.logging_refusals("", lambda: self._take_in(invitation, by_steward=True))
 
     def standing(self, run: str, digest: str | None = None) -> Standing:
         """Whether this owner takes part in a run: ready, waiting for a decision, or it abstains.
@@ -152,36 +181,47 @@ class OwnerNode:
         return self.guarded(run, look)
 
     def take(self, message: Message) -> tuple[Message, ...]:
-        """The replies to a message of the curator, whose bytes the site has read and bounded (``transports.sites``).
+        """The replies to a message, which somebody else has opened and knows the writer of (``homes.owner.site``).
 
         Raises:
             LikesetError: it is refused; the reason is in the audit log, and for nobody else.
         """
-        with self._lock:
-            try:
-                self.log.refresh()
-                record = self._known(message.run)
-                terms = record.version(message.terms)
-                self._check_open(record, terms)
-                return self._answers.answer(record, terms, message, permit=self._permit, stands=self._check_open)
-            except Exception as error:
-                self._refuse(message.run, error)
-                raise
 
-    def guarded(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
-        """What somebody outside wants done in a run; where that fails, why is in the audit log, and for nobody else."""
+        def answer() -> tuple[Message, ...]:
+            self.log.refresh()
+            record = self._known(message.run)
+            terms = record.version(message.terms)
+            self._check_open(record, terms)
+            return self._answers.answer(record, terms, message, permit=self._permit, stands=self._check_open)
+
+        return self.logging_refusals(message.run, answer)
+
+    def logging_refusals(self, run: str, work: Callable[[], _Answer]) -> _Answer:
+        """What somebody wants done in a run; where that fails, the audit log says why before the error goes on."""
         with self._lock:
             try:
                 return work()
             except Exception as error:
                 self._refuse(run, error)
-                return ABSTAINS
+                raise
 
-    def refused(self, reason: str) -> None:
-        """Write down what was refused before it came here: its size, its form, who sent it."""
+    def guarded(self, run: str, work: Callable[[], _Answer]) -> _Answer | Abstains:
+        """The same for somebody outside, who hears nothing but that this owner abstains."""
+        try:
+            return self.logging_refusals(run, work)
+        except Exception:
+            return ABSTAINS
+
+    def refused(self, reason: str, *, run: str = "") -> None:
+        """Write down what was refused before it came here: its size, its form, who wrote it.
+
+        Args:
+            reason: why.
+            run: whose letter it is; empty where that is not known.
+        """
         with self._lock, contextlib.suppress(LikesetError, OSError):
             self.log.refresh()
-            self._refusals.write("", reason, account=BY_SITE)
+            self._refusals.write(run, reason, account=self._account_of(run) if run else BY_SITE)
 
     # What the owner decides.
 
@@ -193,6 +233,10 @@ class OwnerNode:
             data: the data set to use; the one that fits if empty.
         """
         return self._judge.judge(self.policy, terms, data=data)
+
+    def asking(self, terms: Terms) -> tuple[AskingCard, ...]:
+        """Who asks for a run and who curates it, by their cards, and whether this owner knows them."""
+        return self._judge.asking(self.policy, terms)
 
     def record_of(self, run: str) -> RunRecord:
         """What is known of a run.
@@ -229,6 +273,7 @@ class OwnerNode:
             data: the data set that may be used; the one that fits if empty.
             hash_seed: where the curator may see hashes only, the seed that owners and consumer share.
         """
+        self.check_running()
         record = self.record_of(run)
         terms = record.version(digest)
         self._check_undecidable(record, digest)
@@ -247,6 +292,7 @@ class OwnerNode:
 
     def deny(self, run: str, *, by: str, reason: str) -> None:
         """Refuse the terms of a run that came last."""
+        self.check_running()
         record = self.record_of(run)
         with self.log.deciding() as append:
             self._check_undecidable(record, record.latest_digest)
@@ -258,8 +304,9 @@ class OwnerNode:
         """From now on no message of this run is answered; what left has left, and stays charged.
 
         An answer that is being computed meanwhile does not leave: it would have to be written down as sent, and after
-        this entry it is not.
+        this entry it is not. The run's key stays: a receipt for what left before may still come.
         """
+        self.check_running()
         record = self.record_of(run)
         with self.log.deciding() as append:
             if record.withdrawn is None:
@@ -275,26 +322,24 @@ class OwnerNode:
 
     # How a run is let in.
 
-    def _take_in(self, terms: Terms, *, by_steward: bool) -> bool:
+    def _take_in(self, invitation: Invitation, *, by_steward: bool) -> bool:
         """Write terms down that are not known yet; returns whether they were not."""
+        self.check_running()
         self.log.refresh()
+        terms = invitation.terms
         if self.runs.know(terms):
             return False
         policy = self.put_policy_in_force()
         if self.name not in terms.owners:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: they do not invite {self.name}")
-        parse_terms(terms.to_json())  # what is kept is this text, and it may be longer than the one that came
         if not by_steward:
             invitations.check_words(policy, terms, self._clock())
         with self.log.deciding() as append:
             if not self.runs.know(terms):
                 invitations.check_not_begun(self.runs, terms)
-                words: dict[str, Any] = {"digest": terms.digest, "terms": terms.to_json()}
-                if by_steward:
-                    words["by_steward"] = True
-                else:
+                if not by_steward:
                     invitations.check_room(self.runs, policy, terms, self._clock())
-                append("invited", terms.run, words)
+                append("invited", terms.run, invitations.entry_words(invitation, by_steward=by_steward))
         return True
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
@@ -313,9 +358,11 @@ class OwnerNode:
         return READY
 
     def _check_not_ended(self, record: RunRecord, terms: Terms) -> None:
+        self.check_running()
         if record.withdrawn is not None:
             raise IllegalMessage(f"run {record.run} was withdrawn")
         check_not_expired(terms, self._clock())
+        self._judge.check_cards(terms)
 
     def _check_open(self, record: RunRecord, terms: Terms) -> None:
         """Raise unless messages under these terms may be answered."""
@@ -358,10 +405,10 @@ class OwnerNode:
     def _refuse(self, run: str, error: Exception) -> None:
         # Texts of errors that are not likeset's may quote rows.
         name = type(error).__name__
+        reason = f"{name}: {error}" if isinstance(error, LikesetError) else name
+        self._refusals.write(run, reason, account=self._account_of(run))
+
+    def _account_of(self, run: str) -> str:
         record = self.runs.by_name.get(run)
         approved = record is not None and record.decision is not None and record.decision.what == "approved"
-        self._refusals.write(
-            run,
-            f"{name}: {error}" if isinstance(error, LikesetError) else name,
-            account=about_run(run) if approved else OTHERS,
-        )
+        return about_run(run) if approved else OTHERS

@@ -16,6 +16,7 @@ from pydantic import Field, field_validator
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import InvalidArgument
+from likeset.homes.expiry import clock_words
 from likeset.ledger import Limit
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import checked_name
@@ -196,7 +197,9 @@ def about_month(policy: Policy, run: str, history: History) -> list[str]:
 
 
 def _about_end(terms: Terms, now: datetime) -> list[str]:
-    return [f"the terms ended on {terms.expires}"] if terms.end is not None and now >= terms.end else []
+    if terms.end is None or now < terms.end:
+        return []
+    return [f"the terms ended on {terms.expires}, and this machine's clock says {clock_words(now)}"]
 
 
 def _about_rows(policy: Policy, rows: int) -> list[str]:

@@ -1,13 +1,15 @@
 """What the audit log says about runs: invited, approved, denied, withdrawn; a fold, nothing is stored here."""
 
+import base64
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.homes.owner.refusals import RefusalCounts
-from likeset.homes.term_files import parse_terms
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger.chain import Entry
 from likeset.protocol.terms import Terms
 
@@ -62,7 +64,8 @@ class RunRecord:
 
     Attributes:
         run: its name.
-        versions: the text of every version of the terms that came, oldest first, by digest.
+        versions: every version of the terms that came, as it was signed (in base 64), oldest first, by digest; empty
+            for one that came before terms were signed.
         invited_at: when each came.
         consumers: who asks by each.
         by_steward: digests of those that somebody in this house put here.
@@ -103,7 +106,11 @@ class RunRecord:
         return self.version(self.latest_digest)
 
     def version(self, digest: str) -> Terms:
-        """The terms of this digest.
+        """The terms of this digest; raises as ``invitation``."""
+        return self.invitation(digest).terms
+
+    def invitation(self, digest: str) -> Invitation:
+        """The terms of this digest, as the consumer signed them.
 
         Raises:
             IllegalMessage: they never came, or this likeset refuses to read them.
@@ -111,7 +118,7 @@ class RunRecord:
         if digest not in self.versions:
             raise IllegalMessage(f"run {self.run}: these terms never came here")
         try:
-            return parse_terms(self.versions[digest])
+            return _invitation_in(self.versions[digest])
         except LikesetError as error:
             raise IllegalMessage(f"run {self.run}: its terms cannot be read here; deny it, or withdraw") from error
 
@@ -130,6 +137,17 @@ class RunRecord:
     def decided(self, digest: str) -> Decision | None:
         """What was decided about these very terms."""
         return self.decision if self.decision is not None and self.decision.digest == digest else None
+
+
+@lru_cache(maxsize=256)
+def _invitation_in(text: str) -> Invitation:
+    return Invitation.read(base64.b64decode(text))
+
+
+def _consumer_in(document: dict[str, Any]) -> str:
+    if "signed" in document:
+        return str(document["consumer"])
+    return str(json.loads(document["terms"])["consumer"])  # of a time when terms were not signed
 
 
 class Runs:
@@ -159,9 +177,9 @@ class Runs:
                 self.by_name[run].heard.add((number, kind.removeprefix(HEARD)))
         elif entry.kind == "invited":
             record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
-            record.versions[document["digest"]] = document["terms"]  # read when they are needed: that takes time
+            record.versions[document["digest"]] = document.get("signed", "")  # read when needed: that takes time
             record.invited_at[document["digest"]] = document["at"]
-            record.consumers[document["digest"]] = json.loads(document["terms"])["consumer"]
+            record.consumers[document["digest"]] = _consumer_in(document)
             if document.get("by_steward", False):
                 record.by_steward.add(document["digest"])
         elif entry.key in self.by_name:

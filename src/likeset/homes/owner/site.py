@@ -2,28 +2,75 @@
 
 import os
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
+from likeset.homes.correspondence import Correspondence
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.site_party import ABSTAINS, WAITING, SiteParty
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_party import ABSTAINS, WAITING
+from likeset.homes.site_run import OwnerRun
+from likeset.protocol.legality import last_call
 from likeset.protocol.terms import Terms
 
-__all__ = ["owner", "refused", "site_party_of"]
+__all__ = ["NodeRun", "most_letter_bytes", "node_run", "owner", "refused"]
 
 _nodes: dict[tuple[Path, int], OwnerNode] = {}
 _opening = threading.Lock()
+_LETTER_HEAD = 1 << 21
+_PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
 
 
-def owner(terms: Terms, name: str, folder: Path) -> SiteParty | None:
-    """The owner's party in a run; None while somebody here has still to decide.
+@dataclass(eq=False)
+class NodeRun(OwnerRun):
+    """A run at an owner's node, which decides anew with each letter; what is refused is in its audit log.
+
+    Args:
+        node: the node, who answers.
+    """
+
+    node: OwnerNode = field(kw_only=True)
+
+    def acceptance(self) -> bytes:
+        """What this node signs to take part; whatever was decided since, it signs nothing else.
+
+        Raises:
+            LikesetError: it does not take part (any more).
+        """
+        return self.node.logging_refusals(self.terms.run, self._accept)
+
+    def _accept(self) -> bytes:
+        if self.node.standing(self.terms.run, self.terms.digest) != "ready":
+            raise IllegalMessage(f"run {self.terms.run}: this owner does not take part; its audit log says why")
+        return super().acceptance()
+
+    def hear(self, data: bytes) -> tuple[bytes, ...]:
+        """The letters that answer a letter; when the receipt for all of it is kept, the run's key goes.
+
+        Raises:
+            LikesetError: it is refused.
+        """
+        replies = super().hear(data)
+        if self._is_settled():
+            self.letters.settle()
+        return replies
+
+    def _is_settled(self) -> bool:
+        """Whether nothing more can come: the last question of the run is answered, and a receipt is kept."""
+        record = self.node.runs.by_name[self.terms.run]
+        return bool(record.receipts) and last_call(self.terms) in record.heard
+
+
+def owner(invitation: Invitation, name: str, folder: Path) -> OwnerRun | None:
+    """The owner's side of a run; None while somebody here has still to decide.
 
     Whoever does not take part (any more) in a run that is known here is absent from it: nothing is answered, and a
     receipt for what left before is kept.
 
     Args:
-        terms: of the run.
+        invitation: the signed terms.
         name: the site's name, which must be the node's.
         folder: the node's directory.
 
@@ -33,19 +80,37 @@ def owner(terms: Terms, name: str, folder: Path) -> SiteParty | None:
     node = _node(folder)
     if node.name != name:
         raise IllegalMessage(f"the node in this directory is {node.name}, not {name}")
-    return site_party_of(node, terms)
+    return node_run(node, invitation)
 
 
-def site_party_of(node: OwnerNode, terms: Terms) -> SiteParty | None:
+def node_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
     """As ``owner``, for a node that is open."""
+    terms = invitation.terms
+    standing = node.invite(invitation.to_bytes())
+    if standing == WAITING:
+        return None
+    if not node.runs.know(terms):
+        raise IllegalMessage("this owner does not take part; its audit log says why")
 
     def keep(data: bytes) -> None:
         node.guarded(terms.run, lambda: kept_receipts.take(node, terms, data))
 
-    standing = node.invite(terms.to_json())
-    if standing == ABSTAINS and not node.runs.know(terms):
-        raise IllegalMessage("this owner does not take part; its audit log says why")
-    return None if standing == WAITING else SiteParty(node, keep_receipt=keep, absent=standing == ABSTAINS)
+    kept = node.runs.by_name[terms.run].invitation(terms.digest)  # whose key for the run came first
+    letters = node.logging_refusals(terms.run, lambda: Correspondence(node.identity, kept, node.name))
+    return NodeRun(
+        letters,
+        node,
+        most_letter_bytes(terms),
+        refused=lambda reason: node.refused(reason, run=terms.run),
+        keep_receipt=keep,
+        absent=standing == ABSTAINS,
+        node=node,
+    )
+
+
+def most_letter_bytes(terms: Terms) -> int:
+    """No letter to an owner needs more: it hears releases and yes or no, and receives receipts."""
+    return _LETTER_HEAD + _PER_COORDINATE * terms.kernel.dimension
 
 
 def refused(folder: Path, reason: str) -> None:
