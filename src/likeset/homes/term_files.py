@@ -1,4 +1,4 @@
-"""Terms as others send them: canonical text, JSON files, or the ``terms.yaml`` that a job leaves."""
+"""Terms as others send them: signed, or as canonical text, JSON files, or the ``terms.yaml`` that a job leaves."""
 
 import json
 from functools import lru_cache
@@ -7,11 +7,13 @@ from typing import Any
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.errors import BadDocument, BadMessage, InvalidArgument
+from likeset.errors import BadDocument, BadMessage, InvalidArgument, LikesetError
+from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.foreign_terms import read_foreign, read_foreign_canonical
 from likeset.protocol.terms import Terms
+from likeset.trust.signed_terms import MOST_TERMS_BYTES, is_signed_terms
 
-__all__ = ["parse_terms", "read_terms"]
+__all__ = ["parse_terms", "read_invitation", "read_terms"]
 
 
 class _Kept(Document):
@@ -19,12 +21,35 @@ class _Kept(Document):
     terms: dict[str, Any]
 
 
+def read_invitation(path: Path) -> Invitation:
+    """The terms in a file that a consumer signed.
+
+    Raises:
+        BadDocument: they cannot be read, nobody signed them, or they were changed since.
+    """
+    data = _bytes_in(path)
+    if not is_signed_terms(data):
+        reason = (
+            "holds no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation that "
+            "`likeset run` keeps with the run"
+        )
+        raise BadDocument(str(path), reason)
+    try:
+        return Invitation.read(data)
+    except BadDocument as error:
+        raise BadDocument(str(path), f"{error.document} {error.reason}", field=error.field) from error
+    except LikesetError as error:
+        raise BadDocument(str(path), str(error)) from error
+
+
 def read_terms(path: Path) -> Terms:
-    """The terms in a file.
+    """The terms in a file, signed or not.
 
     Raises:
         BadDocument: they cannot be read, or are not those of the digest beside them.
     """
+    if path.suffix not in (".yaml", ".yml", ".json") and is_signed_terms(_bytes_in(path)):
+        return read_invitation(path).terms
     if path.suffix in (".yaml", ".yml"):
         kept = documents.read(path, _Kept)
         terms = _parsed(path, json.dumps(kept.terms))
@@ -47,6 +72,14 @@ def parse_terms(text: str) -> Terms:
         InvalidArgument: it does not describe terms, or names numbers that are too large.
     """
     return read_foreign_canonical(text)
+
+
+def _bytes_in(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_TERMS_BYTES + 1)
+    except OSError as error:
+        raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
 
 
 def _parsed(path: Path, text: str) -> Terms:

@@ -22,6 +22,7 @@ __all__ = [
     "SignedTerms",
     "accept",
     "is_acceptance",
+    "is_signed_terms",
     "sign_terms",
 ]
 
@@ -189,6 +190,11 @@ def accept(
     )
     accepted.check()
     return accepted
+
+
+def is_signed_terms(data: bytes) -> bool:
+    """Whether bytes say of themselves that they are signed terms; whether they are, reading them tells."""
+    return data.startswith(fields(_TERMS_TAG))
 
 
 def is_acceptance(data: bytes) -> bool:

@@ -14,6 +14,7 @@ from likeset.private_files import keep_private, keep_private_bytes
 
 if TYPE_CHECKING:
     from likeset.homes.owner.budgets import Spent
+    from likeset.homes.owner.node import OwnerNode
     from likeset.homes.owner.outbox import LeftMessage, LeftRows
     from likeset.homes.owner.run_records import RunRecord
 
@@ -82,8 +83,17 @@ def show_runs(runs: "Iterable[Mapping[str, Any]]") -> None:
     rows = []
     for run in runs:
         asked = "" if run["rows"] is None else str(run["rows"])
-        rows.append((run["run"], run["consumer"], run["purpose"] or "", asked, run["came"][:16], run["status"]))
+        who = f"{run['consumer']} ({_pinned(run['parties'])})"
+        rows.append((run["run"], who, run["purpose"] or "", asked, run["came"][:16], run["status"]))
     show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
+
+
+def _pinned(parties: "Iterable[Mapping[str, Any]]") -> str:
+    """Whether the consumer's card is pinned, for a cell."""
+    for party in parties:
+        if party["role"] == "consumer":
+            return party["state"] + (f" since {party['since'][:10]}" if party["since"] else "")
+    return "no card"
 
 
 def left_document(message: "LeftMessage", acknowledged: Mapping[str, str]) -> dict[str, Any]:
@@ -114,8 +124,10 @@ def save_messages(messages: "list[LeftMessage]", folder: Path) -> None:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
 
 
-def run_document(record: "RunRecord", status: str) -> dict[str, Any]:
+def run_document(node: "OwnerNode", record: "RunRecord") -> dict[str, Any]:
     """A run of the inbox, for machines; null is what terms say that cannot be read here."""
+    from likeset.homes.owner.review import status_of
+
     digest = record.latest_digest
     terms = record.readable(digest)
     return {
@@ -126,7 +138,8 @@ def run_document(record: "RunRecord", status: str) -> dict[str, Any]:
         "came": record.invited_at[digest],
         "expires": None if terms is None else terms.expires,
         "rows": None if terms is None else terms.rows_per_owner,
-        "status": status,
+        "parties": [] if terms is None else [card.document() for card in node.asking(terms)],
+        "status": status_of(node, record.run),
     }
 
 

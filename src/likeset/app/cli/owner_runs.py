@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
-from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, stdout
+from likeset.display.screen import JsonFlag, complain, literal, show_json, show_suspicions, stdout
 
 if TYPE_CHECKING:
     from likeset.homes.owner.node import OwnerNode
     from likeset.homes.owner.policy import Verdict
+    from likeset.homes.signed_invitation import Invitation
     from likeset.homes.site_party import Standing
-    from likeset.protocol.terms import Terms
 
 __all__ = ["approve", "deny", "dry_run", "inbox", "policy_test", "review", "withdraw"]
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the inbox names it.", show_default=False)]
-TermsPath = Annotated[Path, typer.Argument(metavar="TERMS", help="Terms as JSON or YAML.", show_default=False)]
+TermsPath = Annotated[Path, typer.Argument(metavar="TERMS", help="An invitation, or terms as JSON or YAML.", show_default=False)]
 By = Annotated[str | None, typer.Option("--by", help="Who decides; by default the name of the login.")]
 DataName = Annotated[str, typer.Option(help="The data set to use, if several fit.")]
 
@@ -49,38 +49,55 @@ def policy_test(
 def inbox(
     *,
     every: Annotated[bool, typer.Option("--all", help="Also runs that were decided about.")] = False,
-    add: Annotated[Path | None, typer.Option(help="Put terms that came by another way into the inbox.")] = None,
+    add: Annotated[Path | None, typer.Option(help="Put a signed invitation that came by another way there.")] = None,
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the runs that wait for a decision; exit code 1 if terms that you add cannot be added.
+    """List the runs that wait for a decision, and who asks, by their cards.
+
+    Exit code 1 if an invitation that you add cannot be added, or this node was put back from an old copy.
 
     Example: [bold]likeset owner inbox --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import run_document, show_runs
-    from likeset.homes.owner.review import status_of
-    from likeset.homes.term_files import read_terms
+    from likeset.homes.term_files import read_invitation
 
     with opened_node(node) as opened:
-        added, standing = _added(opened, read_terms(add)) if add else ("", None)
+        stopped = _stopped(opened)
+        added, standing = _added(opened, read_invitation(add)) if add else ("", None)
         records = list(opened.runs.by_name.values()) if every else opened.waiting()
-        runs = [run_document(record, status_of(opened, record.run)) for record in records]
+        runs = [run_document(opened, record) for record in records]
     if as_json:
-        show_json({"added": standing, **({"reason": added} if add and standing is None else {}), "runs": runs})
+        reason = {"reason": added} if add and standing is None else {}
+        show_json({"added": standing, **reason, "stopped": stopped or None, "runs": runs})
     else:
+        if stopped:
+            complain(stopped)
         if add:
             stdout.print(literal(added), soft_wrap=True)
         show_runs(runs)
-    if add and standing is None:
+    if stopped or (add and standing is None):
         raise typer.Exit(1)
 
 
-def _added(opened: "OwnerNode", terms: "Terms") -> "tuple[str, Standing | None]":
-    """Put terms into the inbox; what happened in words, and where the owner stands if they are there now."""
-    from likeset.errors import LikesetError
+def _stopped(opened: "OwnerNode") -> str:
+    """Why this node does nothing any more; empty if it does."""
+    from likeset.errors import HomeRestored
 
     try:
-        new = opened.add(terms)
+        opened.check_running()
+    except HomeRestored as error:
+        return str(error)
+    return ""
+
+
+def _added(opened: "OwnerNode", invitation: "Invitation") -> "tuple[str, Standing | None]":
+    """Put an invitation into the inbox; what happened in words, and where the owner stands if it is there now."""
+    from likeset.errors import LikesetError
+
+    terms = invitation.terms
+    try:
+        new = opened.add(invitation)
     except LikesetError as error:
         return f"not added: {error}", None
     standing = opened.standing(terms.run, terms.digest)
@@ -96,11 +113,15 @@ def review(run: RunName, *, node: NodePath = HERE, as_json: JsonFlag = False) ->
     from likeset.homes.owner.review import review as reviewed
 
     with opened_node(node) as opened:
+        stopped = _stopped(opened)
         answers = reviewed(opened, run)
-        opened.note("reviewed", run, digest=answers.terms.digest, by=login())
+        if not stopped:
+            opened.note("reviewed", run, digest=answers.terms.digest, by=login())
     if as_json:
-        show_json(answers.document())
+        show_json({**answers.document(), "stopped": stopped or None})
         return
+    if stopped:
+        complain(stopped)
     stdout.print(f"[bold]Run {literal(run)}[/]  {literal(answers.status)}  [dim]terms {answers.terms.digest[:12]}[/]\n")
     for question, answer in answers.lines:
         stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")

@@ -54,7 +54,7 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
         node: the node.
         certificates: files to look at besides those that ``owner.yaml`` names.
     """
-    found = [*_policy(node), *_files(node), *_guarded("curator's key", lambda: _curator_key(node))]
+    found = [*_guarded("home", lambda: _home(node)), *_policy(node), *_files(node), *_guarded("curator's key", lambda: _curator_key(node))]
     found += [*_guarded("card", lambda: _card(node)), *_guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
     if not names:
@@ -67,6 +67,11 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
     for path in (*map(Path, node.policy.certificates), *certificates):
         found.append(_certificate(path))
     return [*found, _clock(node)]
+
+
+def _home(node: OwnerNode) -> Iterator[Finding]:
+    node.check_running()  # raises where it was put back from an old copy
+    yield Finding("home", ok=True, words="is not known to be an old copy")
 
 
 def _policy(node: OwnerNode) -> Iterator[Finding]:

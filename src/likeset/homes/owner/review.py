@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.homes.network_trust import TRIALS_ONLY
 from likeset.homes.owner import budgets, kept_receipts, outbox
+from likeset.homes.owner.asking_cards import AskingCard
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.policy import Accounts, Policy, Verdict
@@ -17,10 +17,16 @@ from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
 from likeset.tables.schema.identifiers import Suspicion, suspicion_documents, suspicion_of
+from likeset.trust.pins import Role
 
-__all__ = ["Review", "budget_document", "budget_lines", "review", "status_of"]
+__all__ = ["Review", "budget_document", "budget_lines", "review", "status_of", "who_lines"]
 
 _MOST_WORDS = 500
+_WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "witness": "Who witnesses?"}
+_BY_LETTERS = (
+    "They can delay letters or suppress them. They can neither read nor forge them: each is sealed, and signed by its "
+    "card."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +35,7 @@ class Review:
 
     Attributes:
         terms: of the run.
+        asking: whom it would be with, by their cards.
         status: where it stands.
         lines: (question, answer) in the order in which one would ask.
         accounts: both budgets before and after.
@@ -37,6 +44,7 @@ class Review:
     """
 
     terms: Terms
+    asking: tuple[AskingCard, ...]
     status: str
     lines: tuple[tuple[str, str], ...]
     accounts: Accounts
@@ -49,6 +57,7 @@ class Review:
             "run": self.terms.run,
             "digest": self.terms.digest,
             "status": self.status,
+            "parties": [card.document() for card in self.asking],
             "answers": dict(self.lines),
             "budgets": budget_document(self.accounts),
             "accepted": self.verdict.accepted,
@@ -65,9 +74,10 @@ def review(node: OwnerNode, run: str) -> Review:
     found = node.judge(terms, data=decision.data if decision is not None else "")
     accounts = budgets.accounts_for(node.ledger, terms, policy)
     others, curator, consumer = budgets.costs_of(terms, node.name)
-    fitting = node.registry.for_terms(terms)
+    fitting, asking = node.registry.for_terms(terms), node.asking(terms)
     lines = [
-        ("Who asks?", f"{_short(terms.consumer)}, with {_others(terms, node.name)}."),
+        *who_lines(asking),
+        ("Who else is asked?", f"{_others(terms, node.name)}."),
         ("What for?", _short(terms.purpose) or "It does not say."),
         ("Until when?", _short(terms.expires) or "The terms have no end."),
         (
@@ -79,7 +89,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
-        ("Is the network safe?", f"No: {TRIALS_ONLY}."),
+        ("What if somebody keeps the network?", _BY_LETTERS),
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
     ]
@@ -92,7 +102,12 @@ def review(node: OwnerNode, run: str) -> Review:
     if held_back := sum(one.line.rows for one in outbox.messages_that_left(node, run) if not one.sent):
         words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
         lines.append(("What was held back?", words))
-    return Review(terms, status_of(node, run), tuple(lines), accounts, found, _suspicions(terms, fitting))
+    return Review(terms, asking, status_of(node, run), tuple(lines), accounts, found, _suspicions(terms, fitting))
+
+
+def who_lines(asking: Sequence[AskingCard]) -> list[tuple[str, str]]:
+    """Who asks, who curates and who witnesses, in words, with their cards: what a steward reads first."""
+    return [(_WHO[card.role], f"{_short(card.name) or 'Somebody'}, {card.in_words()}.") for card in asking]
 
 
 def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ...]:
@@ -104,6 +119,14 @@ def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ..
     return tuple(one for one in suspected if one.column in terms.columns)
 
 
+_BECAME = {
+    "not pinned": "not pinned",
+    "pinned": "not allowed by owner.yaml, or pinned for another role",
+    "replaced": "replaced: the run has ended",
+    "revoked": "revoked: the run has ended",
+}
+
+
 def status_of(node: OwnerNode, run: str) -> str:
     """Where a run stands, in a word or two."""
     record = node.record_of(run)
@@ -112,6 +135,10 @@ def status_of(node: OwnerNode, run: str) -> str:
     decision = record.decided(record.latest_digest)
     if record.readable(record.latest_digest) is None and (decision is None or decision.what == "approved"):
         return UNREADABLE
+    if decision is None or decision.what == "approved":
+        faulty = [card for card in node.asking(record.latest) if card.fault]
+        if faulty and not (record.began and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
+            return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
     if decision is None:
         if not node.judge(record.latest).accepted:
             return "owner.yaml refuses it"
