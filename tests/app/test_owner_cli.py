@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
-from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
+from node_world import CANARY, SCHEMA, call, hear, held, invite, rows_text, terms, write_policy
 
 from likeset.app import cli
 from likeset.homes.owner.node import OwnerNode
@@ -374,8 +374,8 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
             (node / "owner.yaml").write_text(policy)
         if words[1] == "check":
             with OwnerNode(node) as opened:
-                assert opened.invite(asked.to_json()) == "waiting"
-                assert opened.invite(asked.with_changes(run="billing-2026").to_json()) == "waiting"
+                assert invite(opened, asked) == "waiting"
+                assert invite(opened, asked.with_changes(run="billing-2026")) == "waiting"
         if words[1] == "approve":
             with OwnerNode(node) as opened:
                 assert isinstance(hear(opened, encode(call(asked, "st-mary"))), list)

@@ -12,14 +12,15 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from card_world import cards_of, give_card, introduce, run_id_of, signed_terms
 
 from chance import pinned_coins
-from likeset.errors import ProtocolError
+from likeset.errors import LikesetError, ProtocolError
 from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.site import site_party_of
+from likeset.homes.owner.site import most_letter_bytes
 from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.site_party import ABSTAINS, Abstains
+from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.entry_kinds import BUDGETS
 from likeset.ledger.journal import Journal
@@ -38,7 +39,6 @@ from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
-from likeset.transports.sites import SiteParties, SiteSettings
 
 NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 CANARY = "Xq7-canary"
@@ -98,8 +98,10 @@ _TERMS: dict[str, Any] = {
 
 
 def terms(**changes: Any) -> Terms:
-    """Terms of a small run: two owners, twelve rows of each."""
-    return Terms(**{**_TERMS, **changes})
+    """Terms of a small run: two owners, twelve rows of each, every party with its card of ``card_world``."""
+    words = {**_TERMS, **changes}
+    parties = {"run_id": run_id_of(words["run"]), "cards": cards_of(words["consumer"], CURATOR, *words["owners"])}
+    return Terms(**{**parties, **words})
 
 
 def fingerprint(name: str) -> str:
@@ -140,10 +142,11 @@ class Clock:
 
 
 def make_node(place: Path, name: str = "a", *, seed: int = 1, rare: int = 0, **policy: Any) -> Path:
-    """The directory of a node with one data set."""
+    """The directory of a node with one data set, which knows nobody yet."""
     place.mkdir(parents=True, exist_ok=True)
     folder = place / f"node-{name}"
     make_home(folder, name=name)
+    give_card(folder, name)
     write_policy(folder, name, **policy)
     (place / f"{name}.csv").write_text(rows_text(seed, rare=rare))
     (place / "schema.yaml").write_text(SCHEMA)
@@ -152,9 +155,15 @@ def make_node(place: Path, name: str = "a", *, seed: int = 1, rare: int = 0, **p
     return folder
 
 
+def invite(node: OwnerNode, run: Terms, *, by_steward: bool = False) -> Standing:
+    """The owner is asked by a consumer whose card it has pinned, as it has the curator's."""
+    introduce(node.home.folder, run)
+    return node.invite(signed_terms(run), by_steward=by_steward)
+
+
 def approve(node: OwnerNode, run: Terms, *, by: str = "Ada") -> None:
     """Invited and approved."""
-    assert node.invite(run.to_json()) in ("waiting", "ready")
+    assert invite(node, run) in (WAITING, READY)
     found = node.approve(run.run, run.digest, by=by)
     assert found.accepted, found.reasons
 
@@ -182,30 +191,57 @@ def script(run: Terms, owner: str = "a", *, rounds: int | None = None) -> list[M
     return found
 
 
-def door(node: OwnerNode, *job: Terms) -> SiteParties:
-    """The owner's site in a job with these terms: the only way to a node, as an engine comes to it."""
-    return SiteParties(
-        node.name,
-        {one.digest: one for one in job},
-        SiteSettings(
-            factory=lambda run, *_: site_party_of(node, run),
-            folder=node.home.folder,
-            refused=lambda _, reason: node.refused(reason),
-        ),
-        clock=node.now,
-    )
+@dataclass(frozen=True)
+class Door:
+    """An owner's node as somebody reaches it who opens its letters: messages in, messages out.
+
+    Attributes:
+        node: the node.
+        job: the terms that came with a job, by digest.
+    """
+
+    node: OwnerNode
+    job: Mapping[str, Terms]
+
+    def standing(self, digest: str) -> Standing:
+        """Whether the owner takes part."""
+        return invite(self.node, self.job[digest])
+
+    def hear(self, data: bytes) -> list[bytes] | Abstains:
+        """What the owner answers to the bytes of a message; what is refused before it is asked, its log says, too."""
+        try:
+            most = max(most_letter_bytes(run) for run in self.job.values())
+            message = decode(data, most_bytes=most)
+            if message.terms not in self.job:
+                raise ProtocolError("it is under terms that did not come with this job")
+        except LikesetError as error:
+            self.node.refused(f"{type(error).__name__}: {error}")
+            return ABSTAINS
+        if (standing := self.standing(message.terms)) != READY:
+            if standing == WAITING:
+                self.node.refused("nobody here has decided yet")
+            return ABSTAINS
+        try:
+            return [reply.data for reply in self.node.take(message)]
+        except Exception:
+            return ABSTAINS  # the other side hears one word, whatever it is
+
+
+def door(node: OwnerNode, *job: Terms) -> Door:
+    """The way to a node in a job with these terms."""
+    return Door(node, {run.digest: run for run in job})
 
 
 def hear(node: OwnerNode, data: bytes, *, job: Collection[Terms] = ()) -> list[bytes] | Abstains:
-    """What the owner's site answers to bytes, in a process that has just started.
+    """What a node answers to the bytes of a message.
 
     Args:
-        node: behind that site.
-        data: what the curator says.
+        node: the node.
+        data: what the consumer or the curator says.
         job: the terms that came with the job; all that the node knows if empty, and those of ``terms()``.
     """
     known = [record.readable(digest) for record in node.runs.by_name.values() for digest in record.versions]
-    return door(node, *(job or (one for one in (*known, terms()) if one is not None))).hear(data)
+    return door(node, *(job or (run for run in (*known, terms()) if run is not None))).hear(data)
 
 
 @dataclass

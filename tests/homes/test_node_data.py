@@ -14,6 +14,7 @@ from node_world import (
     approve,
     call,
     hear,
+    invite,
     make_node,
     rows_text,
     terms,
@@ -234,7 +235,7 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(node: OwnerNode, prot
 
 def test_before_the_release_is_known_a_dry_run_says_that_it_is_an_example(node: OwnerNode) -> None:
     run = terms()
-    node.invite(run.to_json())
+    invite(node, run)
     trial = rehearse(node, run)
     assert not trial.exact
     assert trial.basis == "a stand-in"
@@ -268,7 +269,7 @@ def test_where_several_data_sets_fit_somebody_must_say_which(node: OwnerNode, tm
     node.registry.add("newer", str(tmp_path / "a.csv"), schema=tmp_path / "schema.yaml")
     run = terms()
     assert "say which" in node.judge(run).reasons[0]
-    assert node.invite(run.to_json()) == "abstains"
+    assert invite(node, run) == "abstains"
     assert node.approve("run-1", run.digest, by="Ada", data="newer").accepted
     assert node.standing("run-1") == "ready"
     assert "does not have" in node.judge(run, data="nosuch").reasons[0]
@@ -277,7 +278,7 @@ def test_where_several_data_sets_fit_somebody_must_say_which(node: OwnerNode, tm
 def test_where_the_curator_sees_hashes_only_the_seed_is_given_with_the_approval(node: OwnerNode) -> None:
     seed, other = 2**255 + 7, 2**255 + 8
     run = terms(hashing=Hashing(64, 1.2, commitment(seed)))
-    assert node.invite(run.to_json()) == "waiting"
+    assert invite(node, run) == "waiting"
     with pytest.raises(IllegalMessage, match="not the one that the terms"):
         node.approve("run-1", run.digest, by="Ada", hash_seed=other)
     with pytest.raises(InvalidArgument, match="give it when approving"):
@@ -294,7 +295,7 @@ def test_where_the_curator_sees_hashes_only_the_seed_is_given_with_the_approval(
 def test_a_seed_is_compared_without_building_the_map(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = 2**255 + 7
     run = terms(hashing=Hashing(64, 1.2, commitment(seed)))
-    node.invite(run.to_json())
+    invite(node, run)
     monkeypatch.setattr("likeset.protocol.hashing.FourierFeatures", None)
     assert node.approve("run-1", run.digest, by="Ada", hash_seed=seed).accepted
 

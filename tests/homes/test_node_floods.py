@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import Clock, approve, call, hear, logged, make_node, terms, write_policy
+from node_world import Clock, approve, call, hear, invite, logged, make_node, terms, write_policy
 
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
 from likeset.homes.owner.node import OwnerNode
@@ -145,7 +145,7 @@ def test_of_forbidden_terms_only_the_digest_is_kept_and_nothing_is_computed(
 ) -> None:
     monkeypatch.delattr("likeset.homes.owner.budgets.costs_of")
     run = terms(**changes)
-    assert node.invite(run.to_json()) == "abstains"
+    assert invite(node, run) == "abstains"
     (said,) = logged(node, "refused")
     assert reason in said["reason"]
     assert run.digest in said["reason"]
@@ -154,7 +154,7 @@ def test_of_forbidden_terms_only_the_digest_is_kept_and_nothing_is_computed(
 
 def test_what_the_steward_puts_there_is_kept_to_be_looked_at(node: OwnerNode, clock: Clock) -> None:
     forbidden = terms(consumer="nobody")
-    assert node.invite(forbidden.to_json(), by_steward=True) == "abstains"
+    assert invite(node, forbidden, by_steward=True) == "abstains"
     assert status_of(node, "run-1") == "owner.yaml refuses it"
     assert [one.run for one in node.waiting()] == ["run-1"]
     clock.now += timedelta(days=400)
@@ -164,7 +164,7 @@ def test_what_the_steward_puts_there_is_kept_to_be_looked_at(node: OwnerNode, cl
 def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 10)
     for place in range(100):
-        node.invite(terms(run=f"junk-{place}", purpose="x" * 60_000, consumer="nobody").to_json())
+        invite(node, terms(run=f"junk-{place}", purpose="x" * 60_000, consumer="nobody"))
     assert sum(len(entry.body) for entry in node.log.entries()) < 20_000
 
 
@@ -174,28 +174,28 @@ def test_forbidden_and_expired_terms_take_nobodys_place(
     monkeypatch.setattr("likeset.homes.owner.invitations._MOST_WAITING", 3)
     monkeypatch.setattr("likeset.homes.owner.invitations._MOST_VERSIONS", 3)
     for place in range(4):
-        node.invite(terms(run=f"j{place}", consumer="nobody").to_json())
-        node.invite(terms(run="sepsis-2026", purpose=f"Nothing {place}", consumer="nobody").to_json())
-        node.invite(terms(run=f"soon-over-{place}", expires="2029-03-06").to_json())
-    assert node.invite(terms(run="sepsis-2026").to_json()) == "abstains", "three that are allowed do wait"
+        invite(node, terms(run=f"j{place}", consumer="nobody"))
+        invite(node, terms(run="sepsis-2026", purpose=f"Nothing {place}", consumer="nobody"))
+        invite(node, terms(run=f"soon-over-{place}", expires="2029-03-06"))
+    assert invite(node, terms(run="sepsis-2026")) == "abstains", "three that are allowed do wait"
     clock.now += timedelta(days=2)
-    assert node.invite(terms(run="sepsis-2026").to_json()) == "waiting"
+    assert invite(node, terms(run="sepsis-2026")) == "waiting"
     write_policy(node.home.folder, "a", consumers=["other-clinic"])
     for place in range(3):
-        assert node.invite(terms(run=f"o{place}", consumer="other-clinic").to_json()) == "waiting"
+        assert invite(node, terms(run=f"o{place}", consumer="other-clinic")) == "waiting"
 
 
 def test_one_consumer_does_not_crowd_out_another(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likeset.homes.owner.invitations._MOST_WAITING_OF_ONE", 3)
     monkeypatch.setattr("likeset.homes.owner.invitations._MOST_VERSIONS", 3)
     for place in range(5):
-        node.invite(terms(run=f"many-{place}").to_json())
-        node.invite(terms(run="many-0", purpose=f"Research {place}").to_json())
+        invite(node, terms(run=f"many-{place}"))
+        invite(node, terms(run="many-0", purpose=f"Research {place}"))
     assert len(node.runs.waiting()) == 3
     assert len(node.runs.by_name["many-0"].versions) == 3
     other = terms(run="many-0", consumer="other-clinic")
-    assert node.invite(other.to_json()) == "waiting"
-    assert node.invite(terms(run="of-other", consumer="other-clinic").to_json()) == "waiting"
+    assert invite(node, other) == "waiting"
+    assert invite(node, terms(run="of-other", consumer="other-clinic")) == "waiting"
 
 
 def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
@@ -203,13 +203,13 @@ def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
 ) -> None:
     monkeypatch.setattr("likeset.homes.owner.invitations._MOST_A_DAY_OF_ONE", 5)
     for place in range(10):
-        node.invite(terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()).to_json())
+        invite(node, terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()))
         clock.now += timedelta(minutes=2)
     assert len(logged(node, "invited")) == 5
     assert "too many terms came today" in logged(node, "refused")[-1]["reason"]
-    assert node.invite(terms(run="of-other", consumer="other-clinic").to_json()) == "waiting"
+    assert invite(node, terms(run="of-other", consumer="other-clinic")) == "waiting"
     clock.now += timedelta(days=1)
-    assert node.invite(terms(run="another-day").to_json()) == "waiting"
+    assert invite(node, terms(run="another-day")) == "waiting"
 
 
 def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
@@ -218,12 +218,12 @@ def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
     for name in ("WAITING_OF_ONE", "VERSIONS", "A_DAY_OF_ONE"):
         monkeypatch.setattr(f"likeset.homes.owner.invitations._MOST_{name}", 3)
     for place in range(5):
-        node.invite(terms(run="mine-0", purpose=f"Research {place}").to_json(), by_steward=True)
-        node.invite(terms(run=f"mine-{place + 1}").to_json(), by_steward=True)
+        invite(node, terms(run="mine-0", purpose=f"Research {place}"), by_steward=True)
+        invite(node, terms(run=f"mine-{place + 1}"), by_steward=True)
     assert len(logged(node, "invited")) == 10
-    assert node.invite(terms(run="mine-0").to_json()) == "waiting", "what the steward added does not count"
+    assert invite(node, terms(run="mine-0")) == "waiting", "what the steward added does not count"
     for place in range(5):
-        node.invite(terms(run=f"flood-{place}").to_json())
+        invite(node, terms(run=f"flood-{place}"))
     assert len(logged(node, "invited")) == 13
     assert node.add(terms(run="true"))
     assert not node.add(terms(run="true")), "it is known already"
@@ -258,7 +258,7 @@ def test_an_approved_run_that_cannot_be_read_keeps_no_other_from_being_answered(
 
 def test_a_waiting_run_that_cannot_be_read_keeps_no_other_out_and_can_be_denied(node: OwnerNode) -> None:
     let_in_before(node, "old")
-    assert node.invite(terms().to_json()) == "waiting"
+    assert invite(node, terms()) == "waiting"
     assert [record.run for record in node.waiting()] == ["old", "run-1"]
     node.deny("old", by="Ada", reason="nobody can read it")
     assert [record.run for record in node.waiting()] == ["run-1"]
@@ -340,7 +340,7 @@ def test_no_feature_map_is_built_before_a_run_begins(node: OwnerNode, monkeypatc
     """2^26 numbers took two minutes and more than a gigabyte, at every look into the inbox."""
     wide = terms(kernel=Kernel(columns=1 << 10, dimension=1 << 16, gamma=0.4, seed=7))
     monkeypatch.delattr("likeset.geometry.features.FourierFeatures._draw")
-    assert node.invite(wide.to_json()) == "abstains", "no data set has so many columns"
+    assert invite(node, wide) == "abstains", "no data set has so many columns"
     approve(node, terms(run="small"))
     assert node.standing("small") == "ready"
 

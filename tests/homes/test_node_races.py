@@ -11,7 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import Clock, approve, call, charged, hear, killed_before_on_record, logged, make_node, script, terms
+from node_world import (
+    Clock,
+    approve,
+    call,
+    charged,
+    hear,
+    invite,
+    killed_before_on_record,
+    logged,
+    make_node,
+    script,
+    terms,
+)
 
 from likeset.errors import InvalidArgument
 from likeset.homes.owner import budgets, outbox
@@ -154,7 +166,7 @@ def test_a_decision_while_the_rows_are_opened_keeps_the_run_from_beginning_and_c
     run, changed = terms(), terms(size=5)
     approve(node, run)
     if decision == "approve other terms":
-        node.invite(changed.to_json())
+        invite(node, changed)
     before = charged(node)
 
     def decide() -> None:
@@ -179,7 +191,7 @@ def test_while_an_answer_is_drawn_nobody_approves_other_terms_or_denies(
 ) -> None:
     run, changed = terms(), terms(size=5)
     approve(node, run)
-    steward.invite(changed.to_json())
+    invite(steward, changed)
 
     def decide() -> None:
         with pytest.raises(InvalidArgument, match="begun under other terms"):
@@ -197,7 +209,7 @@ def test_after_a_crash_while_it_began_other_terms_can_be_approved_and_begin(
     """What the crash left was never on record: it does not count as begun, nor stand in another beginning's way."""
     run, changed = terms(), terms(size=5)
     approve(node, run)
-    steward.invite(changed.to_json())
+    invite(steward, changed)
     before = charged(node)
     with killed_before_on_record(budgets.BEGIN):
         hear(node, encode(call(run)))

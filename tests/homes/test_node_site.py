@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from node_world import Clock, approve, call, hear, logged, make_node, terms
+from node_world import Clock, approve, call, hear, invite, logged, make_node, terms
 
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Asked, SummaryRelease, TargetRelease, encode
@@ -46,7 +46,7 @@ def test_a_node_remembers_in_its_ledger_what_it_answered(table: SiteParties, tmp
     """A second release in the place of the first, to a site that started anew."""
     (run,) = table.terms.values()
     with OwnerNode(tmp_path / "node-a") as steward:
-        steward.invite(run.to_json())
+        invite(steward, run)
         approve(steward, run)
     first = table.hear(encode(call(run)))
     assert isinstance(first, list)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_world import Clock, approve, call, door, hear, held, logged, make_node, script, terms, write_policy
+from node_world import Clock, approve, call, door, hear, held, invite, logged, make_node, script, terms, write_policy
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
 from likeset.homes.owner.exchanges import ExchangeRecord
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review, status_of
-from likeset.homes.owner.site import site_party_of
+from likeset.homes.owner.site import owner_run
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.interactive_owner import InteractiveOwner
@@ -58,7 +58,7 @@ def answered(node: OwnerNode, message: Message) -> list[bytes]:
 
 def test_a_run_waits_until_it_is_approved_and_then_answers_once(node: OwnerNode) -> None:
     run = terms()
-    assert node.invite(run.to_json()) == "waiting"
+    assert invite(node, run) == "waiting"
     assert node.standing("run-1") == "waiting"
     assert "nobody at this site has decided yet" in refused(node, call(run))
     with pytest.raises(IllegalMessage, match="nobody has approved these terms"):
@@ -90,20 +90,20 @@ def test_terms_that_changed_after_approval_are_refused_and_the_approved_ones_hol
     assert "did not come with this job" in refused(node, call(changed))
     with pytest.raises(IllegalMessage, match="never came here"):
         node.take(call(changed))
-    assert node.invite(changed.to_json()) == "waiting"
+    assert invite(node, changed) == "waiting"
     assert "nobody at this site has decided yet" in refused(node, call(changed))
     assert status_of(node, "run-1") == "changed after a decision, waiting"
     approve(node, changed)
     assert site.hear(encode(call(run))) == "abstains", "a new approval takes the place of the old one"
     assert "other terms" in logged(node, "refused")[-1]["reason"]
     assert len(answered(node, call(changed))) == 1
-    assert node.invite(terms(size=4).to_json()) == "abstains", "it has begun"
+    assert invite(node, terms(size=4)) == "abstains", "it has begun"
 
 
 def test_terms_under_another_digest_of_the_same_run_cannot_begin_a_second_time(node: OwnerNode) -> None:
     run, changed = terms(), terms(size=5)
     approve(node, run)
-    node.invite(changed.to_json())
+    invite(node, changed)
     answered(node, call(run))
     with pytest.raises(InvalidArgument, match="begun under other terms"):
         node.approve("run-1", changed.digest, by="Ada")
@@ -174,9 +174,9 @@ def test_messages_that_are_too_large_or_no_messages_are_refused_unread(node: Own
 
 def test_terms_that_are_too_long_not_canonical_or_for_somebody_else_are_refused(node: OwnerNode) -> None:
     assert node.invite("x" * 2_000_000) == "abstains"
-    assert node.invite(terms().to_json() + " ") == "abstains"
+    assert invite(node, terms() + " ") == "abstains"
     assert node.invite("{}") == "abstains"
-    assert node.invite(terms(owners=("b", "c")).to_json()) == "abstains"
+    assert invite(node, terms(owners=("b", "c"))) == "abstains"
     assert len(logged(node, "refused")) == 4
     assert not node.runs.by_name
 
@@ -337,9 +337,9 @@ def test_epsilon_toward_others_adds_up_over_runs_and_is_refused_with_the_same_nu
 
 def test_runs_within_the_policy_are_approved_by_themselves_only_if_it_says_so(tmp_path: Path, clock: Clock) -> None:
     with OwnerNode(make_node(tmp_path, manual_approval=False), clock=clock) as node:
-        assert node.invite(terms().to_json()) == "ready"
+        assert invite(node, terms()) == "ready"
         assert [one["by"] for one in logged(node, "approved")] == ["owner.yaml"]
-        assert node.invite(terms(run="run-2", consumer="stranger").to_json()) == "abstains"
+        assert invite(node, terms(run="run-2", consumer="stranger")) == "abstains"
         assert len(logged(node, "approved")) == 1
 
 
@@ -409,7 +409,7 @@ def test_an_owner_who_denies_abstains_and_the_run_goes_on(tmp_path: Path, clock:
         OwnerNode(make_node(tmp_path, "b", seed=2), clock=clock) as second,
     ):
         approve(first, run)
-        second.invite(run.to_json())
+        invite(second, run)
         second.deny("run-1", by="Bea", reason="no")
         summary, wire = held(run, {"a": first, "b": second}, tmp_path / "curator")
         assert summary is not None
@@ -419,21 +419,21 @@ def test_an_owner_who_denies_abstains_and_the_run_goes_on(tmp_path: Path, clock:
 
 def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:
     run = terms()
-    assert site_party_of(node, run) is None
+    assert owner_run(node, run) is None
     approve(node, run)
-    seat = site_party_of(node, run)
+    seat = owner_run(node, run)
     assert seat is not None
     assert (seat.party.name, seat.absent) == ("a", False)
     assert len(seat.party.take(call(run))) == 1
     node.withdraw("run-1", by="Ada")
     with pytest.raises(IllegalMessage, match="withdrawn"):
         seat.party.take(call(run))
-    left = site_party_of(node, run)
+    left = owner_run(node, run)
     assert left is not None
     assert left.absent
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]
     with pytest.raises(IllegalMessage, match="does not take part"):
-        site_party_of(node, terms(run="strange", consumer="somebody-else"))
+        owner_run(node, terms(run="strange", consumer="somebody-else"))
 
 
 def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
@@ -444,7 +444,7 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
 
     monkeypatch.setattr("likeset.homes.owner.budgets.costs_of", odd)
     assert node.judge(terms()).reasons == ("what it costs cannot be computed (OverflowError)",)
-    assert node.invite(terms().to_json()) == "abstains"
+    assert invite(node, terms()) == "abstains"
     assert status_of(node, "run-1") == "owner.yaml refuses it"
 
 

@@ -32,6 +32,7 @@ from node_world import (
     call,
     charged,
     hear,
+    invite,
     logged,
     make_node,
     script,
@@ -103,8 +104,8 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Owner:
     with OwnerNode(folder) as node:
         for run in (AGREED, BEGUN, ROUNDS, OVER):
             approve(node, run)
-        node.invite(WAITING.to_json())
-        node.invite(CHANGED.to_json())
+        invite(node, WAITING)
+        invite(node, CHANGED)
     with OwnerNode(folder, clock=Clock(NOON.replace(year=2019))) as earlier:
         approve(earlier, ENDED)
     for run in (BEGUN, ROUNDS, OVER):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import NOON, make_node, terms, write_policy
+from node_world import NOON, invite, make_node, terms, write_policy
 
 from likeset.errors import BadDocument
 from likeset.homes.owner.node import OwnerNode
@@ -46,7 +46,7 @@ def test_they_are_refused_with_both_relations_and_nothing_is_charged(
     run = terms(relation=other, **options)
     folder = make_node(tmp_path, **under(other))
     with OwnerNode(folder, clock=lambda: NOON) as node:
-        assert node.invite(run.to_json()) == WAITING
+        assert invite(node, run) == WAITING
         write_policy(folder, "a", **under(mine))
         shown = review(node, run.run)
         assert shown.status == "owner.yaml refuses it"
@@ -54,7 +54,7 @@ def test_they_are_refused_with_both_relations_and_nothing_is_charged(
         assert f"the terms count under {other}" in reason
         assert f"the totals of owner.yaml under {mine}" in reason
         assert node.approve(run.run, run.digest, by="steward").reasons == (reason,)
-        assert node.invite(replace(run, run="run-2").to_json()) == ABSTAINS
+        assert invite(node, replace(run, run="run-2")) == ABSTAINS
         assert "reserve" not in {entry.kind for entry in node.ledger.entries()}
         assert node.judge(replace(run, run="run-3", relation=mine)).accepted
 

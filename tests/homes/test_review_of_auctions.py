@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import make_node, terms
+from node_world import invite, make_node, terms
 
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
@@ -17,6 +17,6 @@ def test_a_price_is_for_what_owners_hear_and_not_for_when(tmp_path: Path, option
     run = terms(owners=("a", "b", "c"), size=2, expires="2099-01-01", **options)
     limits: dict[str, Any] = {"per_run": {"epsilon": 9, "delta": 1e-5, "rows": 20}}
     with OwnerNode(make_node(tmp_path, **limits)) as node:
-        node.invite(run.to_json())
+        invite(node, run)
         answers = dict(review(node, run.run).lines)
     assert ("This counts what they hear, not when" in answers["What may other owners learn about your rows?"]) is said

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["approve", "deny", "dry_run", "inbox", "policy_test", "review", "withdraw"]
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the inbox names it.", show_default=False)]
-TermsPath = Annotated[Path, typer.Argument(metavar="TERMS", help="An invitation, or terms as JSON or YAML.", show_default=False)]
+TermsPath = Annotated[
+    Path, typer.Argument(metavar="TERMS", help="An invitation, or terms as JSON or YAML.", show_default=False)
+]
 By = Annotated[str | None, typer.Option("--by", help="Who decides; by default the name of the login.")]
 DataName = Annotated[str, typer.Option(help="The data set to use, if several fit.")]
 

@@ -54,7 +54,8 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
         node: the node.
         certificates: files to look at besides those that ``owner.yaml`` names.
     """
-    found = [*_guarded("home", lambda: _home(node)), *_policy(node), *_files(node), *_guarded("curator's key", lambda: _curator_key(node))]
+    found = [*_guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
+    found += _guarded("curator's key", lambda: _curator_key(node))
     found += [*_guarded("card", lambda: _card(node)), *_guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
     if not names:

@@ -15,7 +15,7 @@ from likeset.homes.site_run import OwnerRun
 from likeset.protocol.legality import last_call
 from likeset.protocol.terms import Terms
 
-__all__ = ["NodeRun", "most_letter_bytes", "node_run", "owner", "refused"]
+__all__ = ["NodeRun", "most_letter_bytes", "owner", "owner_run", "refused"]
 
 _nodes: dict[tuple[Path, int], OwnerNode] = {}
 _opening = threading.Lock()
@@ -80,10 +80,10 @@ def owner(invitation: Invitation, name: str, folder: Path) -> OwnerRun | None:
     node = _node(folder)
     if node.name != name:
         raise IllegalMessage(f"the node in this directory is {node.name}, not {name}")
-    return node_run(node, invitation)
+    return owner_run(node, invitation)
 
 
-def node_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
+def owner_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
     """As ``owner``, for a node that is open."""
     terms = invitation.terms
     standing = node.invite(invitation.to_bytes())
