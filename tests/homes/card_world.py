@@ -15,7 +15,7 @@ from likeset.trust.pins import Pins
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import sign_terms
 
-__all__ = ["cards_of", "give_card", "introduce", "run_id_of", "secret_of", "signed_terms"]
+__all__ = ["cards_of", "give_card", "introduce", "run_id_of", "secret_of", "signed_terms", "signed_text"]
 
 
 def _bytes_for(what: str, count: int) -> bytes:
@@ -43,8 +43,13 @@ def run_id_of(run: str) -> str:
 @lru_cache(maxsize=1024)
 def signed_terms(terms: Terms) -> bytes:
     """Terms as their consumer signs them."""
-    key = SealingSecret.from_bytes(_bytes_for(f"key for {terms.run_id}", 96))
-    return sign_terms(terms.to_json(), secret_of(terms.consumer), key.public).to_bytes()
+    return signed_text(terms.to_json(), by=terms.consumer, run_id=terms.run_id)
+
+
+def signed_text(text: str, *, by: str = "new-clinic", run_id: str = "") -> bytes:
+    """Whatever text, signed as terms are."""
+    key = SealingSecret.from_bytes(_bytes_for(f"key for {run_id}", 96))
+    return sign_terms(text, secret_of(by), key.public).to_bytes()
 
 
 def give_card(folder: Path, name: str) -> None:

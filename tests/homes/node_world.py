@@ -198,14 +198,19 @@ class Door:
     Attributes:
         node: the node.
         job: the terms that came with a job, by digest.
+        seated: digests of those under which the owner was ready: it is asked whether it still is with each message.
     """
 
     node: OwnerNode
     job: Mapping[str, Terms]
+    seated: set[str] = field(default_factory=set)
 
     def standing(self, digest: str) -> Standing:
         """Whether the owner takes part."""
-        return invite(self.node, self.job[digest])
+        standing = invite(self.node, self.job[digest])
+        if standing == READY:
+            self.seated.add(digest)
+        return standing
 
     def hear(self, data: bytes) -> list[bytes] | Abstains:
         """What the owner answers to the bytes of a message; what is refused before it is asked, its log says, too."""
@@ -217,9 +222,9 @@ class Door:
         except LikesetError as error:
             self.node.refused(f"{type(error).__name__}: {error}")
             return ABSTAINS
-        if (standing := self.standing(message.terms)) != READY:
+        if message.terms not in self.seated and (standing := self.standing(message.terms)) != READY:
             if standing == WAITING:
-                self.node.refused("nobody here has decided yet")
+                self.node.refused("nobody at this site has decided yet")
             return ABSTAINS
         try:
             return [reply.data for reply in self.node.take(message)]

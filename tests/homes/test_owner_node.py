@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from card_world import introduce, signed_terms, signed_text
 from node_world import Clock, approve, call, door, hear, held, invite, logged, make_node, script, terms, write_policy
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
@@ -16,6 +17,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review, status_of
 from likeset.homes.owner.site import owner_run
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.interactive_owner import InteractiveOwner
@@ -173,11 +175,12 @@ def test_messages_that_are_too_large_or_no_messages_are_refused_unread(node: Own
 
 
 def test_terms_that_are_too_long_not_canonical_or_for_somebody_else_are_refused(node: OwnerNode) -> None:
-    assert node.invite("x" * 2_000_000) == "abstains"
-    assert invite(node, terms() + " ") == "abstains"
-    assert node.invite("{}") == "abstains"
-    assert invite(node, terms(owners=("b", "c"))) == "abstains"
-    assert len(logged(node, "refused")) == 4
+    introduce(node.home.folder, terms())
+    for text in ("x" * 900_000, terms().to_json() + " ", "{}", terms(owners=("b", "c")).to_json()):
+        assert node.invite(signed_text(text)) == "abstains"
+    for data in (b"", b"x" * 2_000_000, terms().to_json().encode()):
+        assert node.invite(data) == "abstains"
+    assert len(logged(node, "refused")) == 7
     assert not node.runs.by_name
 
 
@@ -197,7 +200,8 @@ def test_terms_with_numbers_that_nobody_can_mean_are_refused_before_anything_is_
     """A feature map of a billion coordinates would take all memory of the owner's machine, just to be read."""
     document = json.loads(terms().to_json())
     (document[part] if part else document)[name] = value
-    assert node.invite(json.dumps(document, sort_keys=True, separators=(",", ":"))) == "abstains"
+    introduce(node.home.folder, terms())
+    assert node.invite(signed_text(json.dumps(document, sort_keys=True, separators=(",", ":")))) == "abstains"
     assert "more than anybody can mean" in logged(node, "refused")[-1]["reason"]
 
 
@@ -418,22 +422,26 @@ def test_an_owner_who_denies_abstains_and_the_run_goes_on(tmp_path: Path, clock:
 
 
 def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:
-    run = terms()
-    assert owner_run(node, run) is None
+    run, invitation = terms(), Invitation.read(signed_terms(terms()))
+    introduce(node.home.folder, run)
+    assert owner_run(node, invitation) is None
     approve(node, run)
-    seat = owner_run(node, run)
+    seat = owner_run(node, invitation)
     assert seat is not None
-    assert (seat.party.name, seat.absent) == ("a", False)
-    assert len(seat.party.take(call(run))) == 1
+    assert (seat.resident.name, seat.absent) == ("a", False)
+    assert len(seat.resident.take(call(run))) == 1
     node.withdraw("run-1", by="Ada")
     with pytest.raises(IllegalMessage, match="withdrawn"):
-        seat.party.take(call(run))
-    left = owner_run(node, run)
+        seat.resident.take(call(run))
+    with pytest.raises(IllegalMessage, match="does not take part"):
+        seat.acceptance()
+    left = owner_run(node, invitation)
     assert left is not None
     assert left.absent
     assert "withdrawn" in logged(node, "refused")[-1]["reason"]
+    strange = terms(run="strange", consumer="somebody-else")
     with pytest.raises(IllegalMessage, match="does not take part"):
-        owner_run(node, terms(run="strange", consumer="somebody-else"))
+        owner_run(node, Invitation.read(signed_terms(strange)))
 
 
 def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
