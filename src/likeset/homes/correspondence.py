@@ -64,6 +64,7 @@ class Correspondence:
     identity: Identity
     invitation: Invitation
     party: str
+    _newcomers: dict[str, Peer] = field(default_factory=dict, init=False)  # written down with the next letter
 
     def __post_init__(self) -> None:
         if self.party not in self.terms.cards:
@@ -147,6 +148,8 @@ class Correspondence:
     def introduce(self, enclosures: Iterable[bytes]) -> frozenset[str]:
         """Take in who takes part, from what the consumer encloses; returns the names of all who do.
 
+        They are written down with the letter that introduces them, when that is.
+
         Raises:
             IllegalMessage: something enclosed does not hold.
         """
@@ -156,9 +159,9 @@ class Correspondence:
             if peer is None:
                 raise IllegalMessage(f"run {self.terms.run}: an acceptance that is enclosed does not hold")
             peers.append(peer)
-        if peers:
-            self._book.introduce(self.run_id, peers)
-        return self._book.introduced(self.run_id)
+        known = self._book.introduced(self.run_id)
+        self._newcomers = {peer.party: peer for peer in peers if peer.party not in known}
+        return known | self._newcomers.keys()
 
     def _admitted(self, data: bytes) -> Peer | None:
         """Somebody who accepted these terms; None if the acceptance does not hold."""
@@ -228,7 +231,13 @@ class Correspondence:
             for message in messages
             if (peer := self._peer(message.receiver)) is not None
         ]
-        return self._book.exchange(self.run_id, came=None if came is None else came.arrival, replies=replies)
+        newcomers, self._newcomers = self._newcomers, {}
+        return self._book.exchange(
+            self.run_id,
+            came=None if came is None else came.arrival,
+            replies=replies,
+            newcomers=newcomers.values(),
+        )
 
     def write_receipts(self, receipts: dict[str, bytes]) -> tuple[bytes, ...]:
         """Letters that hold nothing but a receipt, each for its owner.
@@ -244,9 +253,23 @@ class Correspondence:
         ]
         return self._book.exchange(self.run_id, replies=replies) if replies else ()
 
-    def settle(self) -> None:
-        """Forget the key of the run: from now on nobody can open its letters here."""
-        self._book.settle(self.run_id)
+    def settle(self, *, resend: bool = False) -> None:
+        """Forget the key of the run: from now on nobody can open its letters here.
+
+        Args:
+            resend: whether letters that were sealed here stay until the terms end, for readers who lost them.
+        """
+        self._book.settle(self.run_id, resend=resend)
+
+    def answered_before(self, data: bytes, *, most_bytes: int) -> tuple[bytes, ...] | None:
+        """In a run that is settled, the letters that answered this very one; None if the run is not, or it is new."""
+        letter = letter_in(data, most_bytes=most_bytes)
+        keys, writer = self._book.run_keys(self.run_id), self._names.get(letter.header.sender)
+        if keys is None or keys.secret is not None or writer is None:
+            return None
+        if self._book.came(self.run_id, writer, letter.header.number) != letter.digest:
+            return None
+        return self._book.sent_in_answer(self.run_id, letter.digest)
 
     def _outgoing(self, peer: Peer, message: Message | None, enclosures: tuple[bytes, ...]) -> Outgoing:
         data = b"" if message is None else message.data
@@ -276,7 +299,7 @@ class Correspondence:
         if party == self.terms.consumer:
             signed = self.invitation.signed
             return Peer(party, signed.card.to_bytes(), signed.run_key)
-        return self._book.peer(self.run_id, party)
+        return self._newcomers.get(party) or self._book.peer(self.run_id, party)
 
     @cached_property
     def _names(self) -> dict[str, str]:

@@ -37,7 +37,7 @@ _LAYOUT = Layout(
         """CREATE TABLE letters (
             run_id BLOB, peer TEXT, way TEXT, number INTEGER, digest BLOB NOT NULL, stub BLOB NOT NULL,
             bytes INTEGER NOT NULL, kind TEXT NOT NULL, rows INTEGER NOT NULL, at TEXT NOT NULL,
-            content BLOB, opening BLOB, data BLOB,
+            answers BLOB, content BLOB, opening BLOB, data BLOB,
             PRIMARY KEY (run_id, peer, way, number)
         )""",  # the last three go when the run is settled
         "CREATE INDEX letters_by_content ON letters (run_id, peer, way, content)",
@@ -95,10 +95,16 @@ class LetterBook:
         terms, key, acceptance, settled = row
         return RunKeys(run_id, terms, None if key is None else SealingSecret.from_bytes(key), acceptance, settled)
 
-    def settle(self, run_id: bytes) -> bool:
-        """Forget the key of a run and the bytes that it opens; returns whether there was one to forget."""
+    def settle(self, run_id: bytes, *, resend: bool = False) -> bool:
+        """Forget the key of a run and the bytes that it opens; returns whether there was one to forget.
+
+        Args:
+            run_id: of the run.
+            resend: whether letters that were sealed here stay until the terms end. Their readers' keys open them, no
+                key of this home does; somebody who lost them may ask for them again (``sent_in_answer``).
+        """
         with self._store.writing() as connection:
-            forgotten = self._forget(connection, [run_id])
+            forgotten = self._forget(connection, [run_id], resend=resend)
         self._store.empty_log()  # which would hold it until it is written over
         return forgotten > 0
 
@@ -106,7 +112,9 @@ class LetterBook:
         """The same for all runs whose terms have ended; returns how many keys were forgotten."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT run_id FROM runs WHERE key IS NOT NULL AND ends <= ?", (self._clock().timestamp(),)
+                "SELECT run_id FROM runs WHERE ends <= ? AND (key IS NOT NULL OR EXISTS "
+                "(SELECT 1 FROM letters WHERE letters.run_id = runs.run_id AND data IS NOT NULL))",
+                (self._clock().timestamp(),),
             )
             ended = [run_id for (run_id,) in rows]
         if not ended:
@@ -116,15 +124,14 @@ class LetterBook:
         self._store.empty_log()
         return forgotten
 
-    def _forget(self, connection: sqlite3.Connection, run_ids: Iterable[bytes]) -> int:
-        count = 0
+    def _forget(self, connection: sqlite3.Connection, run_ids: Iterable[bytes], *, resend: bool = False) -> int:
+        count, ways = 0, (IN, IN if resend else OUT)
         for run_id in run_ids:
             count += connection.execute(
                 "UPDATE runs SET key = NULL, settled = ? WHERE run_id = ? AND key IS NOT NULL", (self._now(), run_id)
             ).rowcount
-            connection.execute(
-                "UPDATE letters SET content = NULL, opening = NULL, data = NULL WHERE run_id = ?", (run_id,)
-            )
+            connection.execute("UPDATE letters SET content = NULL, opening = NULL WHERE run_id = ?", (run_id,))
+            connection.execute("UPDATE letters SET data = NULL WHERE run_id = ? AND way IN (?, ?)", (run_id, *ways))
         return count
 
     # Who takes part.
@@ -132,8 +139,11 @@ class LetterBook:
     def introduce(self, run_id: bytes, peers: Iterable[Peer]) -> None:
         """Keep whom to write to; who is known stays as it is."""
         with self._store.writing() as connection:
-            rows = [(run_id, peer.party, peer.card, peer.run_key, peer.acceptance) for peer in peers]
-            connection.executemany("INSERT OR IGNORE INTO peers VALUES (?, ?, ?, ?, ?)", rows)
+            self._introduce(connection, run_id, peers)
+
+    def _introduce(self, connection: sqlite3.Connection, run_id: bytes, peers: Iterable[Peer]) -> None:
+        rows = [(run_id, peer.party, peer.card, peer.run_key, peer.acceptance) for peer in peers]
+        connection.executemany("INSERT OR IGNORE INTO peers VALUES (?, ?, ?, ?, ?)", rows)
 
     def peer(self, run_id: bytes, party: str) -> Peer | None:
         """Somebody to write to in a run; None who was not introduced."""
@@ -170,7 +180,12 @@ class LetterBook:
         return bytes(32) if row is None else bytes(row[0])
 
     def exchange(
-        self, run_id: bytes, *, came: Arrival | None = None, replies: Sequence[Outgoing] = ()
+        self,
+        run_id: bytes,
+        *,
+        came: Arrival | None = None,
+        replies: Sequence[Outgoing] = (),
+        newcomers: Iterable[Peer] = (),
     ) -> tuple[bytes, ...]:
         """Write down that a letter came, and seal what is answered: all of it in one write, before anything leaves.
 
@@ -180,16 +195,19 @@ class LetterBook:
             run_id: of the run.
             came: what came, if anything did.
             replies: what is to be sent, in order.
+            newcomers: who was introduced by it.
 
         Returns:
             The bytes of each reply.
         """
         with self._store.writing() as connection:
+            self._introduce(connection, run_id, newcomers)
             if came is not None:
                 self._insert(connection, run_id, came.peer, IN, came.letter, came.contents, came.opening)
-            return tuple(self._sealed(connection, run_id, reply) for reply in replies)
+            answers = None if came is None else came.letter.digest
+            return tuple(self._sealed(connection, run_id, reply, answers) for reply in replies)
 
-    def _sealed(self, connection: sqlite3.Connection, run_id: bytes, reply: Outgoing) -> bytes:
+    def _sealed(self, connection: sqlite3.Connection, run_id: bytes, reply: Outgoing, answers: bytes | None) -> bytes:
         place = (run_id, reply.peer, OUT)
         kept = connection.execute(
             "SELECT data FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND content = ?",
@@ -202,7 +220,7 @@ class LetterBook:
         ).fetchone()
         letter = reply.seal(number, self.last_received(run_id, reply.peer))
         opening = None if letter.content is None else letter.content.random
-        self._insert(connection, run_id, reply.peer, OUT, letter, reply.contents, opening)
+        self._insert(connection, run_id, reply.peer, OUT, letter, reply.contents, opening, answers)
         return letter.data
 
     def _insert(
@@ -214,10 +232,11 @@ class LetterBook:
         letter: Letter,
         contents: Contents,
         opening: bytes | None,
+        answers: bytes | None = None,
     ) -> None:
         place = (run_id, peer, way, letter.header.number)
         kept = (letter.digest, letter.stub.to_bytes(), len(letter.data), contents.kind, contents.rows, self._now())
-        row = (*place, *kept, contents.digest, opening, letter.data)
+        row = (*place, *kept, answers, contents.digest, opening, letter.data)
         connection.execute(f"INSERT OR IGNORE INTO letters VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
 
     def sent(self, run_id: bytes) -> list[bytes]:
@@ -228,6 +247,16 @@ class LetterBook:
                 (run_id, OUT),
             )
             return [bytes(data) for (data,) in rows]
+
+    def sent_in_answer(self, run_id: bytes, digest: bytes) -> tuple[bytes, ...]:
+        """The letters that were sealed here in answer to the one of this digest, as far as they are kept."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT data FROM letters WHERE run_id = ? AND way = ? AND answers = ? AND data IS NOT NULL "
+                "ORDER BY rowid",
+                (run_id, OUT, digest),
+            )
+            return tuple(bytes(data) for (data,) in rows)
 
     def letters(self, run_id: bytes, peer: str | None = None) -> list[KeptLetter]:
         """What is kept of the letters of a run (with one peer), in the order in which they were kept."""

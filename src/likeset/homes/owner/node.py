@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
-from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.expiry import utc_now
 from likeset.homes.identity import BOOK_FILE, Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.owner import budgets, exchanges, invitations
+from likeset.homes.owner import exchanges, invitations
 from likeset.homes.owner.asking_cards import AskingCard
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.judging import Judge
+from likeset.homes.owner.permits import Permits
 from likeset.homes.owner.policy import Policy, Verdict
 from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.homes.owner.run_answers import RunAnswers
@@ -78,6 +79,7 @@ class OwnerNode:
         try:
             self.log.refresh()
             self._judge = Judge(self.home, ledger=self.ledger, runs=self.runs, clock=clock)
+            self._permits = Permits(self._judge, self.ledger, self.check_running, clock)
             self.registry = self._judge.registry
             self.name = self.policy.name
             self._answers = RunAnswers(self.home, self.name, ledger=self.ledger, clock=clock)
@@ -191,10 +193,20 @@ class OwnerNode:
             self.log.refresh()
             record = self._known(message.run)
             terms = record.version(message.terms)
-            self._check_open(record, terms)
-            return self._answers.answer(record, terms, message, permit=self._permit, stands=self._check_open)
+            self._permits.check_open(record, terms)
+            permits = self._permits
+            return self._answers.answer(record, terms, message, permit=permits.permit, stands=permits.check_open)
 
         return self.logging_refusals(message.run, answer)
+
+    def check_open(self, terms: Terms) -> None:
+        """Raise unless messages under these terms may be answered now.
+
+        Raises:
+            LikesetError: they may not.
+        """
+        self.log.refresh()
+        self._permits.check_open(self._known(terms.run), terms)
 
     def logging_refusals(self, run: str, work: Callable[[], _Answer]) -> _Answer:
         """What somebody wants done in a run; where that fails, the audit log says why before the error goes on."""
@@ -276,7 +288,7 @@ class OwnerNode:
         self.check_running()
         record = self.record_of(run)
         terms = record.version(digest)
-        self._check_undecidable(record, digest)
+        self._permits.check_undecidable(record, digest)
         verdict = self._judge.judge(self.put_policy_in_force(), terms, data=data)
         if verdict.accepted:
             if hash_seed is not None:
@@ -286,7 +298,7 @@ class OwnerNode:
                 self.home.hash_seed(digest)  # raises if nobody gave it
             chosen = data or self.registry.for_terms(terms)[0].name
             with self.log.deciding() as append:
-                self._check_undecidable(record, digest)
+                self._permits.check_undecidable(record, digest)
                 append("approved", run, {"digest": digest, "by": by, "data": chosen})
         return verdict
 
@@ -295,8 +307,8 @@ class OwnerNode:
         self.check_running()
         record = self.record_of(run)
         with self.log.deciding() as append:
-            self._check_undecidable(record, record.latest_digest)
-            if self._has_begun(record):
+            self._permits.check_undecidable(record, record.latest_digest)
+            if self._permits.has_begun(record):
                 raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
             append("denied", run, {"digest": record.latest_digest, "by": by, "reason": reason})
 
@@ -344,58 +356,18 @@ class OwnerNode:
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
         decision = record.decided(terms.digest)
-        self._check_not_ended(record, terms)
+        self._permits.check_not_ended(record, terms)
         if decision is not None and decision.what == "denied":
             return ABSTAINS
         if decision is not None and record.began:
             return READY
         policy = self.put_policy_in_force()
-        self._check_allowed(policy, terms, data=decision.data if decision else "")
+        self._permits.check_allowed(policy, terms, data=decision.data if decision else "")
         if decision is None:
             if policy.manual_approval:
                 return WAITING
             self.approve(terms.run, terms.digest, by=_BY_POLICY)
         return READY
-
-    def _check_not_ended(self, record: RunRecord, terms: Terms) -> None:
-        self.check_running()
-        if record.withdrawn is not None:
-            raise IllegalMessage(f"run {record.run} was withdrawn")
-        check_not_expired(terms, self._clock())
-        self._judge.check_cards(terms)
-
-    def _check_open(self, record: RunRecord, terms: Terms) -> None:
-        """Raise unless messages under these terms may be answered."""
-        self._check_not_ended(record, terms)
-        decision = record.decided(terms.digest)
-        if decision is None and record.decision is not None:
-            raise IllegalMessage(f"run {record.run}: other terms than these were decided about")
-        if decision is None:
-            raise IllegalMessage(f"run {record.run}: nobody has approved these terms")
-        if decision.what == "denied":
-            raise IllegalMessage(f"run {record.run} was denied")
-
-    def _check_undecidable(self, record: RunRecord, digest: str) -> None:
-        if record.withdrawn is not None:
-            raise InvalidArgument("RUN", record.run, "was withdrawn; that stays so")
-        if record.decided(digest) is None and self._has_begun(record):
-            raise InvalidArgument("RUN", record.run, "has begun under other terms")
-
-    def _has_begun(self, record: RunRecord) -> bool:
-        # Where a crash came between the charge and the log, the ledger knows.
-        return record.began or record.run in budgets.began(self.ledger)
-
-    def _permit(self, record: RunRecord, terms: Terms) -> Policy:
-        """The policy that a run is under; raises if it may not begin, and did not."""
-        policy, decision = self.put_policy_in_force(), record.decided(terms.digest)
-        if terms.run not in budgets.began(self.ledger):
-            self._check_allowed(policy, terms, data=decision.data if decision else "")
-        return policy
-
-    def _check_allowed(self, policy: Policy, terms: Terms, *, data: str) -> None:
-        verdict = self._judge.judge(policy, terms, data=data)
-        if not verdict.accepted:
-            raise IllegalMessage("; ".join(verdict.reasons))
 
     def _known(self, run: str) -> RunRecord:
         if run not in self.runs.by_name:

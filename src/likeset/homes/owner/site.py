@@ -14,6 +14,7 @@ from likeset.homes.site_party import ABSTAINS, WAITING
 from likeset.homes.site_run import OwnerRun
 from likeset.protocol.legality import last_call
 from likeset.protocol.terms import Terms
+from likeset.trust.signed_terms import is_acceptance
 
 __all__ = ["NodeRun", "most_letter_bytes", "owner", "owner_run", "refused"]
 
@@ -47,20 +48,43 @@ class NodeRun(OwnerRun):
         return super().acceptance()
 
     def hear(self, data: bytes) -> tuple[bytes, ...]:
-        """The letters that answer a letter; when the receipt for all of it is kept, the run's key goes.
+        """The letters that answer a letter; when a receipt for all that left is kept, the run's key goes.
+
+        A letter that was answered before gets the same answer then, too, as long as the terms last: somebody may have
+        lost it, and the run be held again.
 
         Raises:
             LikesetError: it is refused.
         """
+        answered = self._answered_before(data)
+        if answered is not None:
+            return answered
+        receipts = self._receipts
         replies = super().hear(data)
-        if self._is_settled():
-            self.letters.settle()
+        if self._receipts != receipts and self._nothing_can_follow():
+            self.letters.settle(resend=True)
         return replies
 
-    def _is_settled(self) -> bool:
-        """Whether nothing more can come: the last question of the run is answered, and a receipt is kept."""
+    def _answered_before(self, data: bytes) -> tuple[bytes, ...] | None:
+        def look() -> tuple[bytes, ...] | None:
+            answered = None if is_acceptance(data) else self.letters.answered_before(data, most_bytes=self.most_bytes)
+            if answered:
+                self.node.check_open(self.terms)
+            return answered
+
+        return self.node.logging_refusals(self.terms.run, look)
+
+    @property
+    def _receipts(self) -> tuple[str, ...]:
+        """Digests of the receipts of the run that were kept."""
+        return tuple(self.node.runs.by_name[self.terms.run].receipts)
+
+    def _nothing_can_follow(self) -> bool:
+        """Whether this owner has said all that it will say in the run, and the curator acknowledged its rows."""
         record = self.node.runs.by_name[self.terms.run]
-        return bool(record.receipts) and last_call(self.terms) in record.heard
+        kept = kept_receipts.kept_receipt(self.node, self.terms.run)
+        over = record.withdrawn is not None or last_call(self.terms) in record.heard
+        return over and kept is not None and kept.transcript.rows >= sum(sent.rows for sent in record.sent.values())
 
 
 def owner(invitation: Invitation, name: str, folder: Path) -> OwnerRun | None:
