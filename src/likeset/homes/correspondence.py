@@ -19,7 +19,7 @@ from likeset.errors import (
 )
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import OUT, Arrival, Contents, Outgoing, Peer, RunKeys
+from likeset.homes.letter_records import IN, OUT, Arrival, Contents, Outgoing, Peer, RunKeys
 from likeset.homes.padding import padded_size
 from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
 from likeset.protocol.messages import Delivery, Message, Offer, decode
@@ -31,9 +31,10 @@ from likeset.trust.letters import Letter, Refusal, letter_in, open_letter, write
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import Acceptance, accept
 
-__all__ = ["Correspondence", "HeardLetter"]
+__all__ = ["RECEIPT", "Correspondence", "HeardLetter"]
 
-_RECEIPT = "receipt"
+RECEIPT = "receipt"
+"""What a letter is called in the book that holds no message, and a receipt."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,15 +262,19 @@ class Correspondence:
         """
         self._book.settle(self.run_id, resend=resend)
 
-    def answered_before(self, data: bytes, *, most_bytes: int) -> tuple[bytes, ...] | None:
-        """In a run that is settled, the letters that answered this very one; None if the run is not, or it is new."""
+    def answered_before(self, data: bytes, *, most_bytes: int) -> tuple[str, tuple[bytes, ...]] | None:
+        """In a run that is settled, what kind of message this very letter held, and the letters that answered it.
+
+        None if the run is not settled, or the letter never came.
+        """
         letter = letter_in(data, most_bytes=most_bytes)
         keys, writer = self._book.run_keys(self.run_id), self._names.get(letter.header.sender)
         if keys is None or keys.secret is not None or writer is None:
             return None
-        if self._book.came(self.run_id, writer, letter.header.number) != letter.digest:
-            return None
-        return self._book.sent_in_answer(self.run_id, letter.digest)
+        for kept in self._book.letters(self.run_id, writer):
+            if (kept.way, kept.digest) == (IN, letter.digest):
+                return kept.kind, self._book.sent_in_answer(self.run_id, letter.digest)
+        return None
 
     def _outgoing(self, peer: Peer, message: Message | None, enclosures: tuple[bytes, ...]) -> Outgoing:
         data = b"" if message is None else message.data
@@ -399,6 +404,6 @@ def _check_signature(letter: Letter, card: Card) -> None:
 def _contents(message: Message | None, data: bytes, enclosures: Sequence[bytes]) -> Contents:
     digest = hashlib.sha256(fields(data, *enclosures)).digest()
     if message is None:
-        return Contents(_RECEIPT, 0, digest)
+        return Contents(RECEIPT, 0, digest)
     rows = len(message.body.rows) if isinstance(message.body, Offer | Delivery) else 0
     return Contents(message.body.kind, rows, digest)

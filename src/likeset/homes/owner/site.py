@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
-from likeset.homes.correspondence import Correspondence
+from likeset.homes.correspondence import RECEIPT, Correspondence
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.signed_invitation import Invitation
@@ -67,10 +67,13 @@ class NodeRun(OwnerRun):
 
     def _answered_before(self, data: bytes) -> tuple[bytes, ...] | None:
         def look() -> tuple[bytes, ...] | None:
-            answered = None if is_acceptance(data) else self.letters.answered_before(data, most_bytes=self.most_bytes)
-            if answered:
+            before = None if is_acceptance(data) else self.letters.answered_before(data, most_bytes=self.most_bytes)
+            if before is None:
+                return None
+            kind, answers = before
+            if kind != RECEIPT:
                 self.node.check_open(self.terms)
-            return answered
+            return answers
 
         return self.node.logging_refusals(self.terms.run, look)
 
