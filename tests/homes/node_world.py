@@ -18,7 +18,7 @@ from chance import pinned_coins
 from likeset.errors import LikesetError, ProtocolError
 from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.site import most_letter_bytes
+from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.shell import ConsumerShell, CuratorShell
 from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.ledger import Ledger, Limit, StoredMessage
@@ -215,7 +215,7 @@ class Door:
     def hear(self, data: bytes) -> list[bytes] | Abstains:
         """What the owner answers to the bytes of a message; what is refused before it is asked, its log says, too."""
         try:
-            most = max(most_letter_bytes(run) for run in self.job.values())
+            most = max(most_bytes_to_owner(run) for run in self.job.values())
             message = decode(data, most_bytes=most)
             if message.terms not in self.job:
                 raise ProtocolError("it is under terms that did not come with this job")

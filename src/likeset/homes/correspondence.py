@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from likeset.errors import (
-    BadDocument,
     IllegalMessage,
     LetterContradicts,
     LetterRefused,
     QuorumMissed,
 )
+from likeset.homes.acceptances import is_given_up, peer_in
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.letter_records import IN, OUT, Arrival, Contents, Outgoing, Peer, RunKeys
@@ -166,20 +166,7 @@ class Correspondence:
 
     def _admitted(self, data: bytes) -> Peer | None:
         """Somebody who accepted these terms; None if the acceptance does not hold."""
-        try:
-            accepted = Acceptance.from_bytes(data)
-        except BadDocument:
-            return None
-        party, terms = accepted.party, self.terms
-        holds = (
-            accepted.run_id == self.run_id
-            and accepted.terms == bytes.fromhex(terms.digest)
-            and terms.cards.get(party) == accepted.card.fingerprint
-            and party != terms.consumer
-            and accepted.role == role_in(terms, party)
-            and not self._is_given_up(accepted.card.fingerprint)
-        )
-        return Peer(party, accepted.card.to_bytes(), accepted.run_key, data) if holds else None
+        return peer_in(data, self.terms, self.identity.pins)
 
     # Letters.
 
@@ -315,17 +302,12 @@ class Correspondence:
         name = self._names.get(fingerprint)
         if name is None:
             raise IllegalMessage(f"run {self.terms.run}: a letter of somebody whom the terms do not name")
-        if self._is_given_up(fingerprint):
+        if is_given_up(fingerprint, self.identity.pins):
             raise IllegalMessage(f"run {self.terms.run}: a letter of {name}, whose card was replaced or revoked here")
         peer = self._peer(name)
         if peer is None:
             raise IllegalMessage(f"run {self.terms.run}: a letter of {name}, who was not introduced")
         return peer
-
-    def _is_given_up(self, fingerprint: str) -> bool:
-        """Whether a card was pinned here, and is no longer: whatever the terms say, it is not heard any more."""
-        pin = self.identity.pins.by_fingerprint(fingerprint)
-        return pin is not None and pin.state != "pinned"
 
     def _check_number(self, peer: Peer, letter: Letter) -> None:
         known = self._book.came(self.run_id, peer.party, letter.header.number)

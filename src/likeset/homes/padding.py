@@ -7,7 +7,7 @@ protected size shows it. A body is padded to a multiple of the size that such a 
 from likeset.protocol.messages import Delivery, Message, Offer, Summary, Target
 from likeset.protocol.terms import Terms
 
-__all__ = ["padded_size"]
+__all__ = ["most_bytes_to_owner", "most_receipt_bytes", "padded_size"]
 
 _SHORT = 1 << 10  # of messages whose length tells nothing
 _HEAD = 1 << 14
@@ -15,6 +15,10 @@ _PER_COLUMN = 1 << 9  # of a table, however many rows it has
 _PER_LABEL = 1 << 8
 _PER_NUMBER = 8
 _PER_OWNER = 1 << 10  # in a summary: whether it took part, and why not
+_RELEASE_HEAD = 1 << 21
+_PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
+_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 13, 1 << 27
+_AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, the curator's acceptance
 
 
 def padded_size(terms: Terms, message: Message | None) -> int:
@@ -33,3 +37,14 @@ def padded_size(terms: Terms, message: Message | None) -> int:
             return _HEAD + 4 * width * terms.target_size + _PER_NUMBER * terms.kernel.dimension
         case _:
             return _SHORT
+
+
+def most_receipt_bytes(terms: Terms) -> int:
+    """No receipt of a run needs more: it has a few lines for each round."""
+    rounds = terms.size if terms.protocol == "interactive" else 2
+    return min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
+
+
+def most_bytes_to_owner(terms: Terms) -> int:
+    """No letter to an owner needs more: it hears releases, yes or no, and a receipt; only a consumer is sent rows."""
+    return max(_RELEASE_HEAD + _PER_COORDINATE * terms.kernel.dimension, most_receipt_bytes(terms)) + _AROUND

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError, TermsExpired
 from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.padding import most_bytes_to_owner, most_receipt_bytes
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.site_run import ConsumerRun, Factory, OwnerRun, SiteRun
@@ -60,10 +61,6 @@ CALLS_AFTER_AUCTION = 3.0
 """How many calls' time a run with an auction lasts after it, unless a site's settings say otherwise."""
 
 _MOST_REASONS = 1 << 23  # bytes in the file of reasons and in the one before it: a flood must not fill the disk
-_HEAD = 1 << 21
-_PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
-_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 13, 1 << 27
-_AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, the curator's acceptance
 
 
 @dataclass(frozen=True)
@@ -168,17 +165,6 @@ def _invitation_in(path: Path) -> Invitation:
         raise InvalidArgument("invitation", path.name, f"cannot be used: {error}") from error
 
 
-def most_receipt_bytes(terms: Terms) -> int:
-    """No receipt of a run needs more: it has a few lines for each round."""
-    rounds = terms.size if terms.protocol == "interactive" else 2
-    return min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
-
-
-def _most_bytes_to_owner(terms: Terms) -> int:
-    """An owner hears releases, yes or no, and a receipt; only a consumer is sent rows."""
-    return max(_HEAD + _PER_COORDINATE * terms.kernel.dimension, most_receipt_bytes(terms)) + _AROUND
-
-
 @dataclass
 class SiteParties:
     """All sides that a site has in the runs of one job, and the only way to them.
@@ -258,7 +244,7 @@ class SiteParties:
         agreed = [invitation.terms for invitation in self.invitations.values()]
         if any(terms.consumer == self.site for terms in agreed):
             return self.settings.most_bytes
-        return max(_most_bytes_to_owner(terms) for terms in agreed)
+        return max(most_bytes_to_owner(terms) for terms in agreed)
 
     def _hearing(self, digest: str) -> SiteRun:
         """The site's side of a run, to hear a letter; when the terms have ended, an owner's that hears receipts."""

@@ -9,19 +9,17 @@ from likeset.errors import IllegalMessage
 from likeset.homes.correspondence import RECEIPT, Correspondence
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_party import ABSTAINS, WAITING
 from likeset.homes.site_run import OwnerRun
 from likeset.protocol.legality import last_call
-from likeset.protocol.terms import Terms
 from likeset.trust.signed_terms import is_acceptance
 
-__all__ = ["NodeRun", "most_letter_bytes", "owner", "owner_run", "refused"]
+__all__ = ["NodeRun", "owner", "owner_run", "refused"]
 
 _nodes: dict[tuple[Path, int], OwnerNode] = {}
 _opening = threading.Lock()
-_LETTER_HEAD = 1 << 21
-_PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
 
 
 @dataclass(eq=False)
@@ -127,17 +125,12 @@ def owner_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
     return NodeRun(
         letters,
         node,
-        most_letter_bytes(terms),
+        most_bytes_to_owner(terms),
         refused=lambda reason: node.refused(reason, run=terms.run),
         keep_receipt=keep,
         absent=standing == ABSTAINS,
         node=node,
     )
-
-
-def most_letter_bytes(terms: Terms) -> int:
-    """No letter to an owner needs more: it hears releases and yes or no, and receives receipts."""
-    return _LETTER_HEAD + _PER_COORDINATE * terms.kernel.dimension
 
 
 def refused(folder: Path, reason: str) -> None:
