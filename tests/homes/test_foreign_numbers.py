@@ -13,16 +13,16 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from card_world import introduce, signed_text
 from node_world import Clock, make_node
 from odd_terms import FIELDS, SHAPES, OddTerms, odd_numbers, odd_texts, ordinary, written
 
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.homes.owner import budgets
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.term_files import parse_terms
-from likeset.protocol.foreign_terms import read_foreign
+from likeset.protocol.foreign_terms import read_foreign, read_foreign_canonical
 from likeset.protocol.terms import Terms
-from likeset.transports.sites import load_terms
+from likeset.transports.sites import file_of_invitation, load_invitations
 
 _TO_READ, _TO_PRICE = 600_000, 3_000_000  # steps; reading is linear in a text that is at most 128 KiB long
 _BYTES = 24_000_000
@@ -76,8 +76,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnerNode]:
     unproven = ["summary-release", "paper-auction"]
     folder = make_node(tmp_path_factory.mktemp("node"), total=limits, per_run=dict(limits), accept_unproven=unproven)
     with OwnerNode(folder, clock=Clock()) as made:
-        small = parse_terms(written(ordinary(), ("size",), "6"))
+        small = read_foreign_canonical(written(ordinary(), ("size",), "6"))
         budgets.accounts_for(made.ledger, small, made.policy)  # loads libraries
+        introduce(folder, small)
         yield made
 
 
@@ -139,15 +140,17 @@ def test_a_node_has_one_word_for_odd_terms_and_a_site_an_error_of_likeset(node: 
     """The word comes whatever the numbers are; reasons in the log are those of likeset, not of Python."""
     odd_ones = [*odd_texts(), *(odd for odd in odd_numbers("threshold") if odd.name.startswith("auction"))]
     for odd in odd_ones:
-        seen = measured(lambda: node.invite(odd.text), most=_TO_PRICE)  # noqa: B023
+        signed = signed_text(odd.text)
+        seen = measured(lambda: node.invite(signed), most=_TO_PRICE)  # noqa: B023
         assert seen.result in ("abstains", "waiting")
     reasons = [entry.document()["reason"] for entry in node.log.entries() if entry.kind == "refused"]
     assert len(reasons) > 100
     assert all(": " in reason for reason in reasons), "what is not likeset's is written down by its name alone"
-    path = tmp_path / f"terms-{'0' * 64}.json"
+    path = tmp_path / file_of_invitation("0" * 64)
     for odd in odd_ones:
-        path.write_bytes(odd.text.encode("utf-8", "surrogatepass"))
-        assert measured(lambda: load_terms(tmp_path), most=_TO_READ).error is not None, "the name is never its digest"
+        path.write_bytes(signed_text(odd.text))
+        seen = measured(lambda: load_invitations(tmp_path), most=_TO_READ)
+        assert seen.error is not None, "the name is never its digest"
 
 
 @pytest.mark.parametrize("number", ["5e-324", "1e-300", "1e-17", "1e-9", "1001", "1e999"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from card_world import introduce
 from node_world import (
     CANARY,
     SCHEMA,
@@ -259,6 +260,7 @@ def test_a_release_from_a_file_must_fit_the_terms(tmp_path: Path) -> None:
 
 
 def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(node: OwnerNode) -> None:
+    introduce(node.home.folder, terms())
     assert "fewer columns than leave" in node.judge(terms(columns=("age", "dose"))).reasons[0]
     narrow = terms(kernel=Kernel(columns=4, dimension=16, gamma=0.4, seed=7))
     assert "count 4 features in a row, the schema 5" in node.judge(narrow).reasons[0]
@@ -268,6 +270,7 @@ def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(nod
 def test_where_several_data_sets_fit_somebody_must_say_which(node: OwnerNode, tmp_path: Path) -> None:
     node.registry.add("newer", str(tmp_path / "a.csv"), schema=tmp_path / "schema.yaml")
     run = terms()
+    introduce(node.home.folder, run)
     assert "say which" in node.judge(run).reasons[0]
     assert invite(node, run) == "abstains"
     assert node.approve("run-1", run.digest, by="Ada", data="newer").accepted

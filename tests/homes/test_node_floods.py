@@ -1,5 +1,6 @@
 """Floods at a node: nobody fills the log, hides what matters in it, or keeps others out of the inbox."""
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterator
@@ -8,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from card_world import cards_of, signed_terms, signed_text
 from node_world import Clock, approve, call, hear, invite, logged, make_node, terms, write_policy
 
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import status_of
-from likeset.homes.term_files import parse_terms
-from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign
+from likeset.homes.signed_invitation import Invitation
+from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
 from likeset.protocol.messages import Asked, Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Hashing, Kernel
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.job import write_job
-from likeset.transports.sites import REASONS_FILE, SiteParties, SiteSettings, load_terms
+from likeset.transports.sites import REASONS_FILE, SiteParties, SiteSettings, file_of_invitation, load_invitations
+from likeset.trust.signed_terms import SignedTerms
 
 
 @pytest.fixture
@@ -225,21 +228,27 @@ def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
     for place in range(5):
         invite(node, terms(run=f"flood-{place}"))
     assert len(logged(node, "invited")) == 13
-    assert node.add(terms(run="true"))
-    assert not node.add(terms(run="true")), "it is known already"
+    true = Invitation.read(signed_terms(terms(run="true")))
+    assert node.add(true)
+    assert not node.add(true), "it is known already"
     assert node.standing("true") == "waiting"
 
 
 # Terms that are in the log, and that this likeset refuses to read.
 
 
-def let_in_before(node: OwnerNode, run: str) -> str:
+def let_in_before(node: OwnerNode, run: str, *, unsigned: bool = False) -> str:
     """Terms in the log that nobody can read any more; returns their digest."""
     text = _changed(run=run, protocol="interactive", size=12_000)
+    signed = signed_text(text)
     with pytest.raises(InvalidArgument):
-        parse_terms(text)
+        Invitation.read(signed)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    node.note("invited", run, digest=digest, terms=text)
+    if unsigned:
+        node.note("invited", run, digest=digest, terms=text)
+    else:
+        encoded = base64.b64encode(signed).decode()
+        node.note("invited", run, digest=digest, consumer="new-clinic", card="", signed=encoded)
     return digest
 
 
@@ -256,8 +265,12 @@ def test_an_approved_run_that_cannot_be_read_keeps_no_other_from_being_answered(
     assert node.standing("old") == "abstains"
 
 
-def test_a_waiting_run_that_cannot_be_read_keeps_no_other_out_and_can_be_denied(node: OwnerNode) -> None:
-    let_in_before(node, "old")
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_a_waiting_run_that_cannot_be_read_keeps_no_other_out_and_can_be_denied(
+    node: OwnerNode, unsigned: bool
+) -> None:
+    """Such as one that came before terms were signed."""
+    let_in_before(node, "old", unsigned=unsigned)
     assert invite(node, terms()) == "waiting"
     assert [record.run for record in node.waiting()] == ["old", "run-1"]
     node.deny("old", by="Ada", reason="nobody can read it")
@@ -265,14 +278,11 @@ def test_a_waiting_run_that_cannot_be_read_keeps_no_other_out_and_can_be_denied(
     assert status_of(node, "old") == "denied"
 
 
-def test_terms_that_nobody_could_read_again_are_not_let_in_by_a_steward_either(node: OwnerNode) -> None:
-    """Their file is short enough; the text that is kept writes each of these letters with six characters."""
+def test_terms_that_are_not_in_their_one_form_are_not_let_in_by_a_steward_either(node: OwnerNode) -> None:
     text = json.dumps(json.loads(terms(purpose="é" * 40_000).to_json()), ensure_ascii=False)
-    assert len(text) < MOST_TEXT
-    with pytest.raises(BadMessage, match="too long"):
-        node.add(read_foreign(text))
+    assert node.invite(signed_text(text), by_steward=True) == "abstains"
     assert node.waiting() == []
-    assert "too long" in logged(node, "refused")[-1]["reason"]
+    assert "canonical form" in logged(node, "refused")[-1]["reason"]
 
 
 # What is read of terms.
@@ -281,6 +291,7 @@ def test_terms_that_nobody_could_read_again_are_not_let_in_by_a_steward_either(n
 def _changed(part: str | None = None, **changes: Any) -> str:
     document = json.loads(terms().to_json())
     (document[part] if part else document).update(changes)
+    document["cards"] = cards_of(document["consumer"], CURATOR, *document["owners"])
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
@@ -306,34 +317,36 @@ UNMEANT = {
 
 @pytest.mark.parametrize("text", UNMEANT.values(), ids=UNMEANT)
 def test_what_nobody_can_mean_is_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path, text: str) -> None:
-    digest = "0" * 64
-    (tmp_path / f"terms-{digest}.json").write_text(text)
-    for read in (lambda: parse_terms(text), lambda: load_terms(tmp_path)):
+    signed = signed_text(text)
+    (tmp_path / file_of_invitation("0" * 64)).write_bytes(signed)
+    for read in (lambda: Invitation.read(signed), lambda: load_invitations(tmp_path)):
         with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
             read()
+    unread = Invitation(SignedTerms.from_bytes(signed), Terms.from_json(text))
     with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
-        write_job(tmp_path / "job", Terms.from_json(text))
+        write_job(tmp_path / "job", unread)
     assert not (tmp_path / "job").exists()
 
 
 def test_terms_that_are_too_long_are_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path) -> None:
     long = terms(purpose="x" * MOST_TEXT)
-    (tmp_path / f"terms-{long.digest}.json").write_text(long.to_json())
+    (tmp_path / file_of_invitation(long.digest)).write_bytes(signed_terms(long))
     with pytest.raises(BadMessage, match="too long"):
-        parse_terms(long.to_json())
+        read_foreign_canonical(long.to_json())
     with pytest.raises(InvalidArgument, match="too long"):
-        load_terms(tmp_path)
+        load_invitations(tmp_path)
     with pytest.raises(InvalidArgument, match="at most 131,072"):
-        write_job(tmp_path / "job", long)
+        write_job(tmp_path / "job", Invitation(SignedTerms.from_bytes(signed_terms(long)), long))
 
 
 def test_a_job_of_too_many_runs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [terms(run=f"run-{place}") for place in range(3)]
-    config = write_job(tmp_path / "job", *runs) / "app" / "config"
-    assert len(load_terms(config)) == 3
+    invitations = [Invitation.read(signed_terms(run)) for run in runs]
+    config = write_job(tmp_path / "job", *invitations) / "app" / "config"
+    assert len(load_invitations(config)) == 3
     monkeypatch.setattr("likeset.transports.sites.MOST_RUNS", 2)
-    with pytest.raises(InvalidArgument, match="at most 2"):
-        load_terms(config)
+    with pytest.raises(InvalidArgument, match="has 1 to 2"):
+        load_invitations(config)
 
 
 def test_no_feature_map_is_built_before_a_run_begins(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:

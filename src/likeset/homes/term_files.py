@@ -1,7 +1,6 @@
 """Terms as others send them: signed, or as canonical text, JSON files, or the ``terms.yaml`` that a job leaves."""
 
 import json
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +8,11 @@ from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadDocument, BadMessage, InvalidArgument, LikesetError
 from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.foreign_terms import read_foreign, read_foreign_canonical
+from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.terms import Terms
 from likeset.trust.signed_terms import MOST_TERMS_BYTES, is_signed_terms
 
-__all__ = ["parse_terms", "read_invitation", "read_terms"]
+__all__ = ["read_invitation", "read_terms"]
 
 
 class _Kept(Document):
@@ -61,17 +60,6 @@ def read_terms(path: Path) -> Terms:
     except (OSError, ValueError) as error:
         raise BadDocument(str(path), "cannot be read; give the terms as JSON, or terms.yaml") from error
     return _parsed(path, text)
-
-
-@lru_cache(maxsize=256)
-def parse_terms(text: str) -> Terms:
-    """The terms that a stranger's text describes, in their canonical form and of a size that can be meant.
-
-    Raises:
-        BadMessage: the text is too long, or not the canonical one.
-        InvalidArgument: it does not describe terms, or names numbers that are too large.
-    """
-    return read_foreign_canonical(text)
 
 
 def _bytes_in(path: Path) -> bytes:
