@@ -2,58 +2,93 @@
 
 import importlib.util
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from node_world import Clock, approve, call, hear, invite, logged, make_node, terms
+from card_world import introduce
+from node_world import Clock, approve, call, hear, logged, make_node, terms
+from owner_letters import Outside
 
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Asked, SummaryRelease, TargetRelease, encode
 from likeset.protocol.term_parts import Budget
-from likeset.protocol.terms import Terms
 from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, SiteParties, load_settings
+from likeset.trust.cards import CardSecret
+
+RUN = terms(expires="2099-01-01")  # sites have a real clock
+
+
+@dataclass
+class Site:
+    """A site whose settings name the node's factory, and who writes to it."""
+
+    place: Path
+    outside: Outside
+
+    @property
+    def folder(self) -> Path:
+        """Of the node."""
+        return self.place / "node-a"
+
+    def table(self) -> SiteParties:
+        """The site in a process that has just started."""
+        return SiteParties("a", {RUN.digest: self.outside.invitation}, load_settings(self.place, "a"))
+
+    def decide(self) -> None:
+        """Its steward approves."""
+        with OwnerNode(self.folder) as steward:
+            assert steward.approve(RUN.run, RUN.digest, by="Ada").accepted
+
+    def accepted(self, table: SiteParties) -> bytes:
+        """What the owner signs when its steward has approved."""
+        assert table.standing(RUN.digest) == "waiting"
+        self.decide()
+        acceptance = table.standing(RUN.digest)
+        assert isinstance(acceptance, bytes)
+        return acceptance
+
+    def refusals(self) -> list[str]:
+        """In the audit log."""
+        with OwnerNode(self.folder) as steward:
+            return [entry["reason"] for entry in logged(steward, "refused")]
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> SiteParties:
-    """A site whose settings name the node's factory; terms that end in 2099, since sites have a real clock."""
-    make_node(tmp_path)
+def site(tmp_path: Path) -> Site:
+    introduce(make_node(tmp_path), RUN)
     settings = {"factory": "likeset.homes.owner.site:owner", "folder": str(tmp_path / "node-{site}")}
     (tmp_path / SETTINGS_FILE).write_text(json.dumps(settings))
-    run = terms(expires="2099-01-01")
-    return SiteParties("a", {run.digest: run}, load_settings(tmp_path, "a"))
+    return Site(tmp_path, Outside(tmp_path / "outside", RUN))
 
 
-def test_a_site_waits_for_its_steward_and_answers_when_he_has_approved(table: SiteParties, tmp_path: Path) -> None:
-    (run,) = table.terms.values()
-    assert table.standing(run.digest) == "waiting"
-    assert table.hear(encode(call(run))) == "abstains"
-    with OwnerNode(tmp_path / "node-a") as steward:
-        approve(steward, run)
-    assert table.standing(run.digest) == "ready"
-    first = table.hear(encode(call(run)))
+def test_a_site_waits_for_its_steward_and_answers_when_he_has_approved(site: Site) -> None:
+    table = site.table()
+    assert table.standing(RUN.digest) == "waiting"
+    acceptance = site.accepted(table)
+    letter = site.outside.release(acceptance)
+    first = table.hear(letter)
     assert isinstance(first, list)
-    assert table.hear(encode(call(run))) == first
-    with OwnerNode(tmp_path / "node-a") as steward:
-        steward.withdraw(run.run, by="Ada")
-    assert table.hear(encode(call(run))) == "abstains"
+    assert len(site.outside.read(first[0]).body.rows) == 12  # type: ignore[union-attr]
+    assert table.hear(letter) == site.table().hear(letter) == first
+    with OwnerNode(site.folder) as steward:
+        steward.withdraw(RUN.run, by="Ada")
+    assert table.hear(letter) == table.standing(RUN.digest) == "abstains"
 
 
-def test_a_node_remembers_in_its_ledger_what_it_answered(table: SiteParties, tmp_path: Path) -> None:
+def test_a_node_remembers_in_its_ledger_what_it_answered(site: Site) -> None:
     """A second release in the place of the first, to a site that started anew."""
-    (run,) = table.terms.values()
-    with OwnerNode(tmp_path / "node-a") as steward:
-        invite(steward, run)
-        approve(steward, run)
-    first = table.hear(encode(call(run)))
+    table = site.table()
+    letter = site.outside.release(site.accepted(table))
+    first = table.hear(letter)
+    with OwnerNode(site.folder) as anew:
+        other = replace(call(RUN), body=TargetRelease(release=np.ones(RUN.kernel.dimension)))
+        assert hear(anew, encode(other), job=[RUN]) == "abstains"
+        (kept,) = hear(anew, encode(call(RUN)), job=[RUN])
     assert isinstance(first, list)
-    with OwnerNode(tmp_path / "node-a") as anew:
-        other = replace(call(run), body=TargetRelease(release=np.ones(run.kernel.dimension)))
-        assert hear(anew, encode(other)) == "abstains"
-        assert hear(anew, encode(call(run))) == first
+    assert [site.outside.read(answer).data for answer in first] == [kept]
 
 
 def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_path: Path) -> None:
@@ -88,87 +123,81 @@ def test_an_owner_that_starts_anew_sends_no_other_rows_to_other_releases(tmp_pat
         assert [hear(anew, data) for data in (opening, *told(0.5))] == said
 
 
-def test_a_site_whose_node_refuses_abstains(table: SiteParties, tmp_path: Path) -> None:
-    (run,) = table.terms.values()
-    assert table.standing(run.digest) == "waiting"
-    with OwnerNode(tmp_path / "node-a") as steward:
-        steward.deny(run.run, by="Ada", reason="no contract")
-    assert table.standing(run.digest) == "abstains"
-    assert "no contract" not in (tmp_path / "node-a" / REASONS_FILE).read_text()
+def test_a_site_whose_node_refuses_abstains(site: Site) -> None:
+    table = site.table()
+    assert table.standing(RUN.digest) == "waiting"
+    with OwnerNode(site.folder) as steward:
+        steward.deny(RUN.run, by="Ada", reason="no contract")
+    assert table.standing(RUN.digest) == "abstains"
+    assert "no contract" not in (site.folder / REASONS_FILE).read_text()
 
 
-def test_a_site_of_another_name_than_its_node_abstains(table: SiteParties, tmp_path: Path) -> None:
-    (run,) = table.terms.values()
-    (tmp_path / "node-a").rename(tmp_path / "node-b")
-    assert SiteParties("b", table.terms, load_settings(tmp_path, "b")).standing(run.digest) == "abstains"
-    assert "the node in this directory is a" in (tmp_path / "node-b" / REASONS_FILE).read_text()
+def test_a_site_of_another_name_than_its_node_abstains(site: Site) -> None:
+    site.folder.rename(site.place / "node-b")
+    table = SiteParties("b", {RUN.digest: site.outside.invitation}, load_settings(site.place, "b"))
+    assert table.standing(RUN.digest) == "abstains"
+    assert "the node in this directory is a" in (site.place / "node-b" / REASONS_FILE).read_text()
 
 
-def refusals(tmp_path: Path) -> list[str]:
-    with OwnerNode(tmp_path / "node-a") as steward:
-        return [one["reason"] for one in logged(steward, "refused")]
-
-
-def agreed(table: SiteParties, tmp_path: Path) -> Terms:
-    (run,) = table.terms.values()
-    assert table.standing(run.digest) == "waiting"
-    with OwnerNode(tmp_path / "node-a") as steward:
-        approve(steward, run)
-    return run
-
-
-def test_what_a_site_refuses_before_it_comes_to_the_node_is_in_the_audit_log(
-    table: SiteParties, tmp_path: Path
-) -> None:
-    run = agreed(table, tmp_path)
-    other = terms(expires="2099-01-01", size=5)
+def test_what_a_site_refuses_before_it_comes_to_the_node_is_in_the_audit_log(site: Site) -> None:
+    table = site.table()
+    site.accepted(table)
+    other = Outside(site.place / "other", terms(run="run-2", expires="2099-01-01"))
+    elsewhere = other.consumer.identity.secret
+    with OwnerNode(site.folder) as node:
+        of_another = site.outside.forged(node, elsewhere, run_id=bytes.fromhex(other.run.run_id))
     for data, reason in (
-        (encode(call(run, release=np.zeros(1 << 19))), "more than the"),
-        (b"no message at all, but long enough to be looked at" * 3, "not a message of version"),
-        (encode(call(other)), "under terms that did not come with this job"),
+        (bytes(1 << 23), "larger than a letter may be"),
+        (b"no letter at all, but long enough to be looked at" * 3, "the form of a letter"),
+        (of_another, "of a run that did not come with this job"),
     ):
-        before = refusals(tmp_path)
+        before = site.refusals()
         assert table.hear(data) == "abstains"
-        *earlier, last = refusals(tmp_path)
+        *earlier, last = site.refusals()
         assert earlier == before
         assert reason in last
     assert table.standing("0" * 64) == "abstains"
-    assert table.start(run.digest) == "abstains"
-    assert table.acknowledge(run.digest, b" " * (1 << 26)) == "noted"
-    assert [one.partition(": ")[2] for one in refusals(tmp_path)[3:]] == [
+    assert table.start(RUN.digest, []) == "abstains"
+    assert [reason.partition(": ")[2] for reason in site.refusals()[3:]] == [
         "it is under terms that did not come with this job",
         "an owner was asked to start a run",
-        "run run-1: a receipt that is too large, or none",
     ]
-    with OwnerNode(tmp_path / "node-a") as steward:
+    with OwnerNode(site.folder) as steward:
         assert steward.ledger.messages() == ()
 
 
-def test_what_the_node_refuses_is_in_the_audit_log_once(table: SiteParties, tmp_path: Path) -> None:
-    run = agreed(table, tmp_path)
-    assert table.hear(encode(call(run, round_number=7))) == "abstains"
-    (only,) = refusals(tmp_path)
+def test_what_the_node_refuses_is_in_the_audit_log_once(site: Site) -> None:
+    table = site.table()
+    acceptance = site.accepted(table)
+    assert table.hear(site.outside.release(acceptance, call(RUN, round_number=7))) == "abstains"
+    (only,) = site.refusals()
     assert "may not come now" in only
-    with OwnerNode(tmp_path / "node-a") as steward:
-        steward.withdraw(run.run, by="Ada")
-    fresh = SiteParties("a", table.terms, table.settings)
-    assert fresh.hear(encode(call(run))) == fresh.standing(run.digest) == "abstains"
-    assert ["withdrawn" in one for one in refusals(tmp_path)[1:]] == [True, True]
+    with OwnerNode(site.folder) as node:
+        stranger = site.outside.forged(node, CardSecret.generate(RUN.consumer))
+    assert table.hear(stranger) == "abstains"
+    (_, second) = site.refusals()
+    assert "somebody whom the terms do not name" in second
+    with OwnerNode(site.folder) as steward:
+        steward.withdraw(RUN.run, by="Ada")
+    assert site.table().standing(RUN.digest) == "abstains"
+    (withdrawn,) = site.refusals()[2:]
+    assert "was withdrawn" in withdrawn
 
 
-def test_a_site_that_cannot_tell_its_node_sounds_the_same(table: SiteParties, tmp_path: Path) -> None:
-    (tmp_path / "node-a").rename(tmp_path / "elsewhere")
-    assert table.hear(b"nonsense") == "abstains"
+def test_a_site_that_cannot_tell_its_node_sounds_the_same(site: Site) -> None:
+    site.folder.rename(site.place / "elsewhere")
+    assert site.table().hear(b"nonsense") == "abstains"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
-def test_a_call_of_another_site_than_the_curators_is_refused_and_logged(table: SiteParties, tmp_path: Path) -> None:
-    from likeset.transports.nvflare.parts import Site
+def test_a_call_of_another_site_than_the_curators_is_refused_and_logged(site: Site) -> None:
+    from likeset.transports.nvflare.parts import Site as Seat
 
-    run = agreed(table, tmp_path)
-    site = Site()
-    site._table = table
-    assert site.hear(encode(call(run)), context=SimpleNamespace(caller="b")) == "abstains"
-    assert site.standing(run.digest, context=SimpleNamespace(caller="b")) == "abstains"
-    assert ["does not come from the curator" in one for one in refusals(tmp_path)] == [True, True]
-    assert site.standing(run.digest, context=SimpleNamespace(caller="server")) == "ready"
+    table = site.table()
+    acceptance = site.accepted(table)
+    seat = Seat()
+    seat._table = table
+    assert seat.hear(site.outside.release(acceptance), context=SimpleNamespace(caller="b")) == "abstains"
+    assert seat.standing(RUN.digest, context=SimpleNamespace(caller="b")) == "abstains"
+    assert ["does not come from the curator" in reason for reason in site.refusals()] == [True, True]
+    assert seat.standing(RUN.digest, context=SimpleNamespace(caller="server")) == acceptance

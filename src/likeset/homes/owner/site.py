@@ -11,7 +11,7 @@ from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_party import ABSTAINS, WAITING
+from likeset.homes.site_party import ABSTAINS, READY, WAITING
 from likeset.homes.site_run import OwnerRun
 from likeset.protocol.legality import last_call
 from likeset.trust.signed_terms import is_acceptance
@@ -38,12 +38,9 @@ class NodeRun(OwnerRun):
         Raises:
             LikesetError: it does not take part (any more).
         """
-        return self.node.logging_refusals(self.terms.run, self._accept)
-
-    def _accept(self) -> bytes:
-        if self.node.standing(self.terms.run, self.terms.digest) != "ready":
+        if self.absent or self.node.standing(self.terms.run, self.terms.digest) != READY:
             raise IllegalMessage(f"run {self.terms.run}: this owner does not take part; its audit log says why")
-        return super().acceptance()
+        return self.node.logging_refusals(self.terms.run, super().acceptance)
 
     def hear(self, data: bytes) -> tuple[bytes, ...]:
         """The letters that answer a letter; when a receipt for all that left is kept, the run's key goes.
