@@ -18,15 +18,16 @@ from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import letter_in, write_letter
 
-__all__ = ["Outside", "seated"]
+__all__ = ["Outside", "make_home", "seated"]
 
 _MOST_BYTES = 1 << 24
 
 
-def _home(folder: Path, name: str, run: Terms) -> Identity:
+def make_home(folder: Path, name: str, run: Terms) -> Identity:
+    """A home with the card of a party of a run, who has pinned whom it must."""
     folder.mkdir(parents=True, exist_ok=True)
     give_card(folder, name)
-    if name == CURATOR:
+    if name != run.consumer:
         introduce(folder, run)
     return Identity.of(folder)
 
@@ -49,7 +50,7 @@ class Outside:
     curator: Correspondence = field(init=False)
 
     def __post_init__(self) -> None:
-        consumer, curator = (_home(self.place / name, name, self.run) for name in (self.run.consumer, CURATOR))
+        consumer, curator = (make_home(self.place / name, name, self.run) for name in (self.run.consumer, CURATOR))
         self.invitation = Invitation.sign(self.run, consumer)
         self.consumer = Correspondence(consumer, self.invitation, self.run.consumer)
         self.curator = Correspondence(curator, self.invitation, CURATOR)

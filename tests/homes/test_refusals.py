@@ -12,7 +12,9 @@
 | more rounds than the terms say | here | here | hears one message |
 | a second release or answer for a round | here | here | here |
 
-An owner writes into its audit log, a curator into its report and the summary, a consumer into its file of reasons.
+Who writes a letter, for whom, in which run and under which terms is tried in ``test_owner_letters.py``; here an owner
+has heard by letter what it is told. An owner writes into its audit log, a curator into its report and the summary, a
+consumer into its file of reasons.
 """
 
 import json
@@ -38,14 +40,16 @@ from node_world import (
     script,
     terms,
 )
+from owner_letters import Outside, make_home
 
 from chance import public_coins
-from likeset.errors import IllegalMessage
 from likeset.geometry.tilt import Drawing
+from likeset.homes.correspondence import Correspondence
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.site_party import SiteParty
+from likeset.homes.site_party import Abstains
+from likeset.homes.site_run import ConsumerRun
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
@@ -58,7 +62,7 @@ from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
-from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, SiteParties, SiteSettings, load_settings
+from likeset.transports.sites import REASONS_FILE, SiteParties, SiteSettings
 
 LATER = "2099-01-01"  # sites have a real clock
 AGREED = terms(run="agreed", expires=LATER)
@@ -76,44 +80,42 @@ JOB = (AGREED, BEGUN, ROUNDS, WAITING, OVER, ENDED, CHANGED, STRANGE, GREEDY)
 
 @dataclass(frozen=True)
 class Owner:
-    """An owner's whole side, as NVFlare reaches it."""
+    """An owner's whole side, behind whoever opens its letters."""
 
-    table: SiteParties
-    folder: Path
+    node: OwnerNode
+
+    def hear(self, data: bytes) -> list[bytes] | Abstains:
+        """What it answers, in a job that came a moment ago."""
+        return hear(self.node, data, job=JOB)
 
     def state(self) -> tuple[object, ...]:
         """What was charged, what left, and what the log says that was sent."""
-        with OwnerNode(self.folder) as node:
-            return charged(node), [one.data for one in outbox.messages_that_left(node)], logged(node, "sent")
+        left = [message.data for message in outbox.messages_that_left(self.node)]
+        return charged(self.node), left, logged(self.node, "sent")
 
     def refusals(self) -> list[str]:
         """Reasons in the audit log."""
-        with OwnerNode(self.folder) as node:
-            return [one["reason"] for one in logged(node, "refused")]
+        return [entry["reason"] for entry in logged(self.node, "refused")]
 
 
 @pytest.fixture(scope="module")
-def owner(tmp_path_factory: pytest.TempPathFactory) -> Owner:
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     """One run is approved, one has begun, one is at its end, one waits, one was withdrawn."""
     place = tmp_path_factory.mktemp("owner")
     limits: dict[str, Any] = {"per_run": {"epsilon": 0, "rows": 36}, "total": {"epsilon": 0, "rows": 99}}
     folder = make_node(place, **limits)
-    settings = {"factory": "likeset.homes.owner.site:owner", "folder": str(folder)}
-    (place / SETTINGS_FILE).write_text(json.dumps(settings))
-    table = SiteParties("a", {one.digest: one for one in JOB}, load_settings(place, "a"))
+    with OwnerNode(folder, clock=Clock(NOON.replace(year=2019))) as earlier:
+        approve(earlier, ENDED)
     with OwnerNode(folder) as node:
         for run in (AGREED, BEGUN, ROUNDS, OVER):
             approve(node, run)
         invite(node, WAITING)
         invite(node, CHANGED)
-    with OwnerNode(folder, clock=Clock(NOON.replace(year=2019))) as earlier:
-        approve(earlier, ENDED)
-    for run in (BEGUN, ROUNDS, OVER):
-        for message in script(run):
-            assert isinstance(table.hear(encode(message)), list)
-    with OwnerNode(folder) as node:
+        for run in (BEGUN, ROUNDS, OVER):
+            for message in script(run):
+                assert isinstance(hear(node, encode(message), job=JOB), list)
         node.withdraw("over", by="Ada")
-    return Owner(table, folder)
+        yield Owner(node)
 
 
 def _beyond(run: Terms) -> list[Message]:
@@ -121,7 +123,7 @@ def _beyond(run: Terms) -> list[Message]:
 
 
 ON_AN_OWNER: dict[str, tuple[Message | bytes, str]] = {
-    "unknown owner: terms that do not invite it": (call(STRANGE), "a is no party of run strange"),
+    "unknown owner: terms that do not invite it": (call(STRANGE), "they do not invite a"),
     "unknown owner: a message for another": (call(AGREED, owner="b"), "is for b, not for a"),
     "unknown sender: another owner": (replace(call(AGREED), sender="b"), "and from the consumer"),
     "unknown run": (call(terms(run="never", expires=LATER)), "did not come with this job"),
@@ -159,7 +161,7 @@ ON_AN_OWNER: dict[str, tuple[Message | bytes, str]] = {
 @pytest.mark.parametrize(("sent", "reason"), ON_AN_OWNER.values(), ids=ON_AN_OWNER)
 def test_an_owner_refuses_logs_and_pays_nothing(owner: Owner, sent: Message | bytes, reason: str) -> None:
     state, known = owner.state(), len(owner.refusals())
-    assert owner.table.hear(sent if isinstance(sent, bytes) else encode(sent)) == "abstains"
+    assert owner.hear(sent if isinstance(sent, bytes) else encode(sent)) == "abstains"
     (said,) = owner.refusals()[known:]
     assert reason in said
     assert owner.state() == state
@@ -168,12 +170,11 @@ def test_an_owner_refuses_logs_and_pays_nothing(owner: Owner, sent: Message | by
 def test_a_replayed_job_gets_the_bytes_that_left_and_costs_nothing(owner: Owner) -> None:
     """Also from a new process, for which everything that is in memory is gone."""
     state = owner.state()
-    fresh = SiteParties("a", owner.table.terms, owner.table.settings)
-    for run in (BEGUN, ROUNDS):
-        answers = [fresh.hear(encode(message)) for message in script(run)]
-        sent = [one for answer in answers for one in answer if isinstance(one, bytes)]
-        with OwnerNode(owner.folder) as node:
-            assert sent == [one.data for one in outbox.messages_that_left(node, run.run)]
+    with OwnerNode(owner.node.home.folder) as fresh:
+        for run in (BEGUN, ROUNDS):
+            answers = [hear(fresh, encode(message), job=JOB) for message in script(run)]
+            sent = [data for answer in answers for data in answer if isinstance(data, bytes)]
+            assert sent == [message.data for message in outbox.messages_that_left(fresh, run.run)]
     assert owner.state() == state
 
 
@@ -319,10 +320,10 @@ def _told(body: Any, **changes: Any) -> Message:
 
 ON_THE_CONSUMER: dict[str, tuple[Message | bytes, str]] = {
     "unknown owner among the rows": (_told(_summary(owner=2)), "its parts do not fit together"),
-    "from an owner": (_told(_summary(), sender="a"), "nothing but the curator's summary"),
-    "replayed: of another run": (_told(_summary(), run="begun"), "is of run begun, not of agreed"),
-    "changed terms": (_told(_summary(), terms=CHANGED.digest), "did not come with this job"),
-    "oversized message": (public_coins(4).bytes(200_001), "more than the"),
+    "from an owner": (_told(_summary(), sender="a"), "is not what its letter says"),
+    "replayed: of another run": (_told(_summary(), run="begun"), "is not what its letter says"),
+    "changed terms": (_told(_summary(), terms=CHANGED.digest), "is not what its letter says"),
+    "oversized message": (public_coins(4).bytes(200_001), "larger than a letter may be"),
     "more rows": (_told(_summary(7)), "its parts do not fit together"),
     "another message": (_told(TargetRelease(release=np.zeros(16))), "nothing but the curator's summary"),
     "another round": (_told(_summary(), round=1), "nothing but the curator's summary"),
@@ -331,12 +332,17 @@ ON_THE_CONSUMER: dict[str, tuple[Message | bytes, str]] = {
 
 @dataclass
 class Seated:
-    """A consumer at its site."""
+    """A consumer at its site, and a curator who writes to it."""
 
     table: SiteParties
+    outside: Outside
+    acceptances: list[bytes]
     consumer: ConsumerShell
-    ledger: Ledger
     kept: list[bytes]
+
+    def hear(self, sent: Message | bytes) -> list[bytes] | Abstains:
+        """What the consumer answers to a letter in which the curator says this, or to these bytes."""
+        return self.table.hear(sent if isinstance(sent, bytes) else self.outside.ask(sent))
 
     def reasons(self) -> list[str]:
         path = self.table.settings.folder / REASONS_FILE
@@ -346,41 +352,41 @@ class Seated:
 @pytest.fixture
 def seated(tmp_path: Path) -> Iterator[Seated]:
     kept: list[bytes] = []
+    outside = Outside(tmp_path, AGREED)
+    accepting = Correspondence(make_home(tmp_path / "a", "a", AGREED), outside.invitation, "a")
+    acceptances = [accepting.acceptance(), outside.curator.acceptance()]
     with _ledger(tmp_path / "consumer.sqlite", AGREED) as ledger:
         consumer = _consumer(AGREED, ledger)
 
-        def factory(run: Terms, _: str, __: Path) -> SiteParty:
-            if run.digest != AGREED.digest:
-                raise IllegalMessage("a run that was not drafted here")
-            return SiteParty(consumer, keep=kept.append)
+        def factory(*_: object) -> ConsumerRun:
+            return ConsumerRun(outside.consumer, consumer, 200_000, keep=kept.append)
 
         settings = SiteSettings(factory, tmp_path / "site", most_bytes=200_000)
-        yield Seated(SiteParties(AGREED.consumer, {AGREED.digest: AGREED}, settings), consumer, ledger, kept)
+        table = SiteParties(AGREED.consumer, {AGREED.digest: outside.invitation}, settings)
+        assert table.start(AGREED.digest, acceptances) != "abstains"
+        yield Seated(table, outside, acceptances, consumer, kept)
 
 
 @pytest.mark.parametrize(("sent", "reason"), ON_THE_CONSUMER.values(), ids=ON_THE_CONSUMER)
 def test_a_consumer_refuses_writes_down_why_and_takes_nothing(
     seated: Seated, sent: Message | bytes, reason: str
 ) -> None:
-    assert seated.table.hear(sent if isinstance(sent, bytes) else encode(sent)) == "abstains"
+    assert seated.hear(sent) == "abstains"
     (said,) = seated.reasons()
     assert reason in said
     assert (seated.consumer.party.summary, seated.kept) == (None, [])
-    assert seated.table.hear(encode(_told(_summary()))) == []
+    assert seated.hear(_told(_summary())) == []
     assert len(seated.kept) == 1
 
 
 def test_a_consumer_keeps_to_its_first_summary(seated: Seated) -> None:
-    assert seated.table.hear(encode(_told(_summary()))) == []
-    assert seated.table.hear(encode(_told(_summary(value=0.6)))) == "abstains"
+    assert seated.hear(_told(_summary())) == []
+    assert seated.hear(_told(_summary(value=0.6))) == "abstains"
     assert "another one came in its place before" in seated.reasons()[0]
     assert len(seated.kept) == 1
 
 
 def test_a_replayed_job_gets_the_same_release_of_the_target_for_one_charge(seated: Seated) -> None:
-    first = seated.table.start(AGREED.digest)
-    again = SiteParties(AGREED.consumer, seated.table.terms, seated.table.settings)
-    assert first == again.start(AGREED.digest) != "abstains"
-    (account,) = [one for one in seated.ledger.accounts() if one.view == View.owners(AGREED.consumer)]
-    assert account.charges == 1
-    assert again.start(CHANGED.digest) == "abstains"
+    first = seated.table.start(AGREED.digest, seated.acceptances)
+    again = SiteParties(AGREED.consumer, seated.table.invitations, seated.table.settings)
+    assert first == again.start(AGREED.digest, seated.acceptances) != "abstains"
