@@ -26,7 +26,8 @@ from counted_files import counted
 from counted_writes import Writes, counted_writes
 from footsteps import Footsteps, constructions, done_before
 from golden_command import say
-from node_world import Clock, approve, door, make_node, script, terms
+from node_world import Clock, make_node, script, terms
+from owner_letters import Outside, seated
 
 from likeset.geometry import tilt
 from likeset.homes.owner.node import OwnerNode
@@ -34,7 +35,7 @@ from likeset.homes.site_party import ABSTAINS
 from likeset.protocol import messages
 from likeset.protocol.terms import Terms
 from likeset.run.plan import Plan
-from likeset.transports.sites import SiteParties
+from likeset.transports.sites import SiteParties, SiteSettings
 
 __all__ = ["TERMS", "Walk", "column_bytes", "terms", "walks_of_answers", "walks_of_matches"]
 
@@ -177,10 +178,10 @@ class _Wire:
 
 
 def walks_of_answers(folder: Path) -> list[Walk]:
-    """What an owner's node does from the bytes of a message to the bytes of its reply.
+    """What an owner's node does from the bytes of a letter to the bytes of the letter that answers it.
 
-    The node is open, the run is approved, and the curator has asked whether the owner is ready: what is counted begins
-    with the message.
+    The node is open, the run is approved, and the owner has signed that it takes part: what is counted begins with the
+    letter.
     """
     named = {"sealed": ["answer, offer"], "interactive": ["", "answer, bid", "answer, delivery"]}
     for protocol, names in named.items():
@@ -192,20 +193,23 @@ def _answers(folder: Path, protocol: str, names: list[str]) -> list[Walk]:
     """The walks of the first answers of a run; one without a name is given and not counted."""
     folder.mkdir(parents=True)
     run = terms(protocol=protocol, size=3)
+    outside = Outside(folder / "outside", run)
     with ExitStack() as stack:
         writes = stack.enter_context(counted_writes(folder))
         node = stack.enter_context(OwnerNode(make_node(folder), clock=Clock()))
-        approve(node, run)
-        site = door(node, run)
-        if site.standing(run.digest) != "ready":
+        side = seated(node, outside)
+        settings = SiteSettings(lambda *_: side, node.home.folder)
+        site = SiteParties(node.name, {run.digest: outside.invitation}, settings, clock=node.now)
+        accepted = site.standing(run.digest)
+        if not isinstance(accepted, bytes):
             raise RuntimeError("the owner of this small world is not ready")
-        said = [messages.encode(message) for message in script(run, rounds=1)]
-        return [
-            walk for name, data in zip(names, said, strict=False) if (walk := _answer(site, data, writes, name)).name
-        ]
+        opening, *questions = script(run, rounds=1)
+        letters = [outside.release(accepted, opening), *map(outside.ask, questions)]
+        walks = [_answer(site, outside, data, writes, name) for name, data in zip(names, letters, strict=False)]
+        return [walk for walk in walks if walk.name]
 
 
-def _answer(site: SiteParties, data: bytes, writes: Writes, name: str) -> Walk:
+def _answer(site: SiteParties, outside: Outside, data: bytes, writes: Writes, name: str) -> Walk:
     wire = _Wire()
     steps = Footsteps(listeners=wire.listeners(), ends={DRAWING: "drawing"})
     writes.reset()
@@ -213,20 +217,21 @@ def _answer(site: SiteParties, data: bytes, writes: Writes, name: str) -> Walk:
         replies = site.hear(data)
     if replies == ABSTAINS:
         raise RuntimeError(f"{name or 'an answer'}: the owner of this small world abstains")
+    rows = [_rows_in(outside.read(reply)) for reply in replies if isinstance(reply, bytes)]
     counts = {
         "encodings": wire.encoded.total(),
         "encodings of one message": max(wire.encoded.values(), default=0),
         "decodings": wire.decoded.total(),
         "decodings of one message": max(wire.decoded.values(), default=0),
-        "records of rows": max((writes.copies(rows) for reply in replies if (rows := _rows_in(reply))), default=0),
+        "records of rows": max((writes.copies(records) for records in rows if records), default=0),
         "write transactions": writes.transactions,
         "plain files written": writes.files,
     }
     return _walk(name, counts, steps)
 
 
-def _rows_in(reply: bytes | str) -> bytes:
-    body = messages.decode(reply).body if isinstance(reply, bytes) else None
+def _rows_in(reply: messages.Message) -> bytes:
+    body = reply.body
     return body.records.tobytes() if isinstance(body, messages.Offer | messages.Delivery) else b""
 
 
