@@ -13,12 +13,15 @@ from typer.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
-from node_world import CANARY, SCHEMA, call, hear, held, invite, rows_text, terms, write_policy
+from card_world import give_card, introduce, secret_of, signed_terms
+from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
 
 from likeset.app import cli
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger
 from likeset.protocol.messages import encode
+from likeset.protocol.terms import Terms
+from likeset.trust.cards import read_card
 
 FAR = {"expires": "2099-01-01"}
 
@@ -42,6 +45,12 @@ def mistake(*arguments: object, node: Path | None = None) -> str:
     return str(result.exception)
 
 
+def written(path: Path, asked: Terms) -> Path:
+    """Terms that their consumer signed, in a file."""
+    path.write_bytes(signed_terms(asked))
+    return path
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
     """A node with a policy and rows, made by commands."""
@@ -51,17 +60,15 @@ def node(tmp_path: Path) -> Path:
     run("init", folder, "--name", "a")
     write_policy(folder, "a")
     run("data", "add", "patients", tmp_path / "rows.csv", "--schema", tmp_path / "schema.yaml", node=folder)
-    (tmp_path / "curator.pub").write_text("ab" * 32 + "\n")
-    run("trust", tmp_path / "curator.pub", node=folder)
+    give_card(folder, "a")
+    introduce(folder, terms())
     return folder
 
 
 @pytest.fixture
 def sent(tmp_path: Path) -> Path:
-    """Terms in a file, as they come from elsewhere."""
-    path = tmp_path / "terms.json"
-    path.write_text(terms(**FAR).to_json())
-    return path
+    """A signed invitation in a file, as it comes from elsewhere."""
+    return written(tmp_path / "run-1.invitation", terms(**FAR))
 
 
 def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_path: Path) -> None:
@@ -108,11 +115,13 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
     run("inbox", "--add", sent, node=node)
     shown = run("review", "run-1", node=node).stdout
     for words in (
-        "Who asks? new-clinic, with 1 other owner (b).",
+        f"Who asks? new-clinic, card {secret_of('new-clinic').card.fingerprint}, pinned since 20",
+        f"Who curates? curator, card {secret_of('curator').card.fingerprint}, pinned since 20",
+        "Who else is asked? 1 other owner (b).",
         "What for? Research on sepsis",
         "12 of your rows leave, in one message.",
         "Nothing by the protocol: whatever another owner hears in it does not depend on your rows.",
-        "Is the network safe? No: over NVFlare",
+        "They can delay letters or suppress them. They can neither read nor forge them",
         "0 of 36 are spent, 24 remain after it",
         "owner.yaml allows it",
     ):
@@ -126,8 +135,7 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
 
 
 def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: Path, tmp_path: Path) -> None:
-    others = tmp_path / "others.json"
-    others.write_text(terms(owners=("b", "c"), **FAR).to_json())
+    others = written(tmp_path / "others.invitation", terms(owners=("b", "c"), **FAR))
     shown = run("inbox", "--add", others, code=1, node=node).stdout
     assert "not added: " in shown
     assert "do not invite a" in shown
@@ -139,7 +147,7 @@ def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: P
 
 
 def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> None:
-    text = sent.read_text().replace('"size":6', '"size":12000').replace('"run":"run-1"', '"run":"old"')
+    text = terms(**FAR).to_json().replace('"size":6', '"size":12000').replace('"run":"run-1"', '"run":"old"')
     text = text.replace('"protocol":"sealed"', '"protocol":"interactive"')
     with OwnerNode(node) as opened:
         opened.note("invited", "old", digest="ab" * 32, terms=text)
@@ -160,8 +168,7 @@ def test_terms_must_be_looked_at_before_they_are_approved_and_again_when_they_ch
     run("inbox", "--add", sent, node=node)
     assert "nobody has looked at it" in mistake("approve", "run-1", node=node)
     run("review", "run-1", node=node)
-    changed = tmp_path / "changed.json"
-    changed.write_text(terms(size=5, **FAR).to_json())
+    changed = written(tmp_path / "changed.invitation", terms(size=5, **FAR))
     run("inbox", "--add", changed, node=node)
     assert "changed after the last review" in mistake("approve", "run-1", node=node)
     assert "version 2 of the terms" in run("review", "run-1", node=node).stdout
@@ -172,8 +179,9 @@ def test_terms_must_be_looked_at_before_they_are_approved_and_again_when_they_ch
 
 
 def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: Path, tmp_path: Path) -> None:
-    path = tmp_path / "odd.json"
-    path.write_text(terms(consumer="stranger", purpose="fun \x1b[31m[red]x[/]", **FAR).to_json())
+    asked = terms(consumer="stranger", purpose="fun \x1b[31m[red]x[/]", **FAR)
+    path = written(tmp_path / "odd.invitation", asked)
+    introduce(node, asked)
     found = document("policy", "test", path, node=node, code=1)
     assert len(found["reasons"]) == 2
     assert document("inbox", "--add", path, node=node)["added"] == "abstains"
@@ -251,7 +259,7 @@ def test_a_new_node_is_not_ready_and_nothing_is_overwritten(tmp_path: Path) -> N
     assert not (tmp_path / "c").exists()
 
 
-def test_bad_input_is_told_in_one_line(node: Path, sent: Path, tmp_path: Path) -> None:
+def test_bad_input_is_told_in_one_line(node: Path, tmp_path: Path) -> None:
     assert "likeset owner init" in mistake("inbox", node=tmp_path)
     assert "is not known here" in mistake("review", "nosuch", node=node)
     assert "is not known here" in mistake("outbox", "nosuch", node=node)
@@ -259,24 +267,23 @@ def test_bad_input_is_told_in_one_line(node: Path, sent: Path, tmp_path: Path) -
     (tmp_path / "bad.json").write_text("{}")
     assert "bad.json" in mistake("policy", "test", tmp_path / "bad.json", node=node)
     assert "cannot be read" in mistake("policy", "test", tmp_path / "gone.json", node=node)
-    (tmp_path / "t.yaml").write_text("digest: abc\nterms: " + sent.read_text().replace('":', '": ') + "\n")
+    (tmp_path / "t.yaml").write_text("digest: abc\nterms: " + terms(**FAR).to_json().replace('":', '": ') + "\n")
     assert "is not the digest of these terms" in mistake("policy", "test", tmp_path / "t.yaml", node=node)
     write_policy(node, "a", columns="all")
     assert "owner.yaml, line" in mistake("inbox", node=node)
 
 
-def test_terms_may_also_come_as_the_file_that_a_job_leaves(node: Path, sent: Path, tmp_path: Path) -> None:
+def test_terms_may_also_come_as_the_file_that_a_job_leaves(node: Path, tmp_path: Path) -> None:
     from likeset import documents
 
-    content = {"digest": terms(**FAR).digest, "terms": json.loads(sent.read_text())}
+    content = {"digest": terms(**FAR).digest, "terms": json.loads(terms(**FAR).to_json())}
     documents.write(tmp_path / "terms.yaml", content)
     assert document("policy", "test", tmp_path / "terms.yaml", node=node)["accepted"]
 
 
 def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path, tmp_path: Path) -> None:
     for number in (1, 2, 3, 4):
-        path = tmp_path / f"{number}.json"
-        path.write_text(terms(run=f"run-{number}", **FAR).to_json())
+        path = written(tmp_path / f"{number}.invitation", terms(run=f"run-{number}", **FAR))
         run("inbox", "--add", path, node=node)
         run("review", f"run-{number}", node=node)
         run("approve", f"run-{number}", node=node)
@@ -284,7 +291,7 @@ def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path
         answers = [hear(opened, encode(call(terms(run=f"run-{number}", **FAR)))) for number in (1, 2, 3, 4)]
         assert [isinstance(answer, list) for answer in answers] == [True, True, True, False]
         enforced = opened.log.entries()[-1].document()["reason"]
-    tested = document("policy", "test", tmp_path / "4.json", node=node, code=1)["reasons"]
+    tested = document("policy", "test", tmp_path / "4.invitation", node=node, code=1)["reasons"]
     reviewed = document("review", "run-4", node=node)["reasons"]
     assert tested == reviewed == ["rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"]
     assert enforced == f"IllegalMessage: {tested[0]}"
@@ -360,23 +367,31 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "patients.csv").write_text(rows_text(1))
     (tmp_path / "schema.yaml").write_text(SCHEMA)
-    (tmp_path / "curator.pub").write_text("ab" * 32 + "\n")
+    for file, name in (("clinic.card", "new-clinic"), ("curator.card", "curator")):
+        (tmp_path / file).write_text(secret_of(name).card.to_text())
     node, asked = tmp_path / "st-mary", terms(run="sepsis-2026", owners=("st-mary", "b"), **FAR)
     done = []
     for line in typed:
         program, *words = shlex.split(line)
         if program == "export":
             continue
-        assert (program, words[0]) == ("likeset", "owner")
+        assert program == "likeset"
+        if words[0] == "card":
+            told = read_card(tmp_path / words[2]).fingerprint  # by telephone
+            result = CliRunner().invoke(cli.app, [*words, "--fingerprint", told], env={"LIKESET_NODE": str(node)})
+            assert result.exit_code == 0, result.output
+            continue
+        assert words[0] == "owner"
         run(*words[1:], node=node)
         done.append(words[1])
         if words[1] == "init":
+            give_card(node, "st-mary")
             (node / "owner.yaml").write_text(policy)
         if words[1] == "check":
             with OwnerNode(node) as opened:
-                assert invite(opened, asked) == "waiting"
-                assert invite(opened, asked.with_changes(run="billing-2026")) == "waiting"
+                assert opened.invite(signed_terms(asked)) == "waiting"
+                assert opened.invite(signed_terms(asked.with_changes(run="billing-2026"))) == "waiting"
         if words[1] == "approve":
             with OwnerNode(node) as opened:
                 assert isinstance(hear(opened, encode(call(asked, "st-mary"))), list)
-    assert {"trust", "review", "dry-run", "approve", "deny", "outbox", "budget", "audit", "withdraw"} <= set(done)
+    assert {"review", "dry-run", "approve", "deny", "outbox", "budget", "audit", "withdraw"} <= set(done)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from likeset.errors import BadTable, LikesetError
-from likeset.homes.owner import kept_receipts, outbox
+from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.small_groups import SmallGroups
@@ -55,7 +55,6 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
         certificates: files to look at besides those that ``owner.yaml`` names.
     """
     found = [*_guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
-    found += _guarded("curator's key", lambda: _curator_key(node))
     found += [*_guarded("card", lambda: _card(node)), *_guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
     if not names:
@@ -100,14 +99,6 @@ def _files(node: OwnerNode) -> Iterator[Finding]:
     problems, notes = outbox.verify(node)
     words = "; ".join(map(str, problems)) or "; ".join(["they hold and agree", *notes])
     yield Finding("audit log and ledger", ok=not problems, words=words)
-
-
-def _curator_key(node: OwnerNode) -> Iterator[Finding]:
-    key = kept_receipts.pinned_key(node)
-    words = "none is pinned, so receipts prove little: ask for curator.pub, and call `likeset owner trust curator.pub`"
-    if key is not None:
-        words = f"{key[:16]}... is pinned; receipts that another key signed are refused"
-    yield Finding("curator's key", ok=key is not None, words=words)
 
 
 def _card(node: OwnerNode) -> Iterator[Finding]:

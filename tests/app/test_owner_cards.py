@@ -1,0 +1,167 @@
+"""Who asks, as a steward sees it: cards in the inbox and in a review, invitations in files, and a home put back."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
+
+from card_world import introduce, secret_of, signed_terms
+from node_world import charged, make_node, terms
+from owner_letters import Outside, seated
+
+from likeset.app import cli
+from likeset.errors import HomeRestored, LikesetError
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.site import owner_run
+from likeset.protocol.terms import Terms
+
+RUN = terms(expires="2099-01-01")
+CLINIC, CURATOR = (secret_of(name).card.fingerprint for name in ("new-clinic", "curator"))
+
+
+def run(node: Path, *words: object, code: int = 0) -> Result:
+    environment = {"COLUMNS": "200", "LIKESET_NODE": str(node)}
+    result = CliRunner().invoke(cli.app, ["owner", *map(str, words)], env=environment)
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def document(node: Path, *words: object, code: int = 0) -> Any:
+    return json.loads(run(node, *words, "--json", code=code).stdout)
+
+
+def mistake(node: Path, *words: object) -> str:
+    """One line, which ``main`` prints."""
+    result = run(node, *words, code=1)
+    assert isinstance(result.exception, LikesetError)
+    return str(result.exception)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    return make_node(tmp_path)
+
+
+def invitation(tmp_path: Path, asked: Terms = RUN) -> Path:
+    path = tmp_path / f"{asked.run}.invitation"
+    path.write_bytes(signed_terms(asked))
+    return path
+
+
+def test_who_is_not_pinned_is_shown_with_what_to_do_and_cannot_be_approved(node: Path, tmp_path: Path) -> None:
+    assert document(node, "inbox", "--add", invitation(tmp_path))["added"] == "abstains"
+    (listed,) = document(node, "inbox")["runs"]
+    assert listed["status"] == "the consumer's card is not pinned"
+    assert [(party["role"], party["name"], party["fingerprint"], party["state"]) for party in listed["parties"]] == [
+        ("consumer", "new-clinic", CLINIC, "not pinned"),
+        ("curator", "", CURATOR, "not pinned"),
+    ]
+    assert "new-clinic (not pinned)" in run(node, "inbox").stdout
+    shown = run(node, "review", RUN.run).stdout.replace("\n", " ")
+    assert f"Who asks? new-clinic, card {CLINIC}, NOT PINNED: the card of the consumer is not pinned here" in shown
+    assert f"Who curates? Somebody, card {CURATOR}, NOT PINNED" in shown
+    assert "compare the fingerprint with them by telephone, then pin it with `likeset card pin`" in shown
+    refused = document(node, "approve", RUN.run, code=1)
+    assert [reason.partition(" is not")[0] for reason in refused["reasons"]] == [
+        "the card of the consumer",
+        "the card of the curator",
+    ]
+
+
+def test_who_is_pinned_is_shown_with_the_day_and_text_and_machine_say_the_same(node: Path, tmp_path: Path) -> None:
+    introduce(node, RUN)
+    run(node, "inbox", "--add", invitation(tmp_path))
+    found = document(node, "review", RUN.run)
+    shown = run(node, "review", RUN.run).stdout
+    for party, question in zip(found["parties"], ("Who asks?", "Who curates?"), strict=True):
+        assert (party["state"], party["fault"]) == ("pinned", "")
+        words = f"{party['name']}, card {party['fingerprint']}, pinned since {party['since'][:10]}."
+        assert found["answers"][question] == words
+        assert f"{question} {words}" in shown
+    assert document(node, "inbox")["runs"][0]["parties"] == found["parties"]
+
+
+@pytest.mark.parametrize("name", ["terms.json", "terms.yaml", "terms.invitation"])
+def test_terms_that_nobody_signed_are_not_added_and_it_says_what_to_ask_for(
+    node: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text(RUN.to_json())
+    said = mistake(node, "inbox", "--add", tmp_path / name)
+    assert name in said
+    assert "nothing proves who asks; ask the consumer for the file RUN.invitation" in said
+    assert "cannot be read" in mistake(node, "inbox", "--add", tmp_path / "gone")
+    assert document(node, "inbox", "--all")["runs"] == []
+
+
+def test_an_invitation_that_was_changed_is_not_added(node: Path, tmp_path: Path) -> None:
+    path = invitation(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b'"quorum":1', b'"quorum":2'))
+    said = mistake(node, "inbox", "--add", path)
+    assert path.name in said
+    assert "new-clinic's signature does not hold" in said
+
+
+def test_terms_are_tried_whether_signed_or_not(node: Path, tmp_path: Path) -> None:
+    introduce(node, RUN)
+    (tmp_path / "terms.json").write_text(RUN.to_json())
+    for path in (invitation(tmp_path), tmp_path / "terms.json"):
+        assert document(node, "policy", "test", path)["accepted"]
+        assert document(node, "budget", "--for", path)["for"]["rows"]["run"] == 12
+
+
+def test_a_dry_run_needs_no_keys_and_approval_does(node: Path, tmp_path: Path) -> None:
+    introduce(node, RUN)
+    run(node, "inbox", "--add", invitation(tmp_path))
+    (node / "card.secret").unlink()
+    (node / "card").unlink()
+    assert document(node, "dry-run", RUN.run)["rows"] == 12
+    assert "this node has no card" in document(node, "review", RUN.run)["reasons"][0]
+    assert not document(node, "approve", RUN.run, code=1)["approved"]
+
+
+@pytest.fixture
+def restored(tmp_path: Path) -> Path:
+    """A node that was put back from a copy, and met what it signed since."""
+    folder, outside = make_node(tmp_path), Outside(tmp_path / "outside", RUN)
+    with OwnerNode(folder) as opened:
+        acceptance = seated(opened, outside).acceptance()
+    shutil.copytree(folder, tmp_path / "copy")
+    with OwnerNode(folder) as opened:
+        side = owner_run(opened, outside.invitation)
+        assert side is not None
+        (answer,) = side.hear(outside.release(acceptance))
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "copy", folder)
+    with OwnerNode(folder) as opened:
+        side = owner_run(opened, outside.invitation)
+        assert side is not None
+        with pytest.raises(HomeRestored):
+            side.hear(answer)
+    return folder
+
+
+def test_a_node_that_was_put_back_says_so_wherever_somebody_would_act(restored: Path, tmp_path: Path) -> None:
+    with OwnerNode(restored) as opened:
+        before = charged(opened)
+    words = "this home was put back from an old copy"
+    findings = {finding["what"]: finding for finding in document(restored, "check", code=1)["findings"]}
+    assert (findings["home"]["ok"], words in findings["home"]["words"]) == (False, True)
+    assert words in document(restored, "inbox", code=1)["stopped"]
+    assert words in run(restored, "inbox", code=1).stderr
+    assert words in document(restored, "review", RUN.run)["stopped"]
+    other = invitation(tmp_path, terms(run="run-2", expires="2099-01-01"))
+    assert words in document(restored, "inbox", "--add", other, code=1)["reason"]
+    for command in (
+        ("approve", RUN.run, "--terms", RUN.digest),
+        ("deny", RUN.run, "--reason", "no"),
+        ("withdraw", RUN.run),
+    ):
+        assert words in mistake(restored, *command)
+    with OwnerNode(restored) as opened:
+        assert charged(opened) == before
