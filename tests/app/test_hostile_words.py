@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
+from card_world import signed_text
 from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
 from remote_world import HereEngine, make_world
 
@@ -73,9 +74,13 @@ def test_an_owner_reads_terms(
     node = make_node(tmp_path)
     path = tmp_path / "terms.json"
     path.write_text(hostile(field), encoding="utf-8")
+    signed = tmp_path / "run-1.invitation"
+    signed.write_bytes(signed_text(hostile(field)))
     for words in (
         ["policy", "test", path],
+        ["policy", "test", signed],
         ["inbox", "--add", path],
+        ["inbox", "--add", signed],
         ["inbox", "--all"],
         ["review", "run-1"],
         ["review", HOSTILE.replace("\0", "")],

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
+from card_world import signed_terms
 from node_world import terms, write_policy
 
 from likeset.app import cli
@@ -168,12 +169,12 @@ def test_an_owner_is_warned_when_it_registers_checks_and_reviews(world: Path) ->
         rows_per_unit=2,
         expires="2099-01-01",
     )
-    (world / "terms.json").write_text(asked.to_json(), encoding="utf-8")
-    run("owner", "inbox", "--add", world / "terms.json", *at)
+    (world / "run-1.invitation").write_bytes(signed_terms(asked))
+    run("owner", "inbox", "--add", world / "run-1.invitation", *at)
     review = document("owner", "review", "run-1", *at)
     assert columns(review["suspected_identifiers"]) == wanted, "slip by its values, as they looked at registration"
     assert "note: column 'slip' may identify people" in run("owner", "review", "run-1", *at).stdout
-    checked = document("owner", "check", *at, code=1)  # bounds came from data, and nobody pinned a key
+    checked = document("owner", "check", *at, code=1)  # bounds came from data
     assert columns(checked["suspected_identifiers"]) == wanted
     warned = [one for one in checked["findings"] if "may identify people" in one["words"]]
     assert [one["ok"] for one in warned] == [True, True], "a warning: whether it may leave is the owner's to say"

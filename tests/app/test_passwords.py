@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
+import card_world
 import node_world
 
 from job_world import World, arguments
@@ -77,7 +78,9 @@ def test_a_whole_run_keeps_it_to_itself(tmp_path: Path, form: Callable[[str], st
 def test_a_node_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[str], str]) -> None:
     folder = node_world.make_node(tmp_path)
     schema = tmp_path / "schema.yaml"
-    (tmp_path / "terms.json").write_text(node_world.terms(expires="2099-01-01").to_json())
+    asked = node_world.terms(expires="2099-01-01")
+    (tmp_path / "run-1.invitation").write_bytes(card_world.signed_terms(asked))
+    card_world.introduce(folder, asked)
     (tmp_path / "mapping.yaml").write_text('likeset: mapping\nversion: 1\ncolumns:\n  age: "1"\n')
     mapped = ("--mapping", tmp_path / "mapping.yaml")
 
@@ -89,7 +92,7 @@ def test_a_node_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[
         command("data", "add", "x", form(str(tmp_path / "missing.csv")), "--schema", schema),
         command("data", "add", "theirs", form(str(tmp_path / "a.csv")), "--schema", schema, "--json"),
         command("check"),
-        command("inbox", "--add", tmp_path / "terms.json"),
+        command("inbox", "--add", tmp_path / "run-1.invitation"),
         command("review", "run-1"),
         command("dry-run", "run-1", "--data", "theirs"),
         command("approve", "run-1", "--by", "Ada", "--data", "theirs"),
