@@ -69,7 +69,7 @@ def budget(
 ) -> None:
     """Both budgets over all runs, with their history; with [bold]--for[/], what a run would leave of them.
 
-    Example: [bold]likeset owner budget --for terms.json --node st-mary[/]
+    Example: [bold]likeset owner budget --for sepsis.invitation --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import spent_document
     from likeset.homes.owner.budgets import accounts_for, accounts_under, spent_by_run

@@ -33,7 +33,7 @@ def policy_test(
 ) -> None:
     """Would a run under these terms be accepted? Every reason against it; exit code 1 if there is one.
 
-    Example: [bold]likeset owner policy test terms.json --node st-mary[/]
+    Example: [bold]likeset owner policy test sepsis.invitation --node st-mary[/]
     """
     from likeset.homes.term_files import read_terms
 
