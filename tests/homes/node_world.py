@@ -279,6 +279,9 @@ class Wire:
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         return [encode(message) for message in self.consumer.take(decode(data))]
 
+    def give_back(self, writer: str, data: bytes) -> None:
+        raise AssertionError(f"{writer} is shown what it wrote before, and nobody contradicted themselves")
+
 
 def held(
     run: Terms, nodes: Mapping[str, OwnerNode], place: Path, *, now: Callable[[], datetime] = lambda: NOON

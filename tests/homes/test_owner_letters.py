@@ -533,6 +533,17 @@ def test_keys_go_when_the_terms_end(node: OwnerNode, tmp_path: Path, clock: Cloc
         run.hear(letter)
 
 
+def test_keys_go_when_the_terms_end_also_at_a_node_that_stays_open(
+    node: OwnerNode, tmp_path: Path, clock: Clock
+) -> None:
+    outside = Outside(tmp_path / "outside", RUN)
+    seated(node, outside).acceptance()
+    assert _has_key(node, RUN)
+    clock.now += timedelta(days=400)
+    node.invite(signed_terms(terms(run="next-year", expires="2040-01-01")))
+    assert not _has_key(node, RUN)
+
+
 def test_a_thief_of_all_that_a_settled_node_has_opens_no_letter_that_came(
     node: OwnerNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,7 @@ def _pinned(parties: "Iterable[Mapping[str, Any]]") -> str:
     """Whether the consumer's card is pinned, for a cell."""
     for party in parties:
         if party["role"] == "consumer":
-            return party["state"] + (f" since {party['since'][:10]}" if party["since"] else "")
+            return f"{party['state']} since {party['since'][:10]}" if party["since"] else str(party["state"])
     return "no card"
 
 

@@ -337,6 +337,7 @@ class OwnerNode:
     def _take_in(self, invitation: Invitation, *, by_steward: bool) -> bool:
         """Write terms down that are not known yet; returns whether they were not."""
         self.check_running()
+        self._settle_ended()
         self.log.refresh()
         terms = invitation.terms
         if self.runs.know(terms):
@@ -353,6 +354,11 @@ class OwnerNode:
                     invitations.check_room(self.runs, policy, terms, self._clock())
                 append("invited", terms.run, invitations.entry_words(invitation, by_steward=by_steward))
         return True
+
+    def _settle_ended(self) -> None:
+        """Forget the keys of runs whose terms have ended: a node may be open for months."""
+        if (self.home.folder / BOOK_FILE).exists():
+            self.book.settle_ended()
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
         decision = record.decided(terms.digest)
