@@ -280,7 +280,7 @@ class Wire:
         return [encode(message) for message in self.consumer.take(decode(data))]
 
     def give_back(self, writer: str, data: bytes) -> None:
-        raise AssertionError(f"{writer} is shown what it wrote before, and nobody contradicted themselves")
+        raise AssertionError(f"{writer} is shown {len(data)} bytes that it wrote before, and contradicted nobody")
 
 
 def held(
