@@ -20,6 +20,9 @@ from remote_world import HereEngine, make_world, write_job
 from likeset.app.cli import app, follow, run
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, NotCurated, UnfinishedRequest
 from likeset.homes.curator.home import CuratorHome
+from likeset.homes.signed_invitation import Invitation
+from likeset.protocol.foreign_terms import MOST_TEXT
+from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import Ending, News, SiteState
 from likeset.transports.sites import SiteSettings
 
@@ -49,6 +52,11 @@ class World:
         return result.stdout
 
 
+def _terms(invited: dict[str, Any]) -> Terms:
+    """What the file says that is given to owners."""
+    return Invitation.read(Path(invited["invitation"]).read_bytes()).terms
+
+
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, monkeypatch)
@@ -58,7 +66,10 @@ def test_a_run_from_invitation_to_shares(world: World) -> None:
     job = world.folder / "job.yaml"
     assert world.say("plan", job)["rows_per_owner"] == 12
     invited = world.say("invite", job, "--days", 3)
-    assert json.loads(Path(invited["terms"]).read_text())["expires"] == invited["expires"]
+    assert _terms(invited).expires == invited["expires"]
+    assert invited["cards"] == dict(_terms(invited).cards)
+    assert set(invited["cards"]) == {"new-clinic", "curator", "a", "b"}
+    assert world.say("invite", job, "--days", 4) == invited  # the same bytes, whatever is asked for now
     assert world.say("submit", job)["digest"] == invited["digest"]
     done = {"run": "run-1", "state": "done", "detail": "", "sites": {"a": "done", "b": "done"}, "obstacle": None}
     assert world.say("watch", "run-1") == done
@@ -89,7 +100,7 @@ def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(
     assert words in world.shown("plan", job)
     invited = world.say("invite", job)
     assert (invited["notes"], invited["hash_seed"]) == ([note], None)
-    assert "0.625" not in Path(invited["terms"]).read_text()
+    assert "0.625" not in _terms(invited).to_json()
     world.say("submit", job)
     assert world.say("report", "run-1")["gamma"] == 0.625
 
@@ -104,11 +115,11 @@ def test_hashes_from_the_seed_to_the_rows(world: World) -> None:
     assert str(seed) in told
     assert "must not pass through the curator" in told
     assert "likeset owner approve run-1 --hash-seed FILE" in told
-    assert seed.read_text().strip() not in told + json.dumps(invited) + Path(invited["terms"]).read_text()
+    assert seed.read_text().strip() not in told + json.dumps(invited) + _terms(invited).to_json()
     for name in ("a", "b"):
         node = ["--node", str(world.folder / f"node-{name}"), "--json"]
         for words in (
-            ["inbox", "--add", invited["terms"]],
+            ["inbox", "--add", invited["invitation"]],
             ["approve", "run-1", "--terms", invited["digest"], "--hash-seed", str(seed), "--by", "Ada"],
         ):
             result = CliRunner().invoke(app, ["owner", *words, *node])
@@ -128,9 +139,9 @@ def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: Wor
     job = write_job(world.folder, protocol="interactive", seed_rows="public.csv")
     (note,) = world.say("plan", job)["between_organisations"]
     assert "the curator must have the same public seed rows" in note["text"]
-    terms = json.loads(Path(world.say("invite", job)["terms"]).read_text())
-    assert terms["seed_rows"] == 5
-    with pytest.raises(NotCurated, match=terms["seed_digest"][:12]):
+    terms = _terms(world.say("invite", job))
+    assert terms.seed_rows == 5
+    with pytest.raises(NotCurated, match=terms.seed_digest[:12]):
         world.say("submit", job)
     kit = world.folder / "kit"
     for name in ("startup", "local"):
@@ -150,7 +161,7 @@ def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
     for changes, reason in (
         ({"hash_dimension": 8}, "must be at least 40"),
         ({"noise": "simulated"}, "noise is secret"),
-        ({"purpose": "x" * (1 << 16)}, "shorten the purpose"),
+        ({"purpose": "x" * MOST_TEXT}, "shorten the purpose"),
         ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
         ({"owners": {"a": "network:a", "st.mary": "network:b"}}, "is no name for a site"),
     ):
@@ -206,7 +217,7 @@ def test_a_run_whose_charge_has_no_draw_says_what_is_spent_and_what_to_do(
     monkeypatch.setattr(run, "_engine", lambda _: world.engine)
     monkeypatch.setenv("LIKESET_HOME", str(world.folder / "home"))
     why = world.say("watch", "run-1", code=1)["obstacle"]["text"]
-    epsilon = json.loads((world.folder / "home/runs/run-1/terms.json").read_text())["target_budget"]["epsilon"]
+    epsilon = _terms(world.say("invite", world.folder / "job.yaml")).target_budget.epsilon
     for words in ("your site was stopped", f"epsilon = {epsilon:.3g} of your budget stays spent", "another name"):
         assert words in why
     with pytest.raises(UnfinishedRequest, match="run run-1 cannot go on"):

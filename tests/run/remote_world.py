@@ -1,13 +1,17 @@
 """A network in one process: a consumer's directory, nodes and a curator as they are between organisations."""
 
 import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
-from node_world import SCHEMA, Wire, make_node, rows_text
+from node_world import SCHEMA, make_node, rows_text
+from pinned_homes import introduce
 
 from likeset import documents
 from likeset.errors import LikesetError
@@ -15,16 +19,17 @@ from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import curator, make_curator_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.site_party import SiteParty
-from likeset.protocol.messages import Message, encode
+from likeset.homes.owner.site import owner_run
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import ConsumerRun, CuratorRun, SiteRun
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
-from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import Pump
+from likeset.trust.letters import letter_in
+from likeset.trust.signed_terms import Acceptance, is_acceptance
 
 OWNERS = ("a", "b")
+CONSUMER = "new-clinic"
+_MOST_BYTES = 1 << 28
 
 
 def write_job(folder: Path, **changes: Any) -> Path:
@@ -54,7 +59,14 @@ def make_world(folder: Path) -> ConsumerHome:
         make_node(folder, name, seed=seed, manual_approval=False)
     write_job(folder)
     make_curator_home(folder / "curator").add_schema(folder / "schema.yaml")
-    return make_consumer_home(folder / "home", name="new-clinic", kit="kit", user="lead")
+    home = make_consumer_home(folder / "home", name=CONSUMER, kit="kit", user="lead")
+    introduce_all(folder)
+    return home
+
+
+def introduce_all(folder: Path) -> None:
+    """Pin the cards of all who are in a directory such as ``make_world`` makes."""
+    introduce(sorted(folder.glob("node-*")), curator=folder / "curator", consumer=folder / "home")
 
 
 @dataclass
@@ -81,9 +93,9 @@ class HereEngine:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def submit(self, *terms: Terms) -> str:
+    def submit(self, *invitations: Invitation) -> str:
         job = f"job-{len(self.ended)}"
-        self.ended[job] = [] if self.dies else [self._held(one) for one in terms]
+        self.ended[job] = [] if self.dies else [self._held(invitation) for invitation in invitations]
         return job
 
     def state(self, job: str) -> str:
@@ -101,40 +113,110 @@ class HereEngine:
     def connected_sites(self) -> list[str]:
         return [name for name in ("new-clinic", *OWNERS) if name not in self.absent]
 
-    def _held(self, terms: Terms) -> RunReport:
-        seat, mine = (
-            curator(terms, CURATOR, self.folder / "curator"),
-            consumer(terms, "new-clinic", self.folder / "home"),
-        )
-        assert isinstance(seat.party, CuratorShell)
-        assert isinstance(mine.party, ConsumerShell)
-        _keep_on_arrival(mine)
-        nodes = {name: OwnerNode(self.folder / f"node-{name}") for name in terms.owners if name not in self.absent}
+    def _held(self, invitation: Invitation) -> RunReport:
+        """As from the wire: what is read is bytes."""
+        invitation = Invitation.read(invitation.to_bytes())
+        terms = invitation.terms
+        seat = curator(invitation, CURATOR, self.folder / "curator")
+        mine = consumer(invitation, CONSUMER, self.folder / "home")
         outcome, detail = Ending.DONE, ""
-        try:
-            for node in nodes.values():
-                node.invite(terms.to_json())
-                if node.name in self.seeds:
-                    node.approve(terms.run, terms.digest, by="A. Lovelace", hash_seed=self.seeds[node.name])
-            pump = Pump(PlainCurator(seat.party), Wire(nodes, mine.party), read_parcel, workers=1)
-            pump.run()
-        except LikesetError as error:
-            outcome, detail = Ending.FAILED, type(error).__name__
-        finally:
-            for node in nodes.values():
-                node.close()
+        with ExitStack() as stack:
+            runs: dict[str, SiteRun] = {CURATOR: seat, CONSUMER: mine}
+            post = Post(invitation, seat, mine, runs)
+            try:
+                for name in terms.owners:
+                    if name not in self.absent:
+                        node = stack.enter_context(OwnerNode(self.folder / f"node-{name}"))
+                        if (run := self._asked(node, invitation)) is not None:
+                            runs[name] = run
+                post.carry()
+            except LikesetError as error:
+                outcome, detail = Ending.FAILED, type(error).__name__
         gone = dict.fromkeys(self.absent, SiteState.NO_ANSWER)
-        sent = (pump.messages, pump.bytes_sent)
-        return RunReport(terms.run, terms.digest, outcome, gone, (), *sent, 1.0, 1, 1.0, detail)
+        return RunReport(terms.run, terms.digest, outcome, gone, (), post.letters, post.bytes_sent, 1.0, 1, 1.0, detail)
+
+    def _asked(self, node: OwnerNode, invitation: Invitation) -> SiteRun | None:
+        """Its side of the run, if it takes part; with a seed of hashes, a person decides first."""
+        terms = invitation.terms
+        if node.name in self.seeds:
+            node.invite(invitation.to_bytes())
+            node.approve(terms.run, terms.digest, by="A. Lovelace", hash_seed=self.seeds[node.name])
+        try:
+            return owner_run(node, invitation)
+        except LikesetError:
+            return None
 
 
-def _keep_on_arrival(seat: SiteParty) -> None:
-    honest, keep = seat.party.take, seat.keep
-    assert keep is not None
+@dataclass
+class Post:
+    """Carries the letters of one run; it knows whom they are for, and nothing else.
 
-    def take(message: Message) -> tuple[Message, ...]:
-        replies = honest(message)
-        keep(encode(message))
-        return replies
+    Attributes:
+        invitation: of the run.
+        curator: its side.
+        consumer: likewise.
+        runs: the sides of all who take part.
+        letters: how many were carried.
+        bytes_sent: how long they were.
+    """
 
-    seat.party.take = take  # type: ignore[method-assign]
+    invitation: Invitation
+    curator: CuratorRun
+    consumer: ConsumerRun
+    runs: Mapping[str, SiteRun]
+    letters: int = 0
+    bytes_sent: int = 0
+
+    def carry(self) -> None:
+        """The whole run, with its receipts."""
+        queue = deque(self._true(self.consumer.begin(self._acceptances()), CONSUMER))
+        while queue:
+            data = queue.popleft()
+            queue.extend(self.give(data))
+            if not queue:
+                for owner in sorted(self.curator.waiting_for):
+                    queue.extend(self.curator.give_up(owner))
+        for data in self.curator.end():
+            self.give(data)
+
+    def _acceptances(self) -> Iterator[bytes]:
+        """What all sign who take part."""
+        yield self.curator.acceptance()
+        for name in self.invitation.terms.owners:
+            if name in self.runs:
+                with suppress(LikesetError):
+                    yield self.runs[name].acceptance()
+
+    def give(self, data: bytes) -> tuple[bytes, ...]:
+        """A letter to its reader; the answers, or what the curator says when an owner has none."""
+        self.letters += 1
+        self.bytes_sent += len(data)
+        writer, reader = self._between(data)
+        try:
+            return self._true(self.runs[reader].hear(data), reader)
+        except LikesetError:
+            if reader in self.invitation.terms.owners:
+                return self.curator.give_up(reader)
+            if writer in self.invitation.terms.owners:
+                return ()
+            raise
+
+    def _true(self, replies: Iterable[bytes], by: str) -> tuple[bytes, ...]:
+        """Those that somebody wrote himself; what another one wrote earlier goes back to that one."""
+        own = []
+        for data in replies:
+            writer, _ = self._between(data)
+            if writer == by:
+                own.append(data)
+                continue
+            with suppress(LikesetError):
+                self.runs[writer].hear(data)
+        return tuple(own)
+
+    def _between(self, data: bytes) -> tuple[str, str]:
+        """Who wrote something, and to whom."""
+        names = {fingerprint: name for name, fingerprint in self.invitation.terms.cards.items()}
+        if is_acceptance(data):
+            return names[Acceptance.from_bytes(data).card.fingerprint], CONSUMER
+        header = letter_in(data, most_bytes=_MOST_BYTES).header
+        return names[header.sender], names[header.recipient]

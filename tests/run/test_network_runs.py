@@ -1,7 +1,7 @@
 """A consumer's runs between organisations: terms once, a result from what came, and nothing drawn twice."""
 
 import importlib.util
-import json
+import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +10,18 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from remote_world import OWNERS, HereEngine, make_world, write_job
+from remote_world import CONSUMER, OWNERS, HereEngine, make_world, write_job
 
 from likeset.app.report import render
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
 from likeset.homes.consumer.site import consumer
-from likeset.homes.shell import ConsumerShell
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
+from likeset.protocol.foreign_terms import MOST_TEXT
 from likeset.protocol.messages import Message, Summary
+from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.publish import FinishedJob, publish
 from likeset.run.remote import collect, expiry, invite, job_of
@@ -59,9 +61,11 @@ def test_terms_are_drafted_once_and_the_choice_of_the_width_is_charged_once(home
     assert 0.0 < charged < 8.0
     assert first.terms.owners == OWNERS
     assert first.terms.end is not None
-    assert invited(home).terms.digest == first.terms.digest
-    first.terms_path.unlink()  # a crash before the terms were written
-    assert invited(home).terms.digest == first.terms.digest
+    assert invited(home).invitation_path.read_bytes() == first.invitation.to_bytes()
+    first.invitation_path.unlink()  # a crash before they were written
+    again = invited(home).terms
+    assert again.run_id != first.terms.run_id
+    assert replace(again, run_id=first.terms.run_id) == first.terms
     assert spent(home) == charged
 
 
@@ -112,15 +116,20 @@ def test_an_owner_that_gave_no_answer_is_named(home: ConsumerHome) -> None:
         submit(run, engine)
 
 
-def test_a_site_answers_only_in_runs_that_its_consumer_drafted(home: ConsumerHome) -> None:
-    terms = invited(home).terms
-    assert consumer(terms, "new-clinic", home.folder).party.name == "new-clinic"
-    with pytest.raises(IllegalMessage, match="drafted other terms"):
-        consumer(replace(terms, size=7), "new-clinic", home.folder)
+def _signed(home: ConsumerHome, terms: Terms) -> Invitation:
+    return Invitation.sign(replace(terms, run_id=secrets.token_hex(16)), home.identity)
+
+
+def test_a_site_answers_only_in_runs_that_its_consumer_signed(home: ConsumerHome) -> None:
+    invitation = invited(home).invitation
+    terms = invitation.terms
+    assert consumer(invitation, CONSUMER, home.folder).resident.name == CONSUMER
+    with pytest.raises(IllegalMessage, match="signed other terms"):
+        consumer(_signed(home, terms), CONSUMER, home.folder)
     with pytest.raises(InvalidArgument, match="is not known here"):
-        consumer(replace(terms, run="run-2"), "new-clinic", home.folder)
+        consumer(_signed(home, replace(terms, run="run-2")), CONSUMER, home.folder)
     with pytest.raises(IllegalMessage, match="is new-clinic, not other"):
-        consumer(terms, "other", home.folder)
+        consumer(invitation, "other", home.folder)
 
 
 def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerHome) -> None:
@@ -129,10 +138,9 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
     text = path.read_text()
     path.write_text(text.replace("[0, 120]", "[0, 121]"))
     with pytest.raises(BadDocument, match="is not the schema of run"):
-        consumer(run.terms, "new-clinic", home.folder)
+        consumer(run.invitation, CONSUMER, home.folder)
     path.write_text(text)
-    made = consumer(run.terms, "new-clinic", home.folder).party
-    assert isinstance(made, ConsumerShell)
+    made = consumer(run.invitation, CONSUMER, home.folder).resident
     declared = DeclaredRecords(Schema.load(path))
     table = declared.of(pa_csv.read_csv(job_of(run).target).slice(0, 1))
     rows, packed = declared.rows_of(table)[0], np.frombuffer(records.pack(table), dtype=np.uint8)
@@ -154,8 +162,8 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
         ({"weights": True, "protocol": "interactive"}, "go with the sealed protocol"),
         ({"gamma": -0.5}, "gamma"),
         ({"gamma_scale": 1e300}, "is too large for these rows"),
-        ({"purpose": "x" * (1 << 17)}, "shorten the purpose"),
-        ({"purpose": "x" * ((1 << 17) - 900)}, "shorten the purpose"),  # fits until a seed is drawn
+        ({"purpose": "x" * MOST_TEXT}, "shorten the purpose"),
+        ({"purpose": "x" * (MOST_TEXT - 1100)}, "shorten the purpose"),  # fits until a seed is drawn
         ({"owners": {f"o{place}": f"network:o{place}" for place in range(1025)}}, "more than anybody can mean"),
         ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
         ({"owners": {"a": "network:a", "st.mary": "network:b"}}, "is no name for a site"),
@@ -192,7 +200,8 @@ def test_files_of_a_run_are_the_consumers_own(home: ConsumerHome) -> None:
     assert np.load(run.folder / "target.npy").shape == (30, run.terms.kernel.columns)
     assert (run.folder / "target.npy").stat().st_mode & 0o077 == 0
     assert run.folder.stat().st_mode & 0o077 == 0
-    assert json.loads(run.terms_path.read_text())["run"] == "run-1"
+    assert run.invitation_path.name == "run-1.invitation"
+    assert run.invitation_path.stat().st_mode & 0o077 == 0
 
 
 def test_days_are_counted_from_today() -> None:

@@ -23,7 +23,6 @@ from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.shell import CuratorShell
 from likeset.ledger import Ledger
 from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator
@@ -99,8 +98,8 @@ def test_weights_come_back_with_the_rows(home: ConsumerHome) -> None:
 
 
 def _public(terms: Terms) -> Terms:
-    """What may not depend on wishes: all but the name and the seed, which are new for each run."""
-    return replace(terms, run="any", kernel=replace(terms.kernel, seed=0))
+    """What may not depend on wishes: all but the name, the id and the seed, which are new for each run."""
+    return replace(terms, run="any", run_id="0" * 32, kernel=replace(terms.kernel, seed=0))
 
 
 def test_terms_say_nothing_of_wishes_for_the_selection(home: ConsumerHome) -> None:
@@ -123,7 +122,7 @@ def test_a_wish_that_got_lost_ends_the_run_before_anything_is_released(home: Con
     for text in ("", "[]", '{"gamma": 1.0, "other": 2}'):
         (run.folder / "selection.json").write_text(text)
         with pytest.raises(BadDocument, match=r"selection\.json"):
-            consumer(run.terms, "new-clinic", home.folder)
+            consumer(run.invitation, "new-clinic", home.folder)
 
 
 def test_the_seed_of_hashes_is_drawn_once_and_stays_out_of_the_terms(home: ConsumerHome) -> None:
@@ -133,9 +132,9 @@ def test_the_seed_of_hashes_is_drawn_once_and_stays_out_of_the_terms(home: Consu
     assert path.stat().st_mode & 0o077 == 0
     assert run.terms.hashing is not None
     assert run.terms.hashing.commitment == commitment(seed)
-    assert f"{seed:x}" not in run.terms_path.read_text()
+    assert f"{seed:x}".encode() not in run.invitation_path.read_bytes()
     assert run.hash_seed_path.read_text() == f"{seed:064x}\n"  # as `owner approve --hash-seed` reads it
-    run.terms_path.unlink()  # a crash before the terms were written
+    run.invitation_path.unlink()  # a crash before it was written
     assert invited(home, **HASHED).hash_seed == seed
     assert invited(home, run="run-2", epsilon=0.0, offers="uniform", gamma=1.0, **HASHED).hash_seed != seed
 
@@ -144,7 +143,7 @@ def test_the_seed_of_hashes_is_drawn_once_and_stays_out_of_the_terms(home: Consu
 def test_hashes_beside_bids_are_refused_before_anything_is_spent(home: ConsumerHome, options: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument, match="goes with protocol sealed and auction everyone"):
         invited(home, **HASHED, **options)
-    assert not list(home.folder.glob("runs/*/terms.json"))
+    assert not list(home.folder.glob("runs/*/*.invitation"))
 
 
 def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome) -> None:
@@ -175,7 +174,7 @@ def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: Consu
     run = invited(home, **HASHED)
     assert run.hash_seed is not None
     with OwnerNode(home.folder.parent / "node-b") as node:
-        node.invite(run.terms.to_json())
+        node.invite(run.invitation.to_bytes())
         with pytest.raises(IllegalMessage, match="is not the one that the terms"):
             node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed + 1)
     result = done(home, run, "a")
@@ -186,7 +185,7 @@ def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: Consu
 def test_an_owner_that_lost_the_seed_is_charged_nothing_for_what_it_cannot_answer(home: ConsumerHome) -> None:
     run = invited(home, **HASHED)
     with OwnerNode(home.folder.parent / "node-b") as node:
-        node.invite(run.terms.to_json())
+        node.invite(run.invitation.to_bytes())
         assert node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed).accepted
         node.home.keep_hash_seed(run.terms.digest, 1 << 255)
     done(home, run, "a")
@@ -198,14 +197,14 @@ def test_an_owner_that_lost_the_seed_is_charged_nothing_for_what_it_cannot_answe
 def test_a_consumer_whose_seed_is_another_or_open_to_others_releases_nothing(home: ConsumerHome) -> None:
     run = invited(home, **HASHED)
     right = run.hash_seed_path.read_text()
-    assert consumer(run.terms, "new-clinic", home.folder).party.name == "new-clinic"
+    assert consumer(run.invitation, "new-clinic", home.folder).resident.name == "new-clinic"
     run.hash_seed_path.write_text(f"{1 << 255:064x}\n")
     with pytest.raises(IllegalMessage, match="is not the one that the terms"):
-        consumer(run.terms, "new-clinic", home.folder)
+        consumer(run.invitation, "new-clinic", home.folder)
     run.hash_seed_path.write_text(right)
     run.hash_seed_path.chmod(0o644)
     with pytest.raises(LedgerUnavailable, match="other users can read it"):
-        consumer(run.terms, "new-clinic", home.folder)
+        consumer(run.invitation, "new-clinic", home.folder)
 
 
 def test_what_a_curator_keeps_of_hashes_holds_no_row_and_no_seed(home: ConsumerHome) -> None:
@@ -302,14 +301,13 @@ def test_a_run_starts_from_public_rows_that_the_curator_has(home: ConsumerHome) 
     result = done(home, run)
     assert result["rows_selected"] == 6
     assert all(one["problem"] is None for one in result["owners"])
-    seat = curator(run.terms, CURATOR, folder / "curator")
-    assert isinstance(seat.party, CuratorShell)
-    assert isinstance(seat.party.party, InteractiveCurator)
+    seat = curator(run.invitation, CURATOR, folder / "curator").resident
+    assert isinstance(seat.party, InteractiveCurator)
     expected = DeclaredRecords(SCHEMA_OF_ALL)
     with open_source(str(folder / "public.csv")) as source:
         (block,) = [one.table for one in source.blocks(SCHEMA_OF_ALL.record_columns)]
     features = run.terms.kernel.features()(expected.rows_of(expected.of(block))[0])
-    assert np.array_equal(seat.party.party._seed_features, features)
+    assert np.array_equal(seat.party._seed_features, features)
 
 
 def test_a_curator_without_the_public_rows_or_with_others_ends_the_run_first(home: ConsumerHome) -> None:

@@ -119,7 +119,7 @@ class Plan:
         public_seed = None if self.wishes.seed is None else int(coins.integers(2**63))
         return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
 
-    def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, expires: str = "") -> SettledRun:
+    def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any) -> SettledRun:
         """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here.
 
         Args:
@@ -127,7 +127,7 @@ class Plan:
             draws: what the run drew.
             content: where the ledger outlives this call, a digest of all that the run is about: the run's secrets are
                 kept with it, and asked again, the same terms come out.
-            expires: until when the terms may be used; empty for no end.
+            between: what the terms of organisations have beyond that: ``expires``, ``run_id`` and ``cards``.
         """
         guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
         wishes, relation = self.wishes, self.terms.relation
@@ -150,7 +150,7 @@ class Plan:
             seed=seed,
             largest=_largest_entry(self.inputs),
             hashing=_hashing(wishes, gamma, kept.hash_seed),
-            expires=expires,
+            **between,
         )
         return SettledRun(terms, kept, second, third)
 

@@ -5,12 +5,16 @@ heard) is left open in the result.
 """
 
 import hashlib
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
 from likeset import documents
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
+from likeset.homes.consumer.named_cards import named_cards
+from likeset.homes.identity import Identity
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Summary
 from likeset.protocol.notices import FewRows, Notice, notices_on_owners
@@ -22,6 +26,7 @@ from likeset.run.job import Job
 from likeset.run.job_plan import JobPlan, open_plan
 from likeset.run.job_result import JobResult, received_rows
 from likeset.run.notices import LargeOffer, SeedRowsNeeded, SelectionIsTold, SuspectedIdentifier, UnreadRows
+from likeset.run.publish import FinishedJob, Render, publish
 from likeset.run.result import OwnerFacts, Result, RunOutcome
 from likeset.run.traffic import MostTraffic
 from likeset.run.uninterrupted_ledger import SteadyLedger
@@ -30,7 +35,17 @@ from likeset.tables.schema.schema import Schema
 from likeset.transports.nvflare.job import check_sendable
 from likeset.transports.sites import SiteSettings
 
-__all__ = ["check_carried", "collect", "expiry", "invite", "job_of", "notes_on", "notes_on_size", "plan_between"]
+__all__ = [
+    "check_carried",
+    "collect",
+    "conclude",
+    "expiry",
+    "invite",
+    "job_of",
+    "notes_on",
+    "notes_on_size",
+    "plan_between",
+]
 
 _SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False}
 _ROOM = 1024  # characters: for what is drawn, and the day on which terms end
@@ -78,10 +93,10 @@ def plan_between(job: Job) -> JobPlan:
 
 
 def invite(home: ConsumerHome, job: Job, *, expires: str) -> KeptRun:
-    """Draft the terms of a job and keep them; asked again, those that are kept.
+    """Sign the terms of a job and keep them; asked again, the same bytes.
 
-    Where the width of the release's kernel is chosen privately, that choice is made and charged here, once: asked
-    again, the same terms come out.
+    The terms name all parties by the cards that are pinned here. Where the width of the release's kernel is chosen
+    privately, that choice is made and charged here, once: asked again after a crash, it is the same.
 
     Args:
         home: the consumer's.
@@ -89,33 +104,55 @@ def invite(home: ConsumerHome, job: Job, *, expires: str) -> KeptRun:
         expires: until when the terms may be used, ISO 8601.
 
     Raises:
-        InvalidArgument: the name of the run is taken by another job, or the job cannot be carried.
+        InvalidArgument: the name of the run is taken by another job, the job cannot be carried, or a party's card is
+            not pinned here.
+        BadDocument: this home has no keys, or others can read them.
+        HomeRestored: it was put back from an old copy.
     """
     if job.run is None:
         raise InvalidArgument("run", "none", "a run between organisations needs a name: write it into the job")
     name = home.connection.name
     if job.consumer != name:
         raise InvalidArgument("consumer", job.consumer, f"must be {name}, as this directory's site is called")
-    run, job = home.run(job.run), job.beside(Path.cwd())
-    if run.terms_path.exists():
-        if job_of(run).document() != job.document():
-            raise InvalidArgument("run", run.name, "is known under another job; give this one another name")
-        return run
+    run, job, identity = home.run(job.run), job.beside(Path.cwd()), home.identity
+    with identity.book as book:
+        book.check_running()
+        if run.invitation_path.exists():
+            _check_same(run, job, identity)
+        else:
+            _sign(home, run, job, identity=identity, expires=expires)
+            book.settle_ended()
+    return run
+
+
+def _check_same(run: KeptRun, job: Job, identity: Identity) -> None:
+    """Raise unless a run that is known is this job's, signed by the card that this home has now."""
+    if job_of(run).document() != job.document():
+        raise InvalidArgument("run", run.name, "is known under another job; give this one another name")
+    if run.invitation.signed.card.fingerprint != identity.fingerprint:
+        reason = "was signed with another card than this home has now; give the job another name, and invite anew"
+        raise InvalidArgument("run", run.name, reason)
+
+
+def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, expires: str) -> None:
+    """Settle, sign and keep the terms of a new run; the invitation comes last, and with it the run is known."""
     planned = plan_between(job)
+    cards = named_cards(identity, consumer=job.consumer, owners=job.owners, curator=job.curator)
     schema, target = planned.files.schema, planned.files.target
     content = hashlib.sha256(f"{schema.digest}\n{target.fingerprint}".encode()).digest()
     with SteadyLedger(home.ledger) as ledger:
-        settled = planned.plan.settle(ledger, planned.plan.draw(), content=content, expires=expires)
+        draws = planned.plan.draw()
+        between = {"expires": expires, "run_id": secrets.token_hex(16), "cards": cards}
+        settled = planned.plan.settle(ledger, draws, content=content, **between)
     check_sendable(settled.terms)
     run.keep(
-        settled.terms,
         job=job.document(),
         schema=Path(job.schema_file),
         target=target.rows,
         selection=planned.plan.selection,
         hash_seed=None if settled.terms.hashing is None else settled.secrets.hash_seed,
     )
-    return run
+    run.keep_invitation(Invitation.sign(settled.terms, identity))
 
 
 def job_of(run: KeptRun) -> Job:
@@ -166,6 +203,15 @@ def collect(run: KeptRun) -> JobResult:
         seconds=dict.fromkeys(("running", "total"), outcome.seconds),
         with_handles=read is not None,
     )
+
+
+def conclude(home: ConsumerHome, run: KeptRun, result: JobResult, *, render: Render) -> FinishedJob:
+    """Publish the result of a run; from now on it cannot be resumed.
+
+    The key of the run goes before the result is there: the summary was kept when it came, and nothing else is needed.
+    """
+    home.settle(run)
+    return publish(result, run.result, render=render)
 
 
 def _warnings(run: KeptRun, summary: Summary, *, unread: int) -> tuple[Notice, ...]:

@@ -9,10 +9,10 @@ from typing import Any, Protocol, Self
 from likeset import documents
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import KeptRun
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.plans import planned_views
-from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
 
 __all__ = ["Engine", "Obstacle", "Stage", "StoppedParty", "Whereabouts", "ending_of", "look", "obstacle", "submit"]
@@ -32,7 +32,7 @@ class Engine(Protocol):
     def __exit__(self, *_: object) -> None:
         """Let it go."""
 
-    def submit(self, *terms: Terms) -> str:
+    def submit(self, *invitations: Invitation) -> str:
         """Submit runs; returns the job's name."""
 
     def state(self, job: str) -> str:
@@ -121,7 +121,7 @@ def submit(run: KeptRun, engine: Engine) -> str:
     """Submit a run's terms, or submit them again: ledgers resend, and nothing is drawn anew. Returns the job's name."""
     if run.result.exists():
         raise InvalidArgument("RUN", run.name, "has ended, and its result is here; see `likeset run report`")
-    job = engine.submit(run.terms)
+    job = engine.submit(run.invitation)
     run.add_job(job)
     return job
 

@@ -131,24 +131,33 @@ def sites(
 
 @run.command()
 def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Write the terms of a job, for owners to look at before it is submitted.
+    """Sign the terms of a job, for owners to look at before it is submitted; they name all parties by their cards.
 
-    Where the release's width is chosen privately, that choice is made and charged now, once. Where the curator is to
-    see hashes only, the seed of the hashes is drawn as well: give it to owners, and never to the curator.
+    The cards of all owners and of the curator must be pinned here ([bold]likeset card pin[/]). Where the release's
+    width is chosen privately, that choice is made and charged now, once. Where the curator is to see hashes only, the
+    seed of the hashes is drawn as well: give it to owners, and never to the curator.
 
     Example: [bold]likeset run invite job.yaml --home clinic[/]
     """
+    from likeset.protocol.party import CURATOR
     from likeset.run.notices import notice_documents
     from likeset.run.remote import notes_on
 
     made = _invite(job, days, _home(home))
     terms, notes = made.terms, notes_on(made)
     if as_json:
-        told = {"run": made.name, "terms": str(made.terms_path), "digest": terms.digest, "expires": terms.expires}
+        told = {"run": made.name, "invitation": str(made.invitation_path), "digest": terms.digest}
+        told |= {"expires": terms.expires, "cards": dict(terms.cards)}
         show_json({**told, "hash_seed": _seed_file(made), "notes": notice_documents(notes)})
         return
-    stdout.print(f"[bold]{literal(str(made.terms_path))}[/]  terms {terms.digest[:12]}, until {terms.expires}")
-    stdout.print("Owners look at it with: likeset owner inbox --add terms.json", soft_wrap=True)
+    path = made.invitation_path
+    stdout.print(f"[bold]{literal(str(path))}[/]  terms {terms.digest[:12]}, until {terms.expires}", soft_wrap=True)
+    stdout.print(f"Give this file to owners; they look at it with: likeset owner inbox --add {literal(path.name)}")
+    names = [name for name in terms.cards if name != terms.consumer]
+    invited = [(name, "curator" if name == CURATOR else "owner", terms.cards[name]) for name in names]
+    show_table("Who is invited", ("name", "as", "by the card with this fingerprint"), invited)
+    own = terms.cards[terms.consumer]
+    stdout.print(f"Owners and the curator must have pinned your card: {literal(own)}", soft_wrap=True)
     _show_seed(made)
     show_notes(notice.text for notice in notes)
 
@@ -175,6 +184,7 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     from likeset.run.submission import look, obstacle
 
     consumer = _home(home)
+    consumer.check_able_to_write()
     made, engine = consumer.known(name), _engine(consumer)
     whereabouts = look(made, engine) if made.jobs else None
     if whereabouts is not None and whereabouts.is_open:
@@ -240,8 +250,9 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     """
     from likeset.app.cli.result_screen import show_result
 
-    made = _home(home).known(name)
-    result = _result(made)
+    consumer = _home(home)
+    made = consumer.known(name)
+    result = _result(consumer, made)
     if as_json:
         show_json({**result, "report": str(made.result / "report.html")})
         return
@@ -259,8 +270,9 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     """
     from likeset.app.cli.result_screen import known_or_bound
 
-    told = ("name", "selected", "share", "shapley", "payment", "payment_at_most")
-    owners = [{field: owner[field] for field in told} for owner in _result(_home(home).known(name))["owners"]]
+    told, consumer = ("name", "selected", "share", "shapley", "payment", "payment_at_most"), _home(home)
+    result = _result(consumer, consumer.known(name))
+    owners = [{field: owner[field] for field in told} for owner in result["owners"]]
     if as_json:
         show_json({"run": name, "owners": owners})
         return
@@ -281,6 +293,7 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
         {
             "run": made.name,
             "digest": made.terms.digest,
+            "invitation": str(made.invitation_path),
             "expires": made.terms.expires,
             "jobs": len(made.jobs),
             "result": made.result.exists(),
@@ -354,11 +367,11 @@ def _submit(made: "KeptRun", engine: "Engine", *, as_json: bool) -> None:
     stdout.print(f"Follow it with: likeset run watch {literal(made.name)}", soft_wrap=True)
 
 
-def _result(made: "KeptRun") -> dict[str, Any]:
+def _result(home: "ConsumerHome", made: "KeptRun") -> dict[str, Any]:
     from likeset.app.report import render
-    from likeset.run.publish import publish, read_result
-    from likeset.run.remote import collect
+    from likeset.run.publish import read_result
+    from likeset.run.remote import collect, conclude
 
     if not made.result.exists():
-        publish(collect(made), made.result, render=render)
+        conclude(home, made, collect(made), render=render)
     return read_result(made.result)[0]

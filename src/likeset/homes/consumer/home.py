@@ -1,9 +1,14 @@
-"""The directory of a consumer: ``consumer.yaml``, its card, its ledger, and a folder for each run with others."""
+"""The directory of a consumer: ``consumer.yaml``, its card, its ledger, its letters, and a folder for each run.
+
+A run is known from the moment its invitation lies in its folder: the terms, signed. Everything else of a run is there
+before, and the terms are read from nowhere else.
+"""
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +18,14 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.homes.identity import BOOK_FILE, Identity
+from likeset.homes.letter_book import LetterBook
 from likeset.homes.party_home import PartyHome
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
 from likeset.private_files import (
     keep_private,
+    keep_private_bytes,
     make_home_folder,
     make_private_folder,
     read_secret,
@@ -30,6 +39,7 @@ from likeset.trust.cards import CardSecret
 
 __all__ = ["Connection", "ConsumerHome", "KeptRun", "make_consumer_home"]
 
+_INVITATION = ".invitation"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -72,17 +82,28 @@ class KeptRun:
         return self.folder / "job.yaml"
 
     @property
-    def terms_path(self) -> Path:
-        """The terms' file, as owners take it."""
-        return self.folder / "terms.json"
+    def invitation_path(self) -> Path:
+        """The file of the signed terms, as owners take it: with it the run is known."""
+        return self.folder / f"{self.name}{_INVITATION}"
+
+    @cached_property
+    def invitation(self) -> Invitation:
+        """The terms, signed.
+
+        Raises:
+            InvalidArgument: the run is not known.
+            LikesetError: the file was changed since it was signed.
+        """
+        try:
+            data = self.invitation_path.read_bytes()
+        except OSError as error:
+            raise InvalidArgument("RUN", self.name, "is not known here; see `likeset run list`") from error
+        return Invitation.read(data)
 
     @property
     def terms(self) -> Terms:
-        """The terms that were agreed on."""
-        try:
-            return Terms.from_json(self.terms_path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidArgument("RUN", self.name, "is not known here; see `likeset run list`") from error
+        """The terms that were signed."""
+        return self.invitation.terms
 
     @property
     def schema_path(self) -> Path:
@@ -176,7 +197,6 @@ class KeptRun:
 
     def keep(
         self,
-        terms: Terms,
         *,
         job: Mapping[str, Any],
         schema: Path,
@@ -184,7 +204,7 @@ class KeptRun:
         selection: Selection,
         hash_seed: int | None,
     ) -> None:
-        """Keep what a run needs before anybody is asked; the terms come last, and with them the run is known."""
+        """Keep what a run needs beside its terms, before they are signed."""
         make_private_folder(self.folder)
         documents.write(self.job_path, job)
         documents.write_text(self.schema_path, schema.read_text(encoding="utf-8-sig"))
@@ -194,7 +214,10 @@ class KeptRun:
         if hash_seed is not None:
             self.hash_seed_path.unlink(missing_ok=True)
             write_secret(self.hash_seed_path, hash_seed)
-        documents.write_text(self.terms_path, terms.to_json())
+
+    def keep_invitation(self, invitation: Invitation) -> None:
+        """Keep the signed terms, whole or not at all: from now on the run is known, and its terms stay as they are."""
+        keep_private_bytes(self.invitation_path, invitation.to_bytes())
 
 
 @dataclass(frozen=True)
@@ -229,9 +252,37 @@ class ConsumerHome(PartyHome):
             )
         return documents.read(path, Connection)
 
+    @property
+    def identity(self) -> Identity:
+        """Who it is, and its letters.
+
+        Raises:
+            BadDocument: there are no keys, others can read them, or they are damaged.
+        """
+        return Identity.of(self.folder)
+
+    def check_able_to_write(self) -> None:
+        """Raise unless this home can sign and write letters.
+
+        Raises:
+            BadDocument: there are no keys, others can read them, or they are damaged.
+            HomeRestored: it was put back from an old copy.
+        """
+        with self.identity.book as book:
+            book.check_running()
+
+    def settle(self, run: KeptRun) -> None:
+        """Forget the key of a run that has its result: from now on nobody can open its letters here."""
+        run_id = bytes.fromhex(run.terms.run_id)
+        with LetterBook(self.folder / BOOK_FILE) as book:
+            keys = book.run_keys(run_id)
+            if keys is not None and keys.secret is not None:
+                book.settle(run_id)
+
     def runs(self) -> list[KeptRun]:
         """All runs, by name."""
-        return [self.run(path.parent.name) for path in sorted((self.folder / "runs").glob("*/terms.json"))]
+        paths = sorted((self.folder / "runs").glob(f"*/*{_INVITATION}"))
+        return [self.run(path.stem) for path in paths if path.stem == path.parent.name]
 
     def run(self, name: str) -> KeptRun:
         """A run by its name, known or not."""
@@ -262,6 +313,7 @@ def make_consumer_home(folder: Path, *, name: str, kit: str = "", user: str = ""
     home = ConsumerHome(folder)
     with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file
+    LetterBook(folder / BOOK_FILE).close()  # likewise
     documents.write(folder / "consumer.yaml", Connection(name=name, kit=kit, user=user))
     return home
 

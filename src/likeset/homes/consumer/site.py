@@ -1,43 +1,48 @@
 """What a consumer's NVFlare site names: ``"factory": "likeset.homes.consumer.site:consumer"``, with its directory.
 
-The site answers only in runs whose very terms lie there: nobody else can make it release a target.
+The site answers only in runs whose very invitation lies there: nobody else can make it release a target. It takes a
+summary only in a letter of the curator whose card the terms name: nobody else can make it take rows.
 """
 
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
 from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.correspondence import Correspondence
 from likeset.homes.shell import ConsumerShell
-from likeset.homes.site_party import SiteParty
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import ConsumerRun
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import keep_private_bytes
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.hashing import hash_map
-from likeset.protocol.terms import Terms
+from likeset.protocol.messages import MOST_BYTES
 from likeset.tables.schema.declared_records import DeclaredRecords
 
 __all__ = ["consumer"]
 
 
-def consumer(terms: Terms, name: str, folder: Path) -> SiteParty:
-    """The consumer's party in a run.
+def consumer(invitation: Invitation, name: str, folder: Path) -> ConsumerRun:
+    """The consumer's side of a run.
 
     Args:
-        terms: of the run.
+        invitation: the signed terms, as they came with the job.
         name: the site's name, which must be the consumer's.
         folder: the consumer's directory.
 
     Raises:
-        LikesetError: these terms are not those that the consumer drafted.
+        LikesetError: these terms are not those that this consumer signed, or it has no keys to answer with.
     """
-    home = ConsumerHome(folder)
+    home, terms = ConsumerHome(folder), invitation.terms
     if home.connection.name != name:
         raise IllegalMessage(f"the consumer of this directory is {home.connection.name}, not {name}")
     run = home.known(terms.run)
-    if run.terms.digest != terms.digest:
-        raise IllegalMessage(f"run {terms.run}: the consumer drafted other terms")
+    if run.invitation.to_bytes() != invitation.to_bytes():
+        raise IllegalMessage(f"run {terms.run}: the consumer signed other terms")
     schema, seed = run.schema, run.hash_seed
+    letters = Correspondence(home.identity, run.invitation, name)
+    letters.identity.book.settle_ended()
     party = Consumer(
         terms,
         target=run.target,
@@ -50,4 +55,4 @@ def consumer(terms: Terms, name: str, folder: Path) -> SiteParty:
     def keep(data: bytes) -> None:
         keep_private_bytes(run.summary_path, data)
 
-    return SiteParty(ConsumerShell(party, Ledger(home.ledger)), keep=keep)
+    return ConsumerRun(letters, ConsumerShell(party, Ledger(home.ledger)), MOST_BYTES, keep=keep)

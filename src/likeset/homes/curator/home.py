@@ -15,16 +15,20 @@ from typing import Any
 from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
 from likeset.homes import receipts
+from likeset.homes.correspondence import Correspondence
 from likeset.homes.curator.public_rows import PublicRows
+from likeset.homes.identity import BOOK_FILE, Identity
+from likeset.homes.letter_book import LetterBook
 from likeset.homes.party_home import PartyHome
 from likeset.homes.run_accounts import open_accounts, owner_limits
 from likeset.homes.shell import Charges, CuratorShell
-from likeset.homes.site_party import SiteParty
+from likeset.homes.signed_invitation import Invitation, unpinned
+from likeset.homes.site_run import CuratorRun
 from likeset.homes.transcripts import CuratorTranscripts, Transcript
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
-from likeset.protocol.messages import Message
+from likeset.protocol.messages import MOST_BYTES, Message
 from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import is_digest
@@ -58,6 +62,28 @@ class CuratorHome(PartyHome):
     def public_key(self) -> Path:
         """The file of the public key, for owners."""
         return self.folder / "curator.pub"
+
+    @property
+    def identity(self) -> Identity:
+        """Who it is, and its letters.
+
+        Raises:
+            BadDocument: there are no keys, others can read them, or they are damaged.
+        """
+        return Identity.of(self.folder)
+
+    def check_knows(self, terms: Terms) -> None:
+        """Raise unless these terms are for this curator, from a consumer whom a person here knows.
+
+        Before anything is opened or kept: anybody may write terms.
+
+        Raises:
+            NotCurated: they are not; in fixed words, which whoever submitted the run reads.
+        """
+        if terms.cards[CURATOR] != self.card().fingerprint:
+            raise NotCurated("the terms name another card than the curator's; pin the card that it has now")
+        if unpinned(terms, CURATOR, self.pins()):
+            raise NotCurated("the curator has not pinned the card of this consumer; give it to the curator's people")
 
     @property
     def ledgers(self) -> Path:
@@ -183,6 +209,7 @@ def make_curator_home(folder: Path, *, name: str = CURATOR) -> CuratorHome:
     card.write(folder)
     home.schemas.mkdir(mode=PRIVATE_FOLDER)
     home.ledgers.mkdir(mode=PRIVATE_FOLDER)
+    LetterBook(folder / BOOK_FILE).close()  # makes the file
     receipts.make_key(home.key)
     documents.write_text(home.public_key, receipts.public_key(home.key) + "\n")
     return home
@@ -225,11 +252,14 @@ class _RecordedCurator(CuratorShell):
             self.copies.keep(messages)
 
 
-def curator(terms: Terms, name: str, folder: Path) -> SiteParty:
-    """The curator's party in a run.
+def curator(invitation: Invitation, name: str, folder: Path) -> CuratorRun:
+    """The curator's side of a run.
+
+    Keys of runs go when their terms have ended: until then a consumer may resume, and nobody tells the curator that
+    everything arrived.
 
     Args:
-        terms: of the run.
+        invitation: the signed terms.
         name: the curator's name in all runs.
         folder: the curator's directory.
 
@@ -238,11 +268,14 @@ def curator(terms: Terms, name: str, folder: Path) -> SiteParty:
     """
     if name != CURATOR:
         raise IllegalMessage("this is the curator's directory")
-    home = CuratorHome(folder)
+    home, terms = CuratorHome(folder), invitation.terms
     home.check()
+    home.check_knows(terms)
     receipts.public_key(home.key)  # without it no receipt could be signed when rows are here
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)
     shell = _RecordedCurator(party, home.charges(terms), home)
-    return SiteParty(shell, receipts=lambda: home.receipts_under(terms))
+    letters = Correspondence(home.identity, invitation, CURATOR)
+    letters.identity.book.settle_ended()
+    return CuratorRun(letters, shell, MOST_BYTES, receipts=lambda: home.receipts_under(terms))

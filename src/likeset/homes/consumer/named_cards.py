@@ -1,0 +1,64 @@
+"""Which cards the terms of a run name: the consumer's own, and those that a person here has pinned."""
+
+from collections.abc import Iterable
+
+from likeset.documents import near_miss
+from likeset.errors import InvalidArgument
+from likeset.homes.identity import Identity
+from likeset.protocol.party import CURATOR
+from likeset.trust.pins import Pin, Pins, Role
+
+__all__ = ["named_cards"]
+
+_HOW = "get its card, compare its fingerprint by telephone, and pin it: likeset card pin FILE --as"
+
+
+def named_cards(
+    identity: Identity, *, consumer: str, owners: Iterable[str], curator: str | None = None
+) -> dict[str, str]:
+    """The fingerprints of all parties of a run, by their names in the terms.
+
+    Args:
+        identity: the consumer's.
+        consumer: its name, which its card must have.
+        owners: their names, by which their cards are pinned.
+        curator: the name of a pinned curator's card; None for the only one that is pinned.
+
+    Raises:
+        InvalidArgument: a party's card is not pinned here, or not in that role; the party is named.
+    """
+    own = identity.secret.card
+    if own.name != consumer:
+        reason = f"is not the name on this home's card, which is {own.name}; see `likeset card make --new --name`"
+        raise InvalidArgument("consumer", consumer, reason)
+    pinned = identity.pins.all()
+    cards = {consumer: own.fingerprint}
+    cards |= {owner: _pinned(identity.pins, "owner", owner, field="owners") for owner in owners}
+    cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(identity.pins, "curator", curator)
+    return cards
+
+
+def _pinned(pins: Pins, role: Role, name: str, *, field: str = "curator") -> str:
+    """The fingerprint of the card that is pinned under a name, in that role."""
+    pin = pins.get(name)
+    if pin is None:
+        hint = near_miss(name, {other.card.name for other in pins.all() if _counts(other, role)})
+        raise InvalidArgument(field, name, f"no card of that name is pinned here{hint}; {_HOW} {role}")
+    if pin.role != role:
+        raise InvalidArgument(field, name, f"its card is pinned here as that of the {pin.role}, not of the {role}")
+    return pin.card.fingerprint
+
+
+def _only_curator(pins: Iterable[Pin]) -> str:
+    curators = [pin for pin in pins if _counts(pin, "curator")]
+    if not curators:
+        raise InvalidArgument("curator", "none", f"no curator's card is pinned here; {_HOW} curator")
+    if len(curators) > 1:
+        names = ", ".join(pin.card.name for pin in curators)
+        reason = f"several curators' cards are pinned here; name one of them in the job (curator:): {names}"
+        raise InvalidArgument("curator", "none", reason)
+    return curators[0].card.fingerprint
+
+
+def _counts(pin: Pin, role: Role) -> bool:
+    return pin.state == "pinned" and pin.role == role
