@@ -1,10 +1,10 @@
-"""What a run over NVFlare asks its parties to believe, in one place: until letters are signed and sealed, very much."""
+"""What is left to believe of others when a run goes over NVFlare, in one place."""
 
-__all__ = ["TRIALS_ONLY"]
+__all__ = ["LEFT_TO_TRUST"]
 
-TRIALS_ONLY = (
-    "over NVFlare, runs are for trials among parties who trust each other and the operator: another site can read this "
-    "site's files, an administrator of role super can run code here, and an owner can speak as the curator "
-    "(docs/threat-model.md)"
+LEFT_TO_TRUST = (
+    "letters prove who speaks, and nobody on the way can read them; but whoever runs the server can delay and suppress "
+    "them, and over NVFlare an administrator or another site can still read files of the machine's user under whom "
+    "this site runs, its keys among them (docs/threat-model.md)"
 )
 """Seen with NVFlare 2.9.0, in a network of processes with certificates and sites that ``likeset site`` had settled."""

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from likeset.app.cli.card import show_fingerprint
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument
 
@@ -29,7 +30,7 @@ def owner(
     node: Annotated[Path, typer.Option(help="The owner's node.", show_default=False)],
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a site answer for an owner's node. For trials: other sites and administrators can get around these settings.
+    """Let a site answer for an owner's node. Other sites and administrators of NVFlare can get around these settings.
 
     Example: [bold]likeset site owner kits/st-mary --node st-mary[/]
     """
@@ -46,7 +47,7 @@ def consumer(
     home: Annotated[Path, typer.Option(help="The consumer's directory, as `run init` made it.", show_default=False)],
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a site answer for a consumer, in the runs that it drafted and in no others.
+    """Let a site answer for a consumer, in the runs that it signed and in no others.
 
     Example: [bold]likeset site consumer kits/new-clinic --home clinic[/]
     """
@@ -76,8 +77,9 @@ def curator(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let the server curate. Give others its card, and owners the key in curator.pub, with which receipts are checked.
+    """Let the server curate. Give consumers and owners its card, to be pinned, and pin the cards of consumers.
 
+    A run is curated only if the card of its consumer is pinned here: [bold]likeset card pin FILE --as consumer[/].
     All owners see when a run ends. With an auction that must not tell whether anybody was asked: let --after-auction be
     longer than owners take to send rows, the selection and the consumer's answer together.
 
@@ -105,6 +107,13 @@ def curator(
     resources = kit / "local" / "resources.json"
     text = resources.read_text(encoding="utf-8")
     resources.write_text(text.replace(_SHARED_STORAGE, str((home / "nvflare").resolve())), encoding="utf-8")
+    if not as_json:
+        stdout.print(f"Its card, for consumers and owners: {literal(str(made.card_file))}", soft_wrap=True)
+        show_fingerprint(made.card())
+        stdout.print(
+            "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as curator",
+            soft_wrap=True,
+        )
 
 
 def _check_kit(kit: Path) -> None:
@@ -115,7 +124,7 @@ def _check_kit(kit: Path) -> None:
 def _settle_site(
     kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None
 ) -> None:
-    from likeset.homes.network_trust import TRIALS_ONLY
+    from likeset.homes.network_trust import LEFT_TO_TRUST
     from likeset.transports.nvflare.job import settle
 
     _check_kit(kit)
@@ -125,4 +134,4 @@ def _settle_site(
         return
     stdout.print(f"[bold green]settled[/]  {literal(str(kit))} for {literal(str(folder))}", soft_wrap=True)
     stdout.print(f"Start it with: {literal(str(kit))}/startup/start.sh", soft_wrap=True)
-    show_notes([TRIALS_ONLY])
+    show_notes([LEFT_TO_TRUST])
