@@ -23,8 +23,8 @@ from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.budgets import spent_by_run
 from likeset.homes.owner.node import OwnerNode
 from likeset.run.job import Job
-from likeset.run.publish import Render, publish
-from likeset.run.remote import collect, expiry, invite
+from likeset.run.publish import Render
+from likeset.run.remote import collect, conclude, expiry, invite
 from likeset.run.submission import Whereabouts, ending_of, look, submit
 from likeset.simulation.market import digits_market
 from likeset.transports.nvflare.quiet_client import QuietEngine
@@ -69,7 +69,7 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
     market = digits_market(coins=np.random.default_rng(SEED))
     files = write_market(out / "data", market)
     with NetworkWorld(out, files["owners"], Path(files["schema"]), ("image", "digit")) as world:
-        tell("network", "makes certificates and start-up kits for seven sites")
+        tell("network", "makes certificates and start-up kits for seven sites, and a card for each party")
         world.set_up()
         world.start()
         port = world.network.port
@@ -82,7 +82,7 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
             _first_job(world, run, engine, tell=tell)
             seconds = _second_job(world, run, engine, tell=tell)
     result = with_baselines(collect(run), market, tell=lambda what: tell("beside it", what))
-    done = publish(result, run.result, render=render)
+    done = conclude(world.consumer, run, result, render=render)
     return NetworkDemo(done.result, done.out, seconds, _checks(world, run))
 
 

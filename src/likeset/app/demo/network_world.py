@@ -13,14 +13,18 @@ from typing import Any, Self
 from likeset import documents
 from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.curator.home import CuratorHome, make_curator_home
-from likeset.homes.owner.home import make_home
+from likeset.homes.owner.home import Home, make_home
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.party_home import PartyHome
+from likeset.homes.pinning import pins_to_change
 from likeset.transports.nvflare.loopback import LoopbackNetwork
 from likeset.transports.nvflare.quiet_client import QuietEngine, quiet_output
+from likeset.trust.pins import Role
 
 __all__ = ["CONSUMER", "NetworkWorld"]
 
 CONSUMER = "clinic"
+_BY = "the demo"
 _SECONDS_PER_CALL = 25.0
 _SECONDS_FOR_DECISIONS = 90.0
 
@@ -85,6 +89,8 @@ class NetworkWorld:
         make_consumer_home(self.consumer.folder, name=CONSUMER, kit=str(engine.kit), user=engine.user)
         for name in self.owners:
             self._make_node(name)
+        self._introduce()
+        for name in self.owners:
             self.network.settle(name, factory="likeset.homes.owner.site:owner", folder=self.node(name))
         self.network.settle(CONSUMER, factory="likeset.homes.consumer.site:consumer", folder=self.consumer.folder)
         self.network.settle(
@@ -121,10 +127,24 @@ class NetworkWorld:
         documents.write(home.policy, policy)
         with OwnerNode(home.folder) as node:
             node.registry.add("images", str(Path(self.owners[name]).resolve()), schema=self.schema)
-        (home.folder / "curator.pub").write_bytes(self.curator.public_key.read_bytes())
+
+    def _introduce(self) -> None:
+        """Pin everybody's card at everybody else's; between houses people compare fingerprints by telephone first."""
+        owners = [Home(self.node(name)) for name in self.owners]
+        for owner in owners:
+            _pin(owner, self.consumer, "consumer")
+            _pin(owner, self.curator, "curator")
+            _pin(self.consumer, owner, "owner")
+        _pin(self.consumer, self.curator, "curator")
+        _pin(self.curator, self.consumer, "consumer")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.network.__exit__(None, None, None)
+
+
+def _pin(home: PartyHome, other: PartyHome, role: Role) -> None:
+    with pins_to_change(home, by=_BY) as pins:
+        pins.pin(other.card(), role, fingerprint=None)
