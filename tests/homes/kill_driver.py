@@ -18,6 +18,7 @@ import kill_looks as looks
 from kill_parties import Blow, Ended, Hub, Said, random_blow
 from kill_world import CONSUMER, KINDS, OWNERS, folder_of, make_network, warm_up
 
+from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
@@ -59,13 +60,13 @@ class Story:
 
     Attributes:
         place: the folder of its network.
-        run: its terms.
+        invitation: its signed terms.
         coins: decide about kills.
         usual: two jobs that nobody disturbed, of another run of the same kind: its first, and one that resumed it.
     """
 
     place: Path
-    run: Terms
+    invitation: Invitation
     coins: random.Random
     usual: tuple[Ended, Ended]
     said: list[Said] = field(default_factory=list)
@@ -73,9 +74,14 @@ class Story:
     outcomes: list[str] = field(default_factory=list)
     blows: list[str] = field(default_factory=list)
 
+    @property
+    def run(self) -> Terms:
+        """Its terms."""
+        return self.invitation.terms
+
     def live(self, kills: int, *first: Blow) -> dict[str, Any]:
         """Jobs with kills, then without, until the run has ended; then everything is looked at."""
-        hub = Hub(self.place, self.run)
+        hub = Hub(self.place, self.invitation)
         late: list[Ended] = []
         stuck = ""
         while len(self.killed) < kills and len(self.outcomes) < _MOST_JOBS and not stuck:
@@ -94,7 +100,7 @@ class Story:
         last = self._ended(hub)
         stuck = stuck or (last[1] if UNFINISHED in last[1] else "")  # the last kill may have done it
         again = self._ended(hub) if stuck or self.coins.random() < _SHARE_LOOKED_AT_TWICE else last
-        messages = looks.passed(self.said)
+        messages = looks.passed(self.place, self.said)
         complaints = apart(lambda: self._looked(messages, done=not stuck))
         if not stuck and (last != again or not last[0]):
             complaints.append(f"what was drawn came out differently: {last[1]}, {again[1]}")
@@ -134,15 +140,15 @@ class Story:
         return complaints + [f"the consumer: {one}" for one in reasons if not one.startswith(UNFINISHED)]
 
 
-def undisturbed(place: Path, run: Terms) -> tuple[Ended, Ended]:
+def undisturbed(place: Path, invitation: Invitation) -> tuple[Ended, Ended]:
     """A run without kills, and the same once more; beside it what it charged."""
-    hub = Hub(place, run)
+    hub = Hub(place, invitation)
     first, again = hub.job(), hub.job()
     for ended in (first, again):
         assert ended.report is not None
         assert (ended.report["outcome"], ended.report["unanswered"]) == ("done", {}), ended.report
         assert not ended.killed
-    found = apart(lambda: looks.accounts(place, run))
+    found = apart(lambda: looks.accounts(place, invitation.terms))
     (place / "usual.json").write_text(json.dumps(found))
     return first, again
 
@@ -150,10 +156,12 @@ def undisturbed(place: Path, run: Terms) -> tuple[Ended, Ended]:
 def main(place: Path, kind: str, kills: int, seed: int) -> None:
     """As many kills as asked for, spread over as many runs as that takes."""
     coins = random.Random(seed)  # noqa: S311 - no secret
-    (run,) = apart(lambda: make_network(place / "first", {kind: KINDS[kind]}))
+    (signed,) = apart(lambda: [one.to_bytes() for one in make_network(place / "first", {kind: KINDS[kind]})])
+    invitation = Invitation.read(signed)
+    run = invitation.terms
     warm_up(run)
     shutil.copytree(place / "first", place / "usual")
-    usual = undisturbed(place / "usual", run)
+    usual = undisturbed(place / "usual", invitation)
     shutil.copy(place / "usual" / "usual.json", place / "first")
     found: dict[str, Any] = {
         "seed": seed,
@@ -169,7 +177,7 @@ def main(place: Path, kind: str, kills: int, seed: int) -> None:
     while (left := kills - sum(found["killed"].values())) > 0:
         folder = place / f"run-{found['runs']}"
         shutil.copytree(place / "first", folder)
-        story = Story(folder, run, coins, usual)
+        story = Story(folder, invitation, coins, usual)
         ended = story.live(min(left, coins.randint(1, _MOST_KILLS_IN_A_RUN)), *scripted[found["runs"] :][:1])
         found["killed"].update(story.killed)
         found["outcomes"].update(story.outcomes)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from kill_parties import Said
 from kill_world import CONSUMER, OWNERS, folder_of, homes
+from opened_letters import Opener
 
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.transcripts import compare
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
-from likeset.protocol.messages import Asked, Delivery, Message, Offer, Summary, Target, decode
+from likeset.protocol.messages import Asked, Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.sites import REASONS_FILE
@@ -24,13 +25,17 @@ Accounts = dict[str, dict[str, tuple[float, int]]]
 """What was charged: epsilon and rows, by ledger and view."""
 
 
-def passed(said: Iterable[Said]) -> list[tuple[Message, bytes]]:
-    """All messages that passed, in their order, repeated ones too."""
-    found = []
+def passed(place: Path, said: Iterable[Said]) -> list[tuple[Message, bytes]]:
+    """All messages that passed in letters, in their order, repeated ones too."""
+    letters: dict[bytes, list[tuple[Message, bytes]]] = {}
+    opener, found = Opener.of(place), []
     for one in said:
         heard = [one.argument] if one.answer is None and isinstance(one.argument, bytes) else []
         replies = one.answer if isinstance(one.answer, list) else []
-        found += [(decode(data), data) for data in (*heard, *replies) if isinstance(data, bytes)]
+        for data in (*heard, *replies):
+            if data not in letters:
+                letters[data] = list(opener.messages([data]))
+            found += letters[data]
     return found
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from kill_world import CONSUMER, OWNERS, folder_of, seat
+from kill_world import CONSUMER, OWNERS, folder_of, note_keys, seat
 from nvflare.collab.api.exceptions import CollabCallError
 
+from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms
 from likeset.transports.nvflare import parts
 from likeset.transports.nvflare.job import write_settings
 from likeset.transports.nvflare.run_report import News
@@ -134,10 +134,10 @@ class _Steps:
         Path.replace = watched  # type: ignore[method-assign,assignment]
 
 
-def _work_as_site(line: Connection, place: Path, run: Terms, name: str) -> None:
+def _work_as_site(line: Connection, place: Path, invitation: Invitation, name: str) -> None:
     """Answer calls until nobody calls any more."""
-    site = parts.Site()
-    site._table = SiteParties(name, {run.digest: run}, SiteSettings(seat, folder_of(place, name)))
+    site, digest = parts.Site(), invitation.terms.digest
+    site._table = SiteParties(name, {digest: invitation}, SiteSettings(seat, folder_of(place, name)))
     context = SimpleNamespace(caller="server", app=SimpleNamespace(name=name))
     with contextlib.suppress(EOFError):
         while (call := line.recv()) is not None:
@@ -166,15 +166,17 @@ class _Proxy:
         return call
 
 
-def _work_as_curator(control: Connection, lines: dict[str, Connection], place: Path, run: Terms) -> None:
+def _work_as_curator(
+    control: Connection, lines: dict[str, Connection], place: Path, invitation: Invitation
+) -> None:
     """One job; the hub hears how it ended, and may abort it."""
     context = SimpleNamespace(
         clients=[_Proxy(name, line) for name, line in lines.items()],
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(place / "settings")),
         is_aborted=control.poll,
     )
-    report, acknowledge = parts._curate_run(run, context, News(run.run))
-    acknowledge()
+    report, end = parts._curate_run(invitation, context, News(invitation.terms.run))
+    end()
     control.send(asdict(report))
 
 
@@ -193,12 +195,12 @@ class Hub:
 
     Args:
         place: the folder of the network.
-        run: the terms of the run.
+        invitation: the signed terms of the run.
         lasting: processes of former jobs that nobody has waited for yet.
     """
 
     place: Path
-    run: Terms
+    invitation: Invitation
     lasting: list[tuple[str, _Life, Ended]] = field(default_factory=list)
 
     def job(self, *blows: Blow, abort: bool = False, linger: bool = False) -> Ended:
@@ -228,6 +230,7 @@ class Hub:
                 os.dup2(file.fileno(), 2)
             steps = _Steps(blow)
             steps.watch()
+            note_keys(self.place)
             work()
             (self.place / f"steps-{name}-{id(ended)}").write_text(json.dumps(steps.done))
             code = 0
@@ -301,7 +304,7 @@ class _Job:
         return self._ended
 
     def _start(self) -> None:
-        hub, run = self._hub, self._hub.run
+        hub, invitation = self._hub, self._hub.invitation
         mine: list[Connection] = [life.line for _, life, _ in hub.lasting]
         for name in SITES:
             here, there = Pipe()
@@ -309,7 +312,7 @@ class _Job:
 
             def work(there: Connection = there, name: str = name) -> None:
                 _close(mine)
-                _work_as_site(there, hub.place, run, name)
+                _work_as_site(there, hub.place, invitation, name)
 
             self._sites[name] = _Life(hub.fork(name, self._ended, work, self._blows.get(name)), here)
             there.close()
@@ -319,7 +322,7 @@ class _Job:
         def curate() -> None:
             _close(mine)
             lines = {name: there for name, (_, there) in pairs.items()}
-            _work_as_curator(lines.pop("control"), lines, hub.place, run)
+            _work_as_curator(lines.pop("control"), lines, hub.place, invitation)
 
         self._curator = hub.fork(CURATOR, self._ended, curate, self._blows.get(CURATOR))
         for _, there in pairs.values():

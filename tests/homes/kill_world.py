@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from node_world import approve, make_node, rows_text
+from node_world import make_node, rows_text
+from pinned_homes import introduce
 
 from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
@@ -16,8 +17,11 @@ from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import owner
-from likeset.homes.shell import ConsumerShell
-from likeset.homes.site_party import SiteParty
+from likeset.homes.letter_book import LetterBook
+from likeset.homes.letter_records import RunKeys
+from likeset.homes.shell import ConsumerShell, Resident
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import Factory, SiteRun
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SecretNoise
 from likeset.privacy.relation import Relation
@@ -28,10 +32,10 @@ from likeset.protocol.plans import planned_views
 from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.remote import invite
-from likeset.transports.sites import Factory
 
 OWNERS = ("a", "b", "c")
 CONSUMER = "new-clinic"
+KEYS_FILE = "keys-of-runs"
 _AUCTION: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 4.0}
 KINDS: dict[str, dict[str, Any]] = {
     "sealed": {"size": 6, "offer_factor": 4.0},
@@ -53,24 +57,28 @@ def folder_of(place: Path, site: str) -> Path:
     return place / {CURATOR: "curator", CONSUMER: "home"}.get(site, f"node-{site}")
 
 
-def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str = "kit") -> list[Terms]:
-    """Everybody's directories; the terms of the jobs, each with its run's name, which every owner has approved."""
+def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str = "kit") -> list[Invitation]:
+    """Everybody's directories; the signed terms of the jobs, each with its run's name, which every owner approved."""
     room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
+    note_keys(place)
     made = make_curator_home(folder_of(place, CURATOR))
     for seed, name in enumerate(OWNERS):
         make_node(place, name, seed=seed, runs_per_month=99, **room)
     made.add_schema(place / "schema.yaml")
-    runs = _drafted(place, jobs, kit)
+    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, kit=kit, user="lead")
+    introduce([folder_of(place, name) for name in OWNERS], curator=made.folder, consumer=home.folder)
+    invitations = _signed(home, place, jobs)
     for name in OWNERS:
         with OwnerNode(folder_of(place, name)) as node:
             kept_receipts.pin(node, made.public_key, by="Ada")
-            for run in runs:
-                approve(node, run)
-    return runs
+            for invitation in invitations:
+                node.invite(invitation.to_bytes())
+                verdict = node.approve(invitation.terms.run, invitation.terms.digest, by="Ada")
+                assert verdict.accepted, verdict.reasons
+    return invitations
 
 
-def _drafted(place: Path, jobs: Mapping[str, Mapping[str, Any]], kit: str) -> list[Terms]:
-    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, kit=kit, user="lead")
+def _signed(home: ConsumerHome, place: Path, jobs: Mapping[str, Mapping[str, Any]]) -> list[Invitation]:
     with Ledger(home.ledger) as ledger:
         ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
     (place / "target.csv").write_text(rows_text(7, count=30))
@@ -86,7 +94,26 @@ def _drafted(place: Path, jobs: Mapping[str, Mapping[str, Any]], kit: str) -> li
         "offers": "tilted",
     }
     made = [Job.of(**{**job, "run": run, **changes}) for run, changes in jobs.items()]
-    return [invite(home, one, expires="2099-01-01").terms for one in made]
+    return [invite(home, one, expires="2099-01-01").invitation for one in made]
+
+
+def note_keys(place: Path) -> None:
+    """From now on keys of runs that this process uses are also in a file: whoever looks afterwards can open letters.
+
+    Homes forget them when a run is settled.
+    """
+    known, run_keys = set[str](), LetterBook.run_keys
+
+    def noted(book: LetterBook, run_id: bytes) -> RunKeys | None:
+        keys = run_keys(book, run_id)
+        if keys is not None and keys.secret is not None and (text := keys.secret.to_bytes().hex()) not in known:
+            descriptor = os.open(place / KEYS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "a") as file:
+                file.write(f"{text}\n")
+            known.add(text)
+        return keys
+
+    LetterBook.run_keys = noted  # type: ignore[method-assign]
 
 
 def warm_up(run: Terms) -> None:
@@ -100,23 +127,24 @@ def warm_up(run: Terms) -> None:
     run.kernel.features()(np.zeros((1, run.kernel.columns), dtype=np.float32))
 
 
-def seat(run: Terms, site: str, folder: Path) -> SiteParty | None:
-    """What the settings of a site name: its party in a run."""
+def seat(invitation: Invitation, site: str, folder: Path) -> SiteRun | None:
+    """What the settings of a site name: its side of a run."""
     made: dict[str, Factory] = {CURATOR: curator, CONSUMER: consumer}
-    return made.get(site, owner)(run, site, folder)
+    return made.get(site, owner)(invitation, site, folder)
 
 
-def teed(run: Terms, site: str, folder: Path) -> SiteParty | None:
+def teed(invitation: Invitation, site: str, folder: Path) -> SiteRun | None:
     """As ``seat``; what the party hears and says is also in a file, with the process that it is in."""
     site = CURATOR if site == "server" else site
-    made = seat(run, site, folder)
-    if made is None:
-        return None
-    party = made.party
-    take = party.take
+    made = seat(invitation, site, folder)
+    if made is None or made.resident in _teed:
+        return made
+    resident = made.resident
+    _teed.append(resident)
+    take = resident.take
 
-    def note(heard: list[Message], said: Sequence[Message]) -> None:
-        words = {"run": run.run, "pid": os.getpid(), "heard": [encode(one).hex() for one in heard]}
+    def note(run: str, heard: list[Message], said: Sequence[Message]) -> None:
+        words = {"run": run, "pid": os.getpid(), "heard": [encode(one).hex() for one in heard]}
         line = json.dumps({**words, "said": [encode(one).hex() for one in said]}) + "\n"
         descriptor = os.open(folder.parent / f"wire-{site}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "a") as file:
@@ -124,20 +152,23 @@ def teed(run: Terms, site: str, folder: Path) -> SiteParty | None:
 
     def heard(message: Message) -> tuple[Message, ...]:
         replies = take(message)
-        note([message], replies)
+        note(message.run, [message], replies)
         return replies
 
-    party.take = heard  # type: ignore[method-assign]
-    if isinstance(party, ConsumerShell):
-        start = party.start
+    resident.take = heard  # type: ignore[method-assign]
+    if isinstance(resident, ConsumerShell):
+        start = resident.start
 
         def started() -> tuple[Message, ...]:
             said = start()
-            note([], said)
+            note(invitation.terms.run, [], said)
             return said
 
-        party.start = started  # type: ignore[method-assign]
+        resident.start = started  # type: ignore[method-assign]
     return made
+
+
+_teed: list[Resident] = []  # a node answers in several runs
 
 
 def homes(place: Path) -> tuple[CuratorHome, ConsumerHome]:
