@@ -92,8 +92,11 @@ class Correspondence:
     def acceptance(self) -> bytes:
         """What this home signs to take part: made once, with a key for the run.
 
+        Also when the run is settled: others may have lost something and hold it again, with what was answered before.
+
         Raises:
-            LikesetError: a card that must be pinned is not, the run is settled, or this home is an old copy.
+            LikesetError: a card that must be pinned is not, the run's id is known under other terms, or this home is an
+                old copy.
         """
         self._check_pins()
         role = role_in(self.terms, self.party)
@@ -113,7 +116,7 @@ class Correspondence:
             kept = self._book.open_run(
                 self.run_id, self.terms.digest, secret, ends=end_of(self.terms), acceptance=made.to_bytes()
             )
-        self._check_open(kept)
+        self._check_terms(kept)
         return kept.acceptance
 
     def begin(self, acceptances: Iterable[bytes], start: Callable[[], tuple[Message, ...]]) -> tuple[bytes, ...]:
@@ -359,9 +362,12 @@ class Correspondence:
         assert keys.secret is not None  # noqa: S101 - just checked
         return keys.secret
 
-    def _check_open(self, keys: RunKeys) -> None:
+    def _check_terms(self, keys: RunKeys) -> None:
         if keys.terms != self.terms.digest:
             raise IllegalMessage(f"run {self.terms.run}: its id is known under other terms")
+
+    def _check_open(self, keys: RunKeys) -> None:
+        self._check_terms(keys)
         if keys.secret is None:
             raise IllegalMessage(f"run {self.terms.run}: is settled, and its key is gone")
 
