@@ -12,11 +12,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
-from remote_world import HereEngine
+from remote_world import HereEngine, introduce_all
 
 from likeset.app.cli import run
 from likeset.homes.curator.home import make_curator_home
-from likeset.protocol.terms import Terms
+from likeset.homes.signed_invitation import Invitation
 from likeset.transports.nvflare.engine import simulate
 
 _TESTS = Path(__file__).parents[1]
@@ -32,12 +32,12 @@ def make_curator(folder: Path, schema: Path) -> None:
 class SimulatedEngine(HereEngine):
     """Submits to NVFlare's simulator: each site is a process of its own."""
 
-    def submit(self, *terms: Terms) -> str:
+    def submit(self, *invitations: Invitation) -> str:
         """Wait until the simulator is done."""
         job = f"job-{len(self.ended)}"
         paths = os.pathsep.join(str(_TESTS / name) for name in (".", "homes", "run"))
         self.ended[job] = simulate(
-            *terms,
+            *invitations,
             workspace=self.folder / "nvflare",
             factory="whole_network:seat",
             folder=self.folder,
@@ -50,5 +50,6 @@ class SimulatedEngine(HereEngine):
 
 
 def connect(patch: pytest.MonkeyPatch, engine: HereEngine) -> None:
-    """Let ``likeset run`` submit to this engine."""
+    """Let ``likeset run`` submit to this engine, once everybody has pinned everybody's card."""
+    introduce_all(engine.folder)
     patch.setattr(run, "_engine", lambda _: engine)
