@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from node_world import POLICY, SCHEMA, rows_text
-from remote_world import HereEngine, write_job
+from remote_world import HereEngine, introduce_all, write_job
 
 import job_world
 from likeset import documents
@@ -84,12 +84,13 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.Monk
     pinned = ("--as", "consumer", "--home", made / "node-a", "--fingerprint", heard)
     done("card", "pin", made / "clinic.card", *pinned)
     done("card", "make", "--new", "--home", made / "node-b")
+    introduce_all(made)
     engine = HereEngine(made)
     monkeypatch.setattr(run, "_engine", lambda _: engine)
     home = ("--home", made / "home")
     done("run", "invite", job, *home)
     node_a = ("--node", made / "node-a")
-    done("owner", "inbox", "--add", made / "home" / "runs" / "run-1" / "terms.json", *node_a)
+    done("owner", "inbox", "--add", made / "home" / "runs" / "run-1" / "run-1.invitation", *node_a)
     done("owner", "dry-run", "run-1", "--out", made / "before.parquet", *node_a)
     done("run", "submit", job, *home)
     done("run", "report", "run-1", *home)

@@ -1,5 +1,6 @@
 """A flood of terms at the curator: nothing of runs that owners did not agree to is kept, computed or looked for."""
 
+import gc
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -7,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from card_world import give_card, secret_of, signed_terms
 from node_world import SCHEMA, terms
 
 from likeset.errors import NotCurated
 from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import CuratorRun
 from likeset.ledger import Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.view import View
@@ -19,6 +23,8 @@ from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.job import write_settings
 from likeset.transports.nvflare.run_report import News
+from likeset.trust.sealing import SealingSecret
+from likeset.trust.signed_terms import accept
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
@@ -41,11 +47,19 @@ def home(tmp_path: Path) -> CuratorHome:
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     made = make_curator_home(tmp_path / "curator")
     made.add_schema(tmp_path / "schema.yaml")
+    give_card(made.folder, CURATOR)
+    made.pins().pin(secret_of("new-clinic").card, "consumer", fingerprint=None)
     return made
+
+
+def _seat(home: CuratorHome, run: Terms) -> CuratorRun:
+    """The curator's side of a run, whose terms came signed."""
+    return curator(Invitation.read(signed_terms(run)), CURATOR, home.folder)
 
 
 def on_disk(home: CuratorHome) -> dict[str, int]:
     """Every file and folder, with its bytes."""
+    gc.collect()  # while the book of letters is open, there are two files more
     return {
         str(path.relative_to(home.folder)): path.stat().st_size if path.is_file() else 0
         for path in home.folder.rglob("*")
@@ -55,7 +69,7 @@ def on_disk(home: CuratorHome) -> dict[str, int]:
 class _Site:
     """A site that says whether it takes part, and may not be asked for more."""
 
-    def __init__(self, name: str, standing: str) -> None:
+    def __init__(self, name: str, standing: str | bytes) -> None:
         self.name = name
         self._standing = standing
 
@@ -63,7 +77,7 @@ class _Site:
         assert timeout > 0
         return self
 
-    def standing(self, digest: str) -> str:
+    def standing(self, digest: str) -> str | bytes:
         assert len(digest) == 64
         return self._standing
 
@@ -71,7 +85,20 @@ class _Site:
         raise AssertionError(f"{self.name} was called: {called}")
 
 
-def submitted(home: CuratorHome, run: Terms, standing: Callable[[str], str]) -> Any:
+def _accepted(run: Terms, owner: str) -> bytes:
+    """What an owner signs to take part."""
+    signed = accept(
+        secret_of(owner),
+        run_id=bytes.fromhex(run.run_id),
+        terms=bytes.fromhex(run.digest),
+        role="owner",
+        party=owner,
+        run_key=SealingSecret.generate().public,
+    )
+    return signed.to_bytes()
+
+
+def submitted(home: CuratorHome, run: Terms, standing: Callable[[str], str | bytes]) -> Any:
     """A job at the curator's server; returns its report when all has ended."""
     from likeset.transports.nvflare.parts import _curate_run
 
@@ -82,7 +109,7 @@ def submitted(home: CuratorHome, run: Terms, standing: Callable[[str], str]) -> 
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(place)),
         is_aborted=lambda: False,
     )
-    report, end = _curate_run(run, context, News())
+    report, end = _curate_run(Invitation.read(signed_terms(run)), context, News())
     end()
     return report
 
@@ -92,9 +119,9 @@ def test_a_curator_of_terms_that_nobody_agreed_to_leaves_nothing_on_the_disk(hom
     """With 1,024 owners a ledger has two accounts of each: three such runs took megabytes."""
     before = on_disk(home)
     for place in range(3):
-        seat = curator(terms(run=f"r{place}", owners=MANY, **KINDS[kind]), CURATOR, home.folder)
-        assert seat.receipts is not None
+        seat = _seat(home, terms(run=f"r{place}", owners=MANY, **KINDS[kind]))
         assert seat.receipts() == {}
+        seat.letters.identity.book.close()
     assert on_disk(home) == before
 
 
@@ -106,7 +133,8 @@ def test_a_job_without_a_quorum_ends_before_anybody_is_asked_and_leaves_nothing(
     before = on_disk(home)
     for place in range(3):
         run = terms(run=f"r{place}", expires="2099-01-01", owners=("a", "b", "c"), quorum=2, **KINDS[kind])
-        report = submitted(home, run, lambda name: "ready" if name in ("a", "new-clinic") else said)
+        ready = {"a": _accepted(run, "a"), "new-clinic": "ready"}
+        report = submitted(home, run, lambda name, ready=ready: ready.get(name, said))  # type: ignore[misc]
         assert report.outcome == "quorum missed"
         assert report.unanswered == {"b": "abstains", "c": "abstains"}
         assert (report.calls, report.messages) == (4, 0)
@@ -123,7 +151,7 @@ def test_a_feature_map_is_not_built_for_terms_that_nobody_agreed_to(
 ) -> None:
     monkeypatch.delattr("likeset.geometry.features.FourierFeatures._draw")
     wide = Kernel(columns=1 << 10, dimension=1 << 16, gamma=0.4, seed=7)
-    curator(terms(kernel=wide, **KINDS["interactive"]), CURATOR, home.folder)
+    _seat(home, terms(kernel=wide, **KINDS["interactive"]))
 
 
 def test_the_ledger_is_there_for_the_first_charge_and_found_again(home: CuratorHome) -> None:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import shutil
 import struct
 import sys
 from collections.abc import Iterator
@@ -19,11 +18,11 @@ from remote_world import OWNERS, make_world, write_job
 from likeset.homes.consumer.home import ConsumerHome
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.messages import Bid, Delivery, Misfit, Offer, decode
-from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.publish import publish
 from likeset.run.remote import collect, invite
@@ -43,19 +42,19 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     limits = {"epsilon": 50.0, "delta": 1e-5, "rows": 100}
     for name in OWNERS:
         write_policy(folder / f"node-{name}", name, manual_approval=False, per_run=limits, total=dict(limits))
-        shutil.copy(folder / "curator" / "curator.pub", folder / f"node-{name}")
-    agreed = [
-        _terms(home, folder, run="bids", protocol="interactive", size=4),
-        _terms(home, folder, run="hashes", hash_dimension=64),
-        _terms(home, folder, run="misfits", auction="threshold", auction_epsilon=4.0),
+    invited = [
+        _invited(home, folder, run="bids", protocol="interactive", size=4),
+        _invited(home, folder, run="hashes", hash_dimension=64),
+        _invited(home, folder, run="misfits", auction="threshold", auction_epsilon=4.0),
     ]
     for name in OWNERS:
         with OwnerNode(folder / f"node-{name}") as node:  # the seed comes to them beside the network
-            node.invite(agreed[1].to_json())
-            assert node.approve("hashes", agreed[1].digest, by="Ada", hash_seed=home.known("hashes").hash_seed).accepted
+            node.invite(invited[1].to_bytes())
+            seed, digest = home.known("hashes").hash_seed, invited[1].terms.digest
+            assert node.approve("hashes", digest, by="Ada", hash_seed=seed).accepted
     paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in (".", "homes", "run"))
     reports = simulate(
-        *agreed,
+        *invited,
         workspace=folder / "nvflare",
         factory="whole_network:seat",
         folder=folder,
@@ -69,10 +68,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _terms(home: ConsumerHome, folder: Path, **changes: object) -> Terms:
+def _invited(home: ConsumerHome, folder: Path, **changes: object) -> Invitation:
     with Ledger(home.ledger) as ledger:
         ledger.set_limit(View.owners("new-clinic"), Limit(100.0, 1e-5, Relation.REPLACE_ONE))
-    return invite(home, Job.load(write_job(folder, **changes)), expires="2099-01-01").terms
+    return invite(home, Job.load(write_job(folder, **changes)), expires="2099-01-01").invitation
 
 
 def secrets_of(folder: Path, name: str) -> tuple[set[str], dict[str, set[bytes]]]:
