@@ -38,7 +38,8 @@ def files() -> dict[str, str]:
 
 def test_the_page_names_its_files_and_commands() -> None:
     assert set(files()) == {"project.yaml", "st-mary.yaml", "north.yaml", "job.yaml"}
-    assert sum(line.startswith("likeset ") for line in pasted()) > 20
+    assert sum(line.startswith("likeset ") for line in pasted()) > 30
+    assert sum(line.startswith("likeset card pin ") for line in pasted()) == 8
     assert sum(line.endswith("start.sh") for line in pasted()) == len(SITES)
 
 
