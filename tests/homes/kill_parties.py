@@ -166,9 +166,7 @@ class _Proxy:
         return call
 
 
-def _work_as_curator(
-    control: Connection, lines: dict[str, Connection], place: Path, invitation: Invitation
-) -> None:
+def _work_as_curator(control: Connection, lines: dict[str, Connection], place: Path, invitation: Invitation) -> None:
     """One job; the hub hears how it ended, and may abort it."""
     context = SimpleNamespace(
         clients=[_Proxy(name, line) for name, line in lines.items()],

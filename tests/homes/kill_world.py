@@ -14,11 +14,11 @@ from pinned_homes import introduce
 from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
+from likeset.homes.letter_book import LetterBook
+from likeset.homes.letter_records import RunKeys
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import owner
-from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import RunKeys
 from likeset.homes.shell import ConsumerShell, Resident
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import Factory, SiteRun

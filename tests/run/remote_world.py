@@ -14,7 +14,7 @@ from node_world import SCHEMA, make_node, rows_text
 from pinned_homes import introduce
 
 from likeset import documents
-from likeset.errors import LikesetError
+from likeset.errors import LikesetError, RunCancelled
 from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import curator, make_curator_home
@@ -158,6 +158,7 @@ class Post:
         runs: the sides of all who take part.
         letters: how many were carried.
         bytes_sent: how long they were.
+        done: whether the consumer took its summary.
     """
 
     invitation: Invitation
@@ -166,6 +167,7 @@ class Post:
     runs: Mapping[str, SiteRun]
     letters: int = 0
     bytes_sent: int = 0
+    done: bool = False
 
     def carry(self) -> None:
         """The whole run, with its receipts."""
@@ -178,6 +180,8 @@ class Post:
                     queue.extend(self.curator.give_up(owner))
         for data in self.curator.end():
             self.give(data)
+        if not self.done:
+            raise RunCancelled(f"run {self.invitation.terms.run} ended without a summary")
 
     def _acceptances(self) -> Iterator[bytes]:
         """What all sign who take part."""
@@ -193,7 +197,9 @@ class Post:
         self.bytes_sent += len(data)
         writer, reader = self._between(data)
         try:
-            return self._true(self.runs[reader].hear(data), reader)
+            replies = self._true(self.runs[reader].hear(data), reader)
+            self.done |= (writer, reader) == (CURATOR, CONSUMER)
+            return replies
         except LikesetError:
             if reader in self.invitation.terms.owners:
                 return self.curator.give_up(reader)

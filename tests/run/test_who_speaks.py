@@ -24,7 +24,6 @@ from likeset.trust.cards import CardSecret
 from likeset.trust.letters import write_letter
 
 
-
 @pytest.fixture
 def home(tmp_path: Path) -> ConsumerHome:
     return make_world(tmp_path)
