@@ -13,7 +13,7 @@ from opened_letters import Opener
 
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.transcripts import compare
+from likeset.homes.transcripts import compare, transcript_of
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Delivery, Message, Offer, Summary, Target
@@ -125,7 +125,9 @@ def at_owners(place: Path, run: Terms, messages: list[tuple[Message, bytes]], *,
     """Ledger, audit log and outbox of each owner, both copies of the transcript, and the receipt."""
     complaints = []
     curator, _ = homes(place)
-    theirs = {one.owner: one for one in curator.transcripts().of_run(run.run)}
+    with curator.identity.book as book:
+        copies = [transcript_of(book, run, owner=name, kept_by="curator") for name in OWNERS]
+    theirs = {copy.owner: copy for copy in copies if copy.lines}
     for name in OWNERS:
         really = {data for message, data in messages if message.sender == name}
         with OwnerNode(folder_of(place, name)) as node:

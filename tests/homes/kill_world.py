@@ -16,7 +16,6 @@ from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.letter_records import RunKeys
-from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import owner
 from likeset.homes.shell import ConsumerShell, Resident
@@ -70,7 +69,6 @@ def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str
     invitations = _signed(home, place, jobs)
     for name in OWNERS:
         with OwnerNode(folder_of(place, name)) as node:
-            kept_receipts.pin(node, made.public_key, by="Ada")
             for invitation in invitations:
                 node.invite(invitation.to_bytes())
                 verdict = node.approve(invitation.terms.run, invitation.terms.digest, by="Ada")
