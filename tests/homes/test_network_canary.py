@@ -150,7 +150,7 @@ def test_receipts_came_to_each_owner_by_themselves_and_agree(world: Path) -> Non
             }
             for run, rows in left.items():
                 found = kept_receipts.check(node, run)
-                assert (found.pinned, found.problems, found.notes, found.aside) == (True, (), (), ())
+                assert (found.problems, found.notes, found.aside) == ((), (), ())
                 assert found.receipt is not None
                 assert (found.receipt.transcript.owner, found.receipt.transcript.rows) == (name, rows)
             assert outbox.verify(node) == ([], [])
