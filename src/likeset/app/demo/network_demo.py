@@ -230,7 +230,7 @@ def _checks(world: NetworkWorld, run: KeptRun) -> tuple[tuple[str, bool], ...]:
             if name != _denying_owner(world):
                 # The owner's own receipt, which came to it when the run ended.
                 kept = kept_receipts.check(node, RUN)
-                agree = not kept.problems and not kept.aside
+                agree = not (kept.problems or kept.contradictions or kept.aside)
                 checks["transcripts agree"] &= (
                     agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
                 )
