@@ -111,7 +111,7 @@ def note_keys(place: Path) -> None:
             known.add(text)
         return keys
 
-    LetterBook.run_keys = noted  # type: ignore[method-assign]
+    LetterBook.run_keys = noted  # type: ignore[method-assign, assignment]
 
 
 def warm_up(run: Terms) -> None:

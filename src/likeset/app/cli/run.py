@@ -147,8 +147,8 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     terms, notes = made.terms, notes_on(made)
     if as_json:
         told = {"run": made.name, "invitation": str(made.invitation_path), "digest": terms.digest}
-        told |= {"expires": terms.expires, "cards": dict(terms.cards)}
-        show_json({**told, "hash_seed": _seed_file(made), "notes": notice_documents(notes)})
+        told["expires"] = terms.expires
+        show_json({**told, "cards": dict(terms.cards), "hash_seed": _seed_file(made), "notes": notice_documents(notes)})
         return
     path = made.invitation_path
     stdout.print(f"[bold]{literal(str(path))}[/]  terms {terms.digest[:12]}, until {terms.expires}", soft_wrap=True)
