@@ -18,7 +18,15 @@ from node_world import rows_text
 from remote_world import HereEngine, make_world, write_job
 
 from likeset.app.cli import app, follow, run
-from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, NotCurated, UnfinishedRequest
+from likeset.errors import (
+    BadDocument,
+    BudgetExceeded,
+    InvalidArgument,
+    LikesetError,
+    NoAnswer,
+    NotCurated,
+    UnfinishedRequest,
+)
 from likeset.homes.curator.home import CuratorHome
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.foreign_terms import MOST_TEXT
@@ -90,6 +98,26 @@ def test_people_read_tables(world: World) -> None:
     assert "at most 12" in shown  # nor how many of them left
     assert world.shown("shares", "run-1").count("at most 0.00") == 2
     assert "run-1" in world.shown("list")
+
+
+def test_people_see_whom_they_invite_by_which_card(world: World) -> None:
+    told = world.shown("invite", world.folder / "job.yaml")
+    cards = world.say("invite", world.folder / "job.yaml")["cards"]
+    for name, role in (("a", "owner"), ("b", "owner"), ("curator", "curator")):
+        assert f"  {cards[name]}  {role}  {name}\n" in told
+    assert f"only if they have pinned yours: {cards['new-clinic']}" in told
+    assert "likeset owner inbox --add run-1.invitation" in told
+
+
+def test_a_home_without_keys_is_told_before_anything_is_submitted(world: World) -> None:
+    world.say("submit", world.folder / "job.yaml")
+    world.say("report", "run-1")
+    (world.folder / "home" / "card.secret").unlink()
+    for words in (["resume", "run-1"], ["submit", world.folder / "job.yaml"]):
+        with pytest.raises(BadDocument, match="there are no keys in this home"):
+            world.say(*words)
+    assert world.say("report", "run-1")["rows_selected"] == 6  # to look needs no keys
+    assert world.say("list")["runs"][0]["invitation"].endswith("run-1.invitation")
 
 
 def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(world: World) -> None:
@@ -356,6 +384,11 @@ def test_a_kit_is_settled_for_each_party(tmp_path: Path) -> None:
         assert settings["folder"] == str(options[1])
     assert settings["seconds_for_decisions"] == 5
     assert len(list(CuratorHome(tmp_path / "new-curator").schemas.iterdir())) == 1
+    shown = CliRunner().invoke(app, ["site", "curator", str(kit), "--home", str(tmp_path / "new-curator")]).stdout
+    for group in CuratorHome(tmp_path / "new-curator").card().fingerprint.split("-"):
+        assert group in shown
+    assert "likeset card pin FILE --as curator" in shown
+    assert "can delay and suppress" in " ".join(shown.split())
     wrong = CliRunner().invoke(app, ["site", "owner", str(tmp_path), "--node", str(tmp_path / "node-a")])
     assert isinstance(wrong.exception, InvalidArgument)
     assert not (tmp_path / "local").exists()

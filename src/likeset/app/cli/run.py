@@ -152,12 +152,17 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
         return
     path = made.invitation_path
     stdout.print(f"[bold]{literal(str(path))}[/]  terms {terms.digest[:12]}, until {terms.expires}", soft_wrap=True)
-    stdout.print(f"Give this file to owners; they look at it with: likeset owner inbox --add {literal(path.name)}")
-    names = [name for name in terms.cards if name != terms.consumer]
-    invited = [(name, "curator" if name == CURATOR else "owner", terms.cards[name]) for name in names]
-    show_table("Who is invited", ("name", "as", "by the card with this fingerprint"), invited)
+    stdout.print(
+        f"Give this file to owners; they look at it with: likeset owner inbox --add {literal(path.name)}",
+        soft_wrap=True,
+    )
+    stdout.print("Invited are, by these cards:")
+    for name, fingerprint in terms.cards.items():
+        if name != terms.consumer:
+            role = "curator" if name == CURATOR else "owner"
+            stdout.print(f"  {fingerprint}  {role}  [bold]{literal(name)}[/]", soft_wrap=True)
     own = terms.cards[terms.consumer]
-    stdout.print(f"Owners and the curator must have pinned your card: {literal(own)}", soft_wrap=True)
+    stdout.print(f"They take part only if they have pinned yours: {own}", soft_wrap=True)
     _show_seed(made)
     show_notes(notice.text for notice in notes)
 
