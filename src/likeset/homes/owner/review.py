@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from likeset.homes.network_trust import LEFT_TO_TRUST
 from likeset.homes.owner import budgets, kept_receipts, outbox
 from likeset.homes.owner.asking_cards import AskingCard
 from likeset.homes.owner.datasets import DataSet
@@ -23,10 +24,6 @@ __all__ = ["Review", "budget_document", "budget_lines", "review", "status_of", "
 
 _MOST_WORDS = 500
 _WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "witness": "Who witnesses?"}
-_BY_LETTERS = (
-    "They can delay letters or suppress them. They can neither read nor forge them: each is sealed, and signed by its "
-    "card."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +86,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
-        ("What if somebody keeps the network?", _BY_LETTERS),
+        ("What must you still believe of the network?", f"This: {LEFT_TO_TRUST}."),
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
     ]
