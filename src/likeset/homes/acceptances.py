@@ -7,7 +7,7 @@ from likeset.protocol.terms import Terms
 from likeset.trust.pins import Pins
 from likeset.trust.signed_terms import Acceptance
 
-__all__ = ["is_given_up", "peer_in"]
+__all__ = ["is_acceptance_of", "is_given_up", "peer_in"]
 
 
 def peer_in(data: bytes, terms: Terms, pins: Pins) -> Peer | None:
@@ -22,16 +22,21 @@ def peer_in(data: bytes, terms: Terms, pins: Pins) -> Peer | None:
         accepted = Acceptance.from_bytes(data)
     except BadDocument:
         return None
+    if not is_acceptance_of(terms, accepted) or is_given_up(accepted.card.fingerprint, pins):
+        return None
+    return Peer(accepted.party, accepted.card.to_bytes(), accepted.run_key, data)
+
+
+def is_acceptance_of(terms: Terms, accepted: Acceptance) -> bool:
+    """Whether somebody whom the terms name by card signed that it takes part under them, as what it is in the run."""
     party = accepted.party
-    holds = (
+    return (
         accepted.run_id == bytes.fromhex(terms.run_id)
         and accepted.terms == bytes.fromhex(terms.digest)
         and terms.cards.get(party) == accepted.card.fingerprint
         and party != terms.consumer
         and accepted.role == role_in(terms, party)
-        and not is_given_up(accepted.card.fingerprint, pins)
     )
-    return Peer(party, accepted.card.to_bytes(), accepted.run_key, data) if holds else None
 
 
 def is_given_up(fingerprint: str, pins: Pins) -> bool:

@@ -19,7 +19,7 @@ from likeset.errors import (
 from likeset.homes.acceptances import is_given_up, peer_in
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import IN, OUT, Arrival, Contents, Outgoing, Peer, RunKeys
+from likeset.homes.letter_records import IN, OUT, RECEIPT, Arrival, Contents, Outgoing, Peer, RunKeys
 from likeset.homes.padding import padded_size
 from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
 from likeset.protocol.messages import Delivery, Message, Offer, decode
@@ -31,10 +31,7 @@ from likeset.trust.letters import Letter, Refusal, letter_in, open_letter, write
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import Acceptance, accept
 
-__all__ = ["RECEIPT", "Correspondence", "HeardLetter"]
-
-RECEIPT = "receipt"
-"""What a letter is called in the book that holds no message, and a receipt."""
+__all__ = ["Correspondence", "HeardLetter"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +111,12 @@ class Correspondence:
                 run_key=secret.public,
             )
             kept = self._book.open_run(
-                self.run_id, self.terms.digest, secret, ends=end_of(self.terms), acceptance=made.to_bytes()
+                self.run_id,
+                self.terms.digest,
+                secret,
+                invitation=self.invitation.to_bytes(),
+                ends=end_of(self.terms),
+                acceptance=made.to_bytes(),
             )
         self._check_terms(kept)
         return kept.acceptance

@@ -27,8 +27,8 @@ _LAYOUT = Layout(
     version=1,
     statements=(
         """CREATE TABLE runs (
-            run_id BLOB PRIMARY KEY, terms TEXT NOT NULL, ends REAL NOT NULL, key BLOB, acceptance BLOB NOT NULL,
-            settled TEXT NOT NULL
+            run_id BLOB PRIMARY KEY, terms TEXT NOT NULL, invitation BLOB NOT NULL, ends REAL NOT NULL, key BLOB,
+            acceptance BLOB NOT NULL, settled TEXT NOT NULL
         ) WITHOUT ROWID""",
         """CREATE TABLE peers (
             run_id BLOB, party TEXT, card BLOB NOT NULL, run_key BLOB NOT NULL, acceptance BLOB NOT NULL,
@@ -54,18 +54,26 @@ class LetterBook:
     """The letters of all runs of one home, in one file.
 
     Args:
-        path: the file; made if it is not there.
+        path: the file; made if it is not there, unless ``read_only``.
         clock: tells the time.
+        read_only: to look at it alone.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self._store = Store(path, layout=_LAYOUT)
+    def __init__(self, path: Path, *, clock: Callable[[], datetime] = utc_now, read_only: bool = False) -> None:
+        self._store = Store(path, layout=_LAYOUT, read_only=read_only)
         self._clock = clock
 
     # The keys of a run.
 
     def open_run(
-        self, run_id: bytes, terms: str, secret: SealingSecret, *, ends: datetime, acceptance: bytes = b""
+        self,
+        run_id: bytes,
+        terms: str,
+        secret: SealingSecret,
+        *,
+        invitation: bytes,
+        ends: datetime,
+        acceptance: bytes = b"",
     ) -> RunKeys:
         """Keep the keys of a run; those that were kept first count.
 
@@ -73,12 +81,13 @@ class LetterBook:
             run_id: of the run.
             terms: their digest.
             secret: opens its letters.
+            invitation: the terms as the consumer signed them.
             ends: when the terms end, and with them the key.
             acceptance: what this home signed to take part; empty at the consumer.
         """
         with self._store.writing() as connection:
-            row = (run_id, terms, ends.timestamp(), secret.to_bytes(), acceptance, "")
-            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
+            row = (run_id, terms, invitation, ends.timestamp(), secret.to_bytes(), acceptance, "")
+            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         kept = self.run_keys(run_id)
         if kept is None or kept.terms != terms:
             raise IllegalMessage("a run of this id is known under other terms")
@@ -88,12 +97,18 @@ class LetterBook:
         """The keys of a run; None if it is not known."""
         with self._store.reading() as connection:
             row = connection.execute(
-                "SELECT terms, key, acceptance, settled FROM runs WHERE run_id = ?", (run_id,)
+                "SELECT terms, key, invitation, acceptance, settled FROM runs WHERE run_id = ?", (run_id,)
             ).fetchone()
         if row is None:
             return None
-        terms, key, acceptance, settled = row
-        return RunKeys(run_id, terms, None if key is None else SealingSecret.from_bytes(key), acceptance, settled)
+        terms, key, invitation, acceptance, settled = row
+        secret = None if key is None else SealingSecret.from_bytes(key)
+        return RunKeys(run_id, terms, secret, invitation, acceptance, settled)
+
+    def invitations(self) -> list[bytes]:
+        """The signed terms of all runs that this home took part in."""
+        with self._store.reading() as connection:
+            return [bytes(data) for (data,) in connection.execute("SELECT invitation FROM runs ORDER BY run_id")]
 
     def settle(self, run_id: bytes, *, resend: bool = False) -> bool:
         """Forget the key of a run and the bytes that it opens; returns whether there was one to forget.
@@ -268,6 +283,15 @@ class LetterBook:
             )
             return [KeptLetter(*row) for row in rows]
 
+    def letter_data(self, run_id: bytes, peer: str, way: Way, number: int) -> bytes | None:
+        """The bytes of a letter; None if there is none, or the run is settled."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT data FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
+                (run_id, peer, way, number),
+            ).fetchone()
+        return None if row is None or row[0] is None else bytes(row[0])
+
     # What must not be.
 
     def contradict(self, run_id: bytes, peer: str, letter: Letter) -> bytes | None:
@@ -279,11 +303,7 @@ class LetterBook:
             if count < _MOST_EVIDENCE:
                 row = (run_id, peer, letter.header.number, letter.digest, letter.data, self._now())
                 connection.execute("INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?, ?, ?)", row)
-            kept = connection.execute(
-                "SELECT data FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
-                (run_id, peer, IN, letter.header.number),
-            ).fetchone()
-        return None if kept is None or kept[0] is None else bytes(kept[0])
+        return self.letter_data(run_id, peer, IN, letter.header.number)
 
     def evidence(self, run_id: bytes) -> list[tuple[str, bytes]]:
         """Letters that contradict others of their writers, each with its writer's name."""

@@ -7,11 +7,25 @@ from typing import Final, Literal
 from likeset.trust.letters import Letter, Stub
 from likeset.trust.sealing import SealingSecret
 
-__all__ = ["IN", "OUT", "Arrival", "Contents", "KeptLetter", "Outgoing", "Peer", "RunKeys", "Seal", "Way"]
+__all__ = [
+    "IN",
+    "OUT",
+    "RECEIPT",
+    "Arrival",
+    "Contents",
+    "KeptLetter",
+    "Outgoing",
+    "Peer",
+    "RunKeys",
+    "Seal",
+    "Way",
+]
 
 Way = Literal["in", "out"]
 IN: Final = "in"
 OUT: Final = "out"
+RECEIPT: Final = "receipt"
+"""In place of the kind of a message: of a letter that holds nothing but a receipt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +36,7 @@ class RunKeys:
         run_id: of the run.
         terms: digest of its terms.
         secret: opens letters; None when the run is settled.
+        invitation: the terms as the consumer signed them.
         acceptance: what this home signed to take part; empty at the consumer, who signed the terms.
         settled: when (UTC); empty if it is not.
     """
@@ -29,6 +44,7 @@ class RunKeys:
     run_id: bytes
     terms: str
     secret: SealingSecret | None = field(repr=False)
+    invitation: bytes = field(repr=False)
     acceptance: bytes = field(repr=False)
     settled: str = ""
 

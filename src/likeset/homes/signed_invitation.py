@@ -53,12 +53,13 @@ class Invitation:
         check_between(terms)
         if terms.cards[terms.consumer] != identity.fingerprint:
             raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
-        keys = identity.book.open_run(
-            bytes.fromhex(terms.run_id), terms.digest, SealingSecret.generate(), ends=end_of(terms)
-        )
-        if keys.secret is None:
+        secret = SealingSecret.generate()
+        signed = sign_terms(terms.to_json(), identity.secret, secret.public)
+        run_id = bytes.fromhex(terms.run_id)
+        kept = identity.book.open_run(run_id, terms.digest, secret, invitation=signed.to_bytes(), ends=end_of(terms))
+        if kept.secret is None:
             raise InvalidArgument("run", terms.run, "is settled")
-        return cls(sign_terms(terms.to_json(), identity.secret, keys.secret.public), terms)
+        return cls(SignedTerms.from_bytes(kept.invitation), terms)
 
     def to_bytes(self) -> bytes:
         """As it travels."""

@@ -36,6 +36,7 @@ __all__ = [
     "discloses",
     "letter_in",
     "open_letter",
+    "padded",
     "write_letter",
 ]
 
@@ -221,11 +222,9 @@ def write_letter(
         InvalidArgument: ``padding_step`` is below 1.
         BadDocument: the header cannot be written, or ``recipient_key`` is no sealing key.
     """
-    filled = _LENGTH_BYTES * (2 + len(enclosures)) + len(message) + sum(map(len, enclosures))
-    padding = -filled % count("padding_step", padding_step)
-    content = Opened(secrets.token_bytes(_RANDOM_BYTES), message, tuple(enclosures), padding)
+    content = padded(secrets.token_bytes(_RANDOM_BYTES), message, tuple(enclosures), step=padding_step)
     # Put together at once: each copy of a large message costs as much as half its encryption.
-    plaintext = b"".join((content.random, *_body(message, content.enclosures, padding)))
+    plaintext = b"".join((content.random, *_body(message, content.enclosures, content.padding)))
     header = Header(
         run_id=run_id,
         terms=terms,
@@ -240,6 +239,12 @@ def write_letter(
     signature = secret.sign(LETTER_CONTEXT, header.to_bytes(), hashlib.sha256(ciphertext).digest())
     data = fields(_TAG, header.to_bytes(), ciphertext, signature)
     return Letter(header, ciphertext, signature, data, content)
+
+
+def padded(random: bytes, message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> Opened:
+    """What is sealed in a letter whose body is filled up to a multiple of ``step`` bytes."""
+    filled = _LENGTH_BYTES * (2 + len(enclosures)) + len(message) + sum(map(len, enclosures))
+    return Opened(random, message, enclosures, -filled % count("padding_step", step))
 
 
 def letter_in(data: bytes, *, most_bytes: int) -> Letter:
