@@ -40,7 +40,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
 def offers(out: Path, owner: str) -> Offer:
     """What left an owner, from its own outbox."""
     with OwnerNode(out / "owners" / owner) as node:
-        bodies = [decode(one.data).body for one in outbox.messages_that_left(node, RUN) if one.line.rows]
+        bodies = [decode(one.data).body for one in outbox.messages_that_left(node, RUN) if one.rows]
     (offer,) = bodies
     assert isinstance(offer, Offer)
     return offer

@@ -2,16 +2,19 @@
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from protocol_world import QuickLedger, terms, world
 
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.identity import Identity
+from likeset.homes.receipts import Receipt, sign
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, CuratorRun, OwnerRun, SiteRun
+from likeset.homes.transcripts import Transcript, transcript_of
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -23,6 +26,7 @@ from likeset.trust.signed_terms import Acceptance, is_acceptance
 __all__ = ["MOST_BYTES", "LetterWorld", "make_identity", "role_of", "settle_identities", "terms_between"]
 
 MOST_BYTES = 1 << 24
+NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 RUN_ID = "0123456789abcdef0123456789abcdef"
 
 
@@ -95,12 +99,23 @@ class LetterWorld:
         made = world(self.agreed, self.ledgers[name])
         options: dict[str, Any] = {"most_bytes": MOST_BYTES, "refused": self.refused.append}
         if name == CURATOR:
-            receipts = lambda: {owner: f"receipt of {owner}".encode() for owner in self.agreed.owners}  # noqa: E731
-            return CuratorRun(letters, made.curator(), receipts=receipts, **options)
+            return CuratorRun(letters, made.curator(), receipts=self._signed_receipts, **options)
         if name == self.agreed.consumer:
             return ConsumerRun(letters, made.consumer(), keep=self._keep_summary, **options)
         keep: Callable[[bytes], None] = lambda data: self.receipts.__setitem__(name, data)  # noqa: E731
         return OwnerRun(letters, made.owner(name), keep_receipt=keep, **options)
+
+    def transcript(self, owner: str, *, kept_by: Literal["owner", "curator"] = "curator") -> Transcript:
+        """A copy of what passed between the curator and an owner."""
+        book = self.homes[CURATOR if kept_by == "curator" else owner].book
+        return transcript_of(book, self.agreed, owner=owner, kept_by=kept_by)
+
+    def receipt(self, owner: str, **changes: Any) -> Receipt:
+        """What the curator signs for an owner; with changes, what it could sign."""
+        return sign(replace(self.transcript(owner), **changes), self.homes[CURATOR].secret, now=NOON)
+
+    def _signed_receipts(self) -> dict[str, bytes]:
+        return {owner: self.receipt(owner).to_bytes() for owner in self.agreed.owners}
 
     def _keep_summary(self, data: bytes) -> None:
         self.summary = data

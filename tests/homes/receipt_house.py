@@ -1,4 +1,4 @@
-"""An owner's node from which rows left, and whoever signs receipts for it, rightly or not."""
+"""An owner's node from which rows left in letters, and whoever signs receipts for it, rightly or not."""
 
 import json
 from dataclasses import replace
@@ -7,60 +7,71 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import approve, hear, make_node, script, terms
+from card_world import secret_of
+from node_world import make_node, script, terms
+from owner_letters import Outside, seated
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.errors import IllegalMessage
 from likeset.homes import receipts
-from likeset.homes.curator.home import make_curator_home
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.receipts import Receipt
 from likeset.homes.transcripts import Line, Transcript
-from likeset.protocol.messages import encode
+from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
 RUN = terms(expires="2099-01-01")
 ROUNDS = terms(expires="2099-01-01", protocol="interactive", size=1)
-"""A run in which the curator says something to owners."""
+"""A run in which the curator writes to owners."""
 LATER = datetime(2029, 3, 6, tzinfo=UTC)
 
 
 class House:
-    """An owner's node from which rows left, the curator's key, and another one."""
+    """An owner's node in a run, and everybody else in it."""
 
     def __init__(self, place: Path, run: Terms = RUN, *, begin: bool = True) -> None:
         self.place, self.run = place, run
-        self.curator = make_curator_home(place / "curator")
-        self.stranger = make_curator_home(place / "stranger")
         self.folder = make_node(place)
         self.node = OwnerNode(self.folder)
-        approve(self.node, run)
-        self.pin()
+        self.take_part(run)
         if begin:
             self.begin()
 
+    def take_part(self, run: Terms) -> None:
+        self.outside = Outside(self.place / f"others-{run.digest[:8]}", run)
+        self.seat = seated(self.node, self.outside)
+        self.run = run
+
     def begin(self) -> None:
-        for message in script(self.run):
-            assert isinstance(hear(self.node, encode(message)), list)
+        release, *asked = script(self.run)
+        self.seat.hear(self.outside.release(self.seat.acceptance(), release))
+        for message in asked:
+            self.seat.hear(self.outside.ask(message))
 
     @property
     def copy(self) -> Transcript:
         return self.node.transcript(self.run.run)
 
-    def pin(self, key: Path | None = None, **words: Any) -> None:
-        kept_receipts.pin(self.node, key or self.curator.public_key, by="Ada", **words)
+    def signed(self, *, now: datetime | None = None, **changes: Any) -> Receipt:
+        return receipts.sign(replace(self.copy, **changes), secret_of(CURATOR), now=now)
 
-    def signed(self, *, key: Path | None = None, now: datetime | None = None, **changes: Any) -> Receipt:
-        return receipts.sign(replace(self.copy, **changes), key or self.curator.key, now=now)
+    def signed_by_stranger(self, **changes: Any) -> Receipt:
+        stranger = secret_of("stranger")
+        changes["curator_card"] = stranger.card.fingerprint
+        return receipts.sign(replace(self.copy, **changes), stranger)
 
     def without(self, *kinds: str) -> tuple[Line, ...]:
         return tuple(line for line in self.copy.lines if line.kind not in kinds)
 
     def take(self, receipt: Receipt | bytes) -> None:
-        data = receipt.to_bytes() if isinstance(receipt, Receipt) else receipt
-        kept_receipts.take(self.node, self.run, data)
+        kept_receipts.take(self.node, self.run, _bytes_of(receipt))
+
+    def send(self, receipt: Receipt | bytes) -> None:
+        """In a letter of the curator."""
+        for data in self.outside.curator.write_receipts({self.node.name: _bytes_of(receipt)}):
+            self.seat.hear(data)
 
     def refuses(self, receipt: Receipt | bytes, reason: str) -> None:
         before = self.kept_bytes()
@@ -80,6 +91,10 @@ class House:
 
     def checked(self) -> kept_receipts.ReceiptVerdict:
         return kept_receipts.check(self.node, self.run.run)
+
+
+def _bytes_of(receipt: Receipt | bytes) -> bytes:
+    return receipt.to_bytes() if isinstance(receipt, Receipt) else receipt
 
 
 def verify(*arguments: object, code: int = 0) -> Any:

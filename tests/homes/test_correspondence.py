@@ -11,8 +11,10 @@ from protocol_world import CONSUMER, THRESHOLD, QuickLedger, terms, world
 from likeset.errors import HomeRestored, IllegalMessage, LetterRefused, LikesetError, QuorumMissed
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.identity import Identity
+from likeset.homes.receipts import receipt_in
 from likeset.homes.signed_invitation import Invitation, unpinned
 from likeset.homes.site_run import ConsumerRun
+from likeset.homes.transcripts import compare
 from likeset.protocol.messages import Message, TargetRelease
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -41,7 +43,11 @@ def test_a_run_through_letters_ends_as_in_one_house(tmp_path: Path, kind: str) -
     summary = homes.carry(homes.all_runs())
     assert summary is not None
     assert list(map(int, summary.handles)) == _in_one_house(homes.agreed)
-    assert homes.receipts == {name: f"receipt of {name}".encode() for name in homes.agreed.owners}
+    for name in homes.agreed.owners:
+        receipt = receipt_in("receipt", homes.receipts[name])
+        assert receipt.fault(homes.homes[CURATOR].secret.card) is None
+        assert compare(homes.transcript(name, kept_by="owner"), receipt.transcript) == ([], [])
+        assert receipt.transcript.rows > 0 or kind in ("threshold", "interactive")
 
 
 @pytest.mark.parametrize("kind", KINDS)

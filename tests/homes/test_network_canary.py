@@ -87,7 +87,7 @@ def secrets_of(folder: Path, name: str) -> tuple[set[str], dict[str, set[bytes]]
             found.setdefault("misfit", set()).update(_forms(body.misfit))
         elif isinstance(body, Offer | Delivery):
             found.setdefault("row", set()).update(row.astype("<f4").tobytes() for row in body.rows)
-    return {message.line.kind for message in sent}, found
+    return {message.kind for message in sent}, found
 
 
 def _forms(value: float) -> Iterator[bytes]:
@@ -145,7 +145,7 @@ def test_receipts_came_to_each_owner_by_themselves_and_agree(world: Path) -> Non
     for name in OWNERS:
         with OwnerNode(world / f"node-{name}") as node:
             left = {
-                run: sum(message.line.rows for message in outbox.messages_that_left(node, run))
+                run: sum(message.rows for message in outbox.messages_that_left(node, run))
                 for run in ("bids", "hashes", "misfits")
             }
             for run, rows in left.items():

@@ -116,7 +116,7 @@ def test_what_a_crash_and_a_withdrawal_held_back_is_not_shown_as_what_left(node:
     problems, notes = outbox.verify(node)
     assert problems == []
     assert any("never sent" in note for note in notes)
-    assert [(one.line.rows, one.sent) for one in outbox.messages_that_left(node, "run-1")] == [(12, False)]
+    assert [(one.rows, one.sent) for one in outbox.messages_that_left(node, "run-1")] == [(12, False)]
     found = outbox.rows_that_left(node, "run-1")
     assert (found.count, found.table, found.held_back) == (0, None, 12)
     own = node.transcript("run-1")

@@ -154,7 +154,7 @@ class CuratorRun(SiteRun):
     """At the curator.
 
     Args:
-        receipts: when the run has ended, however: a signed receipt for each owner who sent something.
+        receipts: when the run has ended, however: a signed receipt for each owner who took part.
     """
 
     resident: CuratorShell
@@ -174,6 +174,14 @@ class CuratorRun(SiteRun):
         return self.letters.write_receipts(dict(self.receipts()))
 
     def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
+        try:
+            return self._answers(heard)
+        except Exception:
+            if not self._is_of_consumer(heard):
+                self.letters.write((), came=heard)  # rows came in all the same, and are acknowledged
+            raise
+
+    def _answers(self, heard: HeardLetter) -> tuple[Message, ...]:
         if not isinstance(_message_in(heard).body, Target) or not self._is_of_consumer(heard):
             return super()._replies(heard)
         present = self.letters.introduce(heard.enclosures)

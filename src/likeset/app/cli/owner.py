@@ -18,7 +18,6 @@ for _part in (_data, _policy, _audit):
 
 owner.command()(owner_setup.init)
 _data.command()(owner_setup.add)
-owner.command()(owner_setup.trust)
 owner.command()(owner_setup.check)
 _policy.command(name="test")(owner_runs.policy_test)
 owner.command()(owner_runs.inbox)

@@ -24,7 +24,7 @@ def outbox(
     Example: [bold]likeset owner outbox sepsis-2026-07 --rows --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import left_document, row_documents, save_messages, show_rows
-    from likeset.homes.owner.kept_receipts import acknowledged_messages
+    from likeset.homes.owner.kept_receipts import acknowledged_letters
     from likeset.homes.owner.outbox import messages_that_left, rows_that_left
 
     with opened_node(node) as opened:
@@ -33,7 +33,7 @@ def outbox(
         messages = messages_that_left(opened, run)
         runs = list(dict.fromkeys(message.run for message in messages))
         tables = {name: rows_that_left(opened, name) for name in runs} if rows else {}
-        known = {digest: word for name in runs for digest, word in acknowledged_messages(opened, name).items()}
+        known = {(name, *letter) for name in runs for letter in acknowledged_letters(opened, name)}
     if save is not None:
         save_messages(messages, save)
     documents = [left_document(message, known) for message in messages]

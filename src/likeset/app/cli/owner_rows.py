@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,19 +96,19 @@ def _pinned(parties: "Iterable[Mapping[str, Any]]") -> str:
     return "no card"
 
 
-def left_document(message: "LeftMessage", acknowledged: Mapping[str, str]) -> dict[str, Any]:
-    """A message that left, for machines; by their digests, those that the curator acknowledged."""
+def left_document(message: "LeftMessage", acknowledged: Collection[tuple[str, int, str]]) -> dict[str, Any]:
+    """A message that left, for machines; run, round and kind of those that the curator acknowledged."""
     return {
         "run": message.run,
         "entry": message.entry,
         "at": message.at,
-        "round": message.line.round,
-        "kind": message.line.kind,
-        "rows": message.line.rows,
-        "bytes": message.line.bytes,
-        "sha256": message.line.digest,
+        "round": message.round,
+        "kind": message.kind,
+        "rows": message.rows,
+        "bytes": len(message.data),
+        "sha256": message.digest,
         "sent": message.sent,
-        "acknowledged": acknowledged.get(message.line.digest, "no"),
+        "acknowledged": "yes" if message.sent and (message.run, message.round, message.kind) in acknowledged else "no",
     }
 
 
@@ -119,7 +119,7 @@ def save_messages(messages: "list[LeftMessage]", folder: Path) -> None:
         run = re.sub(r"[^A-Za-z0-9.-]", "_", message.run)
         held_back = "" if message.sent else "-held-back"
         try:
-            keep_private_bytes(folder / f"{run}-{message.entry:06d}-{message.line.kind}{held_back}.bin", message.data)
+            keep_private_bytes(folder / f"{run}-{message.entry:06d}-{message.kind}{held_back}.bin", message.data)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""``likeset owner init``, ``data add``, ``trust`` and ``check``: a node before its first run."""
+"""``likeset owner init``, ``data add`` and ``check``: a node before its first run."""
 
 import getpass
 from pathlib import Path
@@ -13,7 +13,7 @@ from likeset.shown_text import without_secrets
 if TYPE_CHECKING:
     from likeset.homes.owner.node import OwnerNode
 
-__all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node", "trust"]
+__all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node"]
 
 NodePath = Annotated[
     Path, typer.Option("--node", envvar="LIKESET_NODE", help="The node's directory; by default the current one.")
@@ -88,30 +88,6 @@ def add(
     else:
         stdout.print(f"[bold green]added[/]  {literal(name)}: {literal(shown)}", soft_wrap=True)
         show_suspicions(data.suspicions)
-
-
-def trust(
-    key: Annotated[Path, typer.Argument(metavar="KEY", help="The curator's curator.pub.", show_default=False)],
-    *,
-    replace: Annotated[bool, typer.Option("--replace", help="Also if another key is pinned.")] = False,
-    by: Annotated[str | None, typer.Option("--by", help="Who says so; by default the name of the login.")] = None,
-    node: NodePath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
-    """Pin the curator's public key: receipts that another key signed are refused from now on.
-
-    Compare its digits with the curator by telephone first: whoever exchanged the file on its way could sign receipts.
-
-    Example: [bold]likeset owner trust curator.pub --node st-mary[/]
-    """
-    from likeset.homes.owner.kept_receipts import pin
-
-    with opened_node(node) as opened:
-        pinned = pin(opened, key, by=by or login(), replace=replace)
-    if as_json:
-        show_json({"key": pinned})
-    else:
-        stdout.print(f"[bold green]pinned[/]  {literal(pinned)}", soft_wrap=True)
 
 
 def check(

@@ -11,7 +11,6 @@ from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from likeset.homes.receipts import Receipt
-    from likeset.homes.transcripts import Transcript
 
 __all__ = ["transcript"]
 
@@ -22,81 +21,68 @@ transcript = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_PUBLIC_KEY = "curator.pub"
-
 
 @transcript.command()
 def verify(
-    first: Annotated[Path, typer.Argument(metavar="A", help="The owner's node, or its copy.", show_default=False)],
-    second: Annotated[
+    node: Annotated[Path, typer.Argument(metavar="NODE", help="The owner's node.", show_default=False)],
+    receipt: Annotated[
         Path | None,
-        typer.Argument(metavar="[B]", help="The curator's receipt; all that the node keeps if not given."),
+        typer.Argument(metavar="[RECEIPT]", help="The curator's receipt; all that the node keeps if not given."),
     ] = None,
     *,
-    run: Annotated[str, typer.Option(help="The run; by default that of the receipt, or all.", show_default=False)] = "",
-    key: Annotated[
-        Path | None,
-        typer.Option(help="The curator's public key.  [default: curator.pub in the node, if it is there]"),
-    ] = None,
+    run: Annotated[str, typer.Option(help="The run, without RECEIPT; by default all.", show_default=False)] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Check receipts: their signatures, and that both copies are of the same messages.
+    """Check receipts: that the curator's card of the run signed them, and that both copies are of the same letters.
 
     Exit code 1 if not: also where the curator contradicts itself or the node, which [bold]likeset owner audit verify[/]
     only notes.
 
-    Without B, those that came to the node from the curator. Messages that got lost on their way are noted, and are no
-    contradiction. What the curator signed, too, and what contradicts the rest, lies in receipts/aside of the node.
+    Without RECEIPT, those that came to the node from the curator. Letters that got lost on their way are noted, and are
+    no contradiction. What the curator signed, too, and what contradicts the rest, lies in receipts/aside of the node.
+    What somebody else can check, who has neither copy, [bold]likeset run dispute[/] puts together.
 
     Example: [bold]likeset transcript verify st-mary[/], or
-    [bold]likeset transcript verify st-mary receipts/st-mary.json --key curator.pub[/]
+    [bold]likeset transcript verify st-mary receipts/st-mary.json[/]
     """
-    if second is None:
-        _verify_kept(first, run, key, as_json=as_json)
+    if receipt is None:
+        _verify_kept(node, run, as_json=as_json)
         return
     from likeset.homes.receipts import read_receipt
 
-    own, signed = (first, second) if _is_receipt(second) else (second, first)
-    if not _is_receipt(signed) or _is_receipt(own):
-        raise InvalidArgument("A B", f"{first} {second}", "one must be an owner's node or copy, the other a receipt")
-    receipt = read_receipt(signed)
-    problems, notes = _judged(receipt, own, run, key)
+    signed = read_receipt(receipt)
+    problems, notes = _judged(signed, node)
     if as_json:
-        signed_copy = receipt.transcript
-        document = {"ok": not problems, "run": signed_copy.run, "owner": signed_copy.owner, "rows": signed_copy.rows}
-        show_json({**document, "key": receipt.key, "problems": problems, "notes": notes})
+        copy = signed.transcript
+        document = {"ok": not problems, "run": copy.run, "owner": copy.owner, "rows": copy.rows}
+        show_json({**document, "card": signed.card.fingerprint, "problems": problems, "notes": notes})
     else:
-        _show_verdict(receipt, problems, notes)
+        _show_verdict(signed, problems, notes)
     if problems:
         raise typer.Exit(1)
 
 
-def _judged(receipt: "Receipt", own: Path, run: str, key: Path | None) -> tuple[list[str], list[str]]:
-    """What is wrong with a receipt beside an owner's copy, and what is to be noted."""
-    from likeset.homes.receipts import key_in
+def _judged(receipt: "Receipt", node: Path) -> tuple[list[str], list[str]]:
+    """What is wrong with a receipt beside what a node keeps, and what is to be noted."""
+    from likeset.app.cli.owner_setup import opened_node
+    from likeset.homes.owner.kept_receipts import fault_under
     from likeset.homes.transcripts import compare
 
-    beside = own / _PUBLIC_KEY
-    given = key or (beside if beside.is_file() else None)
-    trusted = None if given is None else key_in(given)
-    fault = receipt.fault(trusted)
-    problems, notes = compare(_copy(own, run or receipt.transcript.run), receipt.transcript)
+    run = receipt.transcript.run
+    with opened_node(node) as opened:
+        own, record = opened.transcript(run), opened.record_of(run)
+        fault = fault_under(receipt, record.version(own.terms))
+    problems, notes = compare(own, receipt.transcript)
     if fault is not None:
         problems.insert(0, f"receipt: {fault}")
-    if trusted is None:
-        notes.insert(0, "nobody said which key is the curator's: compare this one with what it told you, or give --key")
     return problems, notes
 
 
-def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> None:
+def _verify_kept(node: Path, run: str, *, as_json: bool) -> None:
     """All receipts that a node keeps, or that of a run."""
     from likeset.app.cli.owner_setup import opened_node
     from likeset.homes.owner.kept_receipts import check, check_all
 
-    if key is not None:
-        raise InvalidArgument("--key", key, "is for a receipt in B; pin the node's own with `likeset owner trust`")
-    if not node.is_dir():
-        raise InvalidArgument("A", node, "is no directory of a node; name the receipt as B")
     with opened_node(node) as opened:
         verdicts = [check(opened, run)] if run else check_all(opened)
     judged = []
@@ -113,8 +99,7 @@ def _verify_kept(node: Path, run: str, key: Path | None, *, as_json: bool) -> No
                 "run": verdict.run,
                 "rows": verdict.receipt.transcript.rows if verdict.receipt else None,
                 "at": verdict.receipt.at if verdict.receipt else None,
-                "key": verdict.receipt.key if verdict.receipt else None,
-                "pinned": verdict.pinned,
+                "card": verdict.receipt.card.fingerprint if verdict.receipt else None,
                 "problems": problems,
                 "notes": list(verdict.notes),
             }
@@ -139,10 +124,9 @@ def _show_verdict(receipt: "Receipt | None", problems: Sequence[str], notes: Seq
         return
     if receipt is not None:
         count, rows = len(receipt.transcript.lines), receipt.transcript.rows
-        messages = "1 message" if count == 1 else f"{count} messages"
-        stdout.print(f"[bold green]agree[/]  {messages}, {rows:,} rows received", soft_wrap=True)
+        stdout.print(f"[bold green]agree[/]  {count} letters, {rows:,} rows received", soft_wrap=True)
         stdout.print(f"terms {literal(receipt.transcript.terms)}", soft_wrap=True)
-        stdout.print(f"signed {literal(receipt.at)} with the key {literal(receipt.key)}", soft_wrap=True)
+        stdout.print(f"signed {literal(receipt.at)} by the card {literal(receipt.card.fingerprint)}", soft_wrap=True)
     show_notes(notes)
 
 
@@ -171,26 +155,31 @@ def keep(
 
 @transcript.command()
 def show(
-    copy: Annotated[Path, typer.Argument(metavar="A", help="An owner's node, a copy or a receipt.")],
+    copy: Annotated[Path, typer.Argument(metavar="A", help="An owner's node, or a receipt.", show_default=False)],
     *,
     run: Annotated[str, typer.Option(help="The run, where A is a node.", show_default=False)] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """One copy: every message by its digest, with the number of rows in it. With --json a copy to give away.
+    """One copy: every letter by number and digest, with the number of rows in it.
 
     Example: [bold]likeset transcript show st-mary --run sepsis-2026-07[/]
     """
+    from likeset.app.cli.owner_setup import opened_node
     from likeset.homes.receipts import read_receipt
 
-    shown = read_receipt(copy).transcript if _is_receipt(copy) else _copy(copy, run)
+    if copy.is_dir():
+        with opened_node(copy) as node:
+            shown = node.transcript(run)
+    else:
+        shown = read_receipt(copy).transcript
     if as_json:
         show_json(shown.document())
         return
     lines = [
-        [str(line.round), line.way, line.kind, str(line.rows), f"{line.bytes:,}", line.digest[:16]]
+        [str(line.round), line.way, str(line.number), line.kind, str(line.rows), f"{line.bytes:,}", line.digest[:16]]
         for line in shown.lines
     ]
-    heads = ["round", "way", "message", "rows", "bytes", "SHA-256"]
+    heads = ["round", "way", "number", "message", "rows", "bytes", "SHA-256"]
     show_table(
         f"Run {shown.run}, {shown.owner}", heads, lines, caption=f"{shown.rows:,} rows; terms {shown.terms[:16]}"
     )
@@ -221,26 +210,3 @@ def receipts(
         return
     for path in written:
         stdout.print(literal(str(path)), soft_wrap=True)
-
-
-def _is_receipt(path: Path) -> bool:
-    import json
-
-    if not path.is_file():
-        return False
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(document, dict) and document.get("likeset") == "receipt"
-
-
-def _copy(path: Path, run: str) -> "Transcript":
-    """An owner's copy, of its node or in a file."""
-    from likeset.app.cli.owner_setup import opened_node
-    from likeset.homes.transcripts import read_transcript
-
-    if not path.is_dir():
-        return read_transcript(path)
-    with opened_node(path) as node:
-        return node.transcript(run)

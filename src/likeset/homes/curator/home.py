@@ -1,34 +1,31 @@
-"""The curator's own side: a directory with its ledgers, the schemas that it knows, its transcripts, its key and card.
+"""The curator's own side: a directory with its ledgers, the schemas that it knows, its card and its letters.
 
 What the settings of the curator's NVFlare site name: ``"factory": "likeset.homes.curator.home:curator"``, with the
-directory. Every message is in the transcript before it is answered or leaves; when a run ends, each owner's receipt
-lies in ``receipts``, and the engine sends it to the owner.
+directory. When a run ends, each owner's receipt lies in ``receipts``, and goes to the owner in a letter.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from likeset import documents
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated, QuorumMissed
-from likeset.homes import receipts
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.curator.public_rows import PublicRows
 from likeset.homes.identity import BOOK_FILE, Identity
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.party_home import PartyHome
+from likeset.homes.receipts import Receipt, file_name, signed_once
 from likeset.homes.run_accounts import open_accounts, owner_limits
 from likeset.homes.shell import Charges, CuratorShell
 from likeset.homes.signed_invitation import Invitation, unpinned
 from likeset.homes.site_run import CuratorRun
-from likeset.homes.transcripts import CuratorTranscripts, Transcript
+from likeset.homes.transcripts import transcript_of
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
-from likeset.protocol.messages import MOST_BYTES, Message
+from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import is_digest
@@ -52,16 +49,6 @@ class CuratorHome(PartyHome):
     def usual_name(self) -> str:
         """A curator's name where nobody gave it another."""
         return CURATOR
-
-    @property
-    def key(self) -> Path:
-        """The file of the signing key."""
-        return self.folder / "key"
-
-    @property
-    def public_key(self) -> Path:
-        """The file of the public key, for owners."""
-        return self.folder / "curator.pub"
 
     @property
     def identity(self) -> Identity:
@@ -105,17 +92,9 @@ class CuratorHome(PartyHome):
         """A run's ledger, opened for its first charge: terms that nobody agreed to leave nothing here."""
         return _ChargesOpenedLate(lambda: self.ledger(terms))
 
-    def transcripts(self) -> CuratorTranscripts:
-        """What passed between the curator and owners; close it."""
-        return CuratorTranscripts(self._transcripts_file)
-
-    @property
-    def _transcripts_file(self) -> Path:
-        return self.folder / "transcripts.sqlite"
-
     def check(self) -> None:
         """Raise unless this is the directory of a curator."""
-        if not self.key.is_file() or not self.schemas.is_dir():
+        if not self.card_file.is_file() or not self.schemas.is_dir():
             raise InvalidArgument("DIR", self.folder, "is not the directory of a curator; make one with `site curator`")
 
     def add_schema(self, path: Path) -> Schema:
@@ -146,37 +125,35 @@ class CuratorHome(PartyHome):
         return self.public_rows.add(place, [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))])
 
     def write_receipts(self, run: str) -> list[Path]:
-        """Sign what is known of a run, for each owner; returns the files."""
-        return [path for path, _ in self._signed(run)]
-
-    def receipts_under(self, terms: Terms) -> dict[str, bytes]:
-        """Sign what is known of a run, and return what is to be sent to the owners in it, under these terms."""
-        return {
-            one.transcript.owner: one.to_bytes()
-            for _, one in self._signed(terms.run)
-            if one.transcript.terms == terms.digest
-        }
-
-    def _signed(self, run: str) -> list[tuple[Path, receipts.Receipt]]:
-        """Receipts for the owners of a run, in files; one more for each further version of its terms."""
-        place = self.folder / "receipts" / receipts.file_name(run)
-        made = list[tuple[Path, receipts.Receipt]]()
-        transcripts = self._transcripts_of(run)
-        if transcripts:
-            make_private_folder(place)
-        times = Counter(found.owner for found in transcripts)
-        for found in transcripts:
-            version = f"-{found.terms[:12]}" if times[found.owner] > 1 else ""
-            path, receipt = place / f"{receipts.file_name(found.owner)}{version}.json", receipts.sign(found, self.key)
-            receipts.write_receipt(path, receipt)
-            made.append((path, receipt))
-        return made
-
-    def _transcripts_of(self, run: str) -> list[Transcript]:
-        if not self._transcripts_file.exists():
+        """Sign what is known of a run, for each owner who took part; returns the files."""
+        if not (self.folder / BOOK_FILE).exists():
             return []  # nothing ever passed, and a look at it leaves no file
-        with self.transcripts() as copies:
-            return copies.of_run(run)
+        identity = self.identity
+        return [path for terms in _versions(identity, run) for path in self._signed(terms, identity)]
+
+    def receipts_under(self, terms: Terms, identity: Identity) -> dict[str, bytes]:
+        """Sign what is known of a run, and return what is to be sent to its owners; asked again, the same."""
+        return {receipt.transcript.owner: receipt.to_bytes() for receipt in self._signed(terms, identity).values()}
+
+    def _signed(self, terms: Terms, identity: Identity) -> dict[Path, Receipt]:
+        """Receipts for the owners who took part in a run, by their files; apart, if there are versions of its terms."""
+        present = identity.book.introduced(bytes.fromhex(terms.run_id))
+        place = self.folder / "receipts" / file_name(terms.run)
+        version = f"-{terms.digest[:12]}" if len(_versions(identity, terms.run)) > 1 else ""
+        receipts = {}
+        for owner in terms.owners:
+            if owner in present:
+                make_private_folder(place)
+                path = place / f"{file_name(owner)}{version}.json"
+                copy = transcript_of(identity.book, terms, owner=owner, kept_by="curator")
+                receipts[path] = signed_once(path, copy, identity.secret)
+        return receipts
+
+
+def _versions(identity: Identity, run: str) -> list[Terms]:
+    """The terms of a run of this name that were accepted here; several, if they changed before it began."""
+    invited = (Invitation.read(data).terms for data in identity.book.invitations())
+    return [terms for terms in invited if terms.run == run]
 
 
 @dataclass
@@ -195,7 +172,7 @@ class _ChargesOpenedLate:
 
 
 def make_curator_home(folder: Path, *, name: str = CURATOR) -> CuratorHome:
-    """A new directory of a curator: a key, a card, no ledgers, no schemas.
+    """A new directory of a curator: a card, no ledgers, no schemas.
 
     Args:
         folder: where.
@@ -210,46 +187,7 @@ def make_curator_home(folder: Path, *, name: str = CURATOR) -> CuratorHome:
     home.schemas.mkdir(mode=PRIVATE_FOLDER)
     home.ledgers.mkdir(mode=PRIVATE_FOLDER)
     LetterBook(folder / BOOK_FILE).close()  # makes the file
-    receipts.make_key(home.key)
-    documents.write_text(home.public_key, receipts.public_key(home.key) + "\n")
     return home
-
-
-@dataclass(eq=False)
-class _RecordedCurator(CuratorShell):
-    """A curator of whom everything is written down."""
-
-    home: CuratorHome
-
-    @cached_property
-    def copies(self) -> CuratorTranscripts:
-        """Opened for the first message: terms that nobody agreed to leave nothing."""
-        return self.home.transcripts()
-
-    def take(self, message: Message) -> tuple[Message, ...]:
-        """As any curator; the message is kept first, used or not, and the replies before they leave."""
-        if message.sender in self.terms.owners and message.terms == self.terms.digest:
-            self._keep([message])
-        return self._kept(lambda: super(_RecordedCurator, self).take(message))
-
-    def give_up(self, owner: str) -> tuple[Message, ...]:
-        """As any curator."""
-        return self._kept(lambda: super(_RecordedCurator, self).give_up(owner))
-
-    def _kept(self, answer: Callable[[], tuple[Message, ...]]) -> tuple[Message, ...]:
-        try:
-            replies = answer()
-        except QuorumMissed:
-            self.home.write_receipts(self.terms.run)  # rows came in all the same
-            raise
-        self._keep([reply for reply in replies if reply.receiver in self.terms.owners])
-        if self.party.finished:
-            self.home.write_receipts(self.terms.run)
-        return replies
-
-    def _keep(self, messages: list[Message]) -> None:
-        if messages:
-            self.copies.keep(messages)
 
 
 def curator(invitation: Invitation, name: str, folder: Path) -> CuratorRun:
@@ -271,11 +209,11 @@ def curator(invitation: Invitation, name: str, folder: Path) -> CuratorRun:
     home, terms = CuratorHome(folder), invitation.terms
     home.check()
     home.check_knows(terms)
-    receipts.public_key(home.key)  # without it no receipt could be signed when rows are here
+    identity = home.identity  # without its keys no receipt could be signed when rows are here
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)
-    shell = _RecordedCurator(party, home.charges(terms), home)
-    letters = Correspondence(home.identity, invitation, CURATOR)
-    letters.identity.book.settle_ended()
-    return CuratorRun(letters, shell, MOST_BYTES, receipts=lambda: home.receipts_under(terms))
+    shell = CuratorShell(party, home.charges(terms))
+    letters = Correspondence(identity, invitation, CURATOR)
+    identity.book.settle_ended()
+    return CuratorRun(letters, shell, MOST_BYTES, receipts=lambda: home.receipts_under(terms, identity))

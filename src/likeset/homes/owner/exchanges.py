@@ -1,4 +1,4 @@
-"""What was heard in a run and what was answered: the literal bytes, in their order, and the owner's transcript of them.
+"""What was heard in a run and what was answered: the literal bytes, in their order.
 
 Each message that an owner hears is kept with its replies before the first of them leaves. So a repeated message gets
 the same bytes, and a node that was restarted finds its way back by hearing the same messages again. How they are kept,
@@ -10,16 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from likeset.errors import LedgerUnreadable
-from likeset.homes.owner.run_records import HEARD, RunRecord
-from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Slot, Transcript, line_of
+from likeset.homes.owner.run_records import HEARD
 from likeset.ledger import Ledger, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
-from likeset.protocol.messages import Delivery, Message, Offer, TargetRelease, decode
-from likeset.protocol.party import CURATOR
+from likeset.protocol.messages import Delivery, Message, Offer
 from likeset.protocol.steps import ChargeWanted, Draw
 
-__all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in", "transcript_of"]
+__all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in"]
 
 _MAGIC = b"LSX1"
 _HEAD = struct.Struct("<4sQ")
@@ -133,35 +131,6 @@ def rows_in(replies: Iterable[Message]) -> int:
     """How many rows these messages disclose."""
     bodies = (reply.body for reply in replies)
     return sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery))
-
-
-def transcript_of(ledger: Ledger, record: RunRecord, *, owner: str) -> Transcript:
-    """The owner's copy of a run's transcript: of what passed between it and the curator.
-
-    What it heard from the consumer is no part of it: the curator neither said nor heard it.
-    Replies that were stored and then held back, by a crash or a withdrawal, are not in it: they did not leave.
-
-    Args:
-        ledger: where its exchanges are.
-        record: what the audit log says of the run.
-        owner: its name.
-    """
-    lines, terms, entries = dict[Slot, Line](), record.latest_digest, set[int]()
-    # Last those on record: what a crash left is not in the place of what was answered after it.
-    for exchange in sorted(exchanges(ledger, record.run), key=lambda exchange: exchange.entry):
-        heard = decode(exchange.heard)
-        terms = heard.terms
-        entries.add(exchange.entry)
-        left = exchange.replies if exchange.entry in record.sent else ()
-        passed = (exchange.heard, *left) if heard.sender == CURATOR else left
-        lines |= {line.slot: line for line in (line_of(data, owner=owner) for data in passed)}
-    purged = set[Slot]()
-    for entry, sent in record.sent.items():
-        if entry not in entries:
-            purged |= {(FROM_OWNER, sent.round, kind) for kind in sent.replies}
-            if sent.heard != TargetRelease.kind:
-                purged.add((TO_OWNER, sent.round, sent.heard))
-    return Transcript(record.run, terms, owner, tuple(sorted(lines.values())), frozenset(purged))
 
 
 def _packed(heard: bytes, reply: bytes) -> bytes:

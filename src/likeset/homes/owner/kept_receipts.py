@@ -1,14 +1,12 @@
 """The curator's receipts at an owner: taken in, kept, and held against what the owner itself knows.
 
-A receipt is evidence against the curator, so it is never lost to a weaker one. It binds by what this node knows, too:
-lines about messages that the node never heard cost the curator nothing, and neither keep a receipt in its place nor out
-of it. What the curator signed and what this node heard may differ; that is the curator's contradiction, and no damage
+A receipt counts if the curator's card signed it: the one that the terms of its run name, which a person here has
+pinned. It is evidence against the curator, so it is never lost to a weaker one. It binds by what this node knows, too:
+lines about letters that never came here cost the curator nothing, and neither keep a receipt in its place nor out of
+it. What the curator signed and what this node received may differ; that is the curator's contradiction, and no damage
 to the node's own record. In the node's directory
 
-- ``curator.pub`` is the curator's public key, which somebody pinned (``likeset owner trust``). The key in a receipt is
-  not taken for the curator's because it came first: while none is pinned, receipts are kept and count as signed with an
-  unknown key;
-- ``receipts/RUN.json`` is the receipt of a run that acknowledges most of what this node sent and heard;
+- ``receipts/RUN.json`` is the receipt of a run that acknowledges most of what this node wrote and received;
 - ``receipts/aside/RUN`` holds what the curator signed for this owner and what contradicts this node, or that receipt.
 
 What is kept stands in the audit log; so does what is refused, and why.
@@ -22,30 +20,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from likeset import documents
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
+from likeset.errors import BadDocument, IllegalMessage, LedgerUnavailable
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.run_records import RunRecord
-from likeset.homes.receipts import Receipt, file_name, has_cryptography, key_in, read_receipt, receipt_in, write_receipt
+from likeset.homes.receipts import Receipt, file_name, read_receipt, receipt_in, write_receipt
 from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript, compare, differences
 from likeset.private_files import make_private_folder
+from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
 __all__ = [
     "ReceiptVerdict",
-    "acknowledged_messages",
+    "acknowledged_letters",
     "check",
     "check_all",
+    "fault_under",
     "in_words",
     "kept_receipt",
-    "pin",
-    "pinned_key",
     "receipt_path",
     "take",
     "take_file",
 ]
 
-_KEY_FILE = "curator.pub"
 _MOST_ASIDE = 8  # of one run; a flood must not fill the disk
 
 
@@ -62,41 +58,6 @@ def kept_receipt(node: OwnerNode, run: str) -> Receipt | None:
     """
     path = receipt_path(node, run)
     return read_receipt(path) if path.exists() else None
-
-
-# The curator's key.
-
-
-def pinned_key(node: OwnerNode) -> str | None:
-    """The curator's public key, as somebody here pinned it; None if nobody did.
-
-    Raises:
-        BadDocument: the file holds no key.
-    """
-    path = node.home.folder / _KEY_FILE
-    return key_in(path) if path.exists() else None
-
-
-def pin(node: OwnerNode, path: Path, *, by: str, replace: bool = False) -> str:
-    """Take a public key for the curator's; returns it.
-
-    Args:
-        node: the node.
-        path: a file with it.
-        by: who says so.
-        replace: also if another one is pinned; receipts that were checked with that one stay good.
-
-    Raises:
-        InvalidArgument: another one is pinned.
-    """
-    key, before = key_in(path), pinned_key(node)
-    if before is not None and before != key and not replace:
-        reason = f"another key is pinned ({before[:16]}...); if the curator told you of a new one, add --replace"
-        raise InvalidArgument("KEY", path, reason)
-    if key != before:
-        node.note("trusted", "", key=key, by=by, instead=before or "")
-        documents.write_text(node.home.folder / _KEY_FILE, key + "\n")
-    return key
 
 
 # Taking a receipt in.
@@ -116,17 +77,23 @@ def take(node: OwnerNode, terms: Terms, data: bytes) -> None:
     except BadDocument:
         _refuse("it is none, or of another version")
     _check_owner(node, receipt)
-    if (receipt.transcript.run, receipt.transcript.terms) != (terms.run, terms.digest):
+    signed = receipt.transcript
+    if (signed.run, signed.run_id, signed.terms) != (terms.run, terms.run_id, terms.digest):
         _refuse("it is about another run, or other terms")
-    _take(node, receipt)
+    _take(node, receipt, terms)
 
 
 def take_file(node: OwnerNode, path: Path) -> Receipt:
-    """As ``take``, for a receipt that came by another way."""
+    """As ``take``, for a receipt that came by another way.
+
+    Raises:
+        InvalidArgument: its run is not known here.
+        LikesetError: as ``take``.
+    """
     receipt = read_receipt(path)
-    node.record_of(receipt.transcript.run)
+    terms = node.record_of(receipt.transcript.run).version(receipt.transcript.terms)
     _check_owner(node, receipt)
-    _take(node, receipt)
+    _take(node, receipt, terms)
     return receipt
 
 
@@ -135,47 +102,41 @@ def _check_owner(node: OwnerNode, receipt: Receipt) -> None:
         _refuse("it is for another owner")
 
 
-def _take(node: OwnerNode, receipt: Receipt) -> None:
-    trusted = pinned_key(node)
-    if trusted is not None and trusted != receipt.key:
-        _refuse(f"it is signed with another key than {_KEY_FILE}")
-    if receipt.fault() is not None:
-        _refuse("its signature does not hold")
+def _take(node: OwnerNode, receipt: Receipt, terms: Terms) -> None:
+    if fault_under(receipt, terms) is not None:
+        _refuse("the curator's card did not sign it as it is")
     run = receipt.transcript.run
     with _alone(node):
         record, before, own = node.record_of(run), kept_receipt(node, run), node.transcript(run)
         if compare(own, receipt.transcript)[0]:
             _set_aside(node, receipt)
-            _refuse("it contradicts what this node sent and heard; see receipts/aside")
+            _refuse("it contradicts what this node wrote and received; see receipts/aside")
         if before is not None:
-            bound = trusted is None or before.key == trusted or record.receipts.get(before.digest, False)
-            if trusted is None and before.key != receipt.key:
-                _set_aside(node, receipt)
-                _refuse("it is signed with another key than the one before, and nobody pinned either")
-            if bound and not _covers(receipt, before, own):
+            if not _covers(receipt, before, own):
                 _set_aside(node, receipt)
                 _refuse("it acknowledges less than one that is kept, or something else; see receipts/aside")
-            if before.key == receipt.key and _covers(before, receipt, own):
+            if _covers(before, receipt, own):
                 receipt = before  # nothing new, and the earlier time is the better evidence
-            elif before.key != receipt.key or _contradictions(own, before.transcript):
+            elif _contradictions(own, before.transcript):
                 _set_aside(node, before, always=True)  # at most once for each line that this node knows
         if receipt is not before:
             _write(receipt_path(node, run), receipt)
         if receipt.digest != _last_kept(record):
-            node.note(
-                "acknowledged",
-                run,
-                digest=receipt.digest,
-                rows=receipt.transcript.rows,
-                messages=len(receipt.transcript.lines),
-                key=receipt.key,
-                pinned=trusted is not None,
-            )
+            letters, rows = len(receipt.transcript.lines), receipt.transcript.rows
+            node.note("acknowledged", run, digest=receipt.digest, rows=rows, letters=letters)
+
+
+def fault_under(receipt: Receipt, terms: Terms) -> str | None:
+    """What is wrong with who signed a receipt under these terms; None if nothing is."""
+    signer, curator = receipt.card.fingerprint, terms.cards.get(CURATOR)
+    if signer != curator:
+        return f"it is signed by the card {signer}, and the curator's in this run is {curator}"
+    return receipt.fault()
 
 
 def _last_kept(record: RunRecord) -> str:
     """The digest of the receipt that the audit log knows as the last one; empty if it knows none."""
-    return next(reversed(record.receipts), "")
+    return record.receipts[-1] if record.receipts else ""
 
 
 def _covers(receipt: Receipt, other: Receipt, own: Transcript) -> bool:
@@ -185,7 +146,7 @@ def _covers(receipt: Receipt, other: Receipt, own: Transcript) -> bool:
 
 def _known_lines(receipt: Receipt, own: Transcript) -> set[Line]:
     """What a receipt says about what this node knows; about what never came here, anything could be written."""
-    return {line for line in receipt.transcript.lines if line in own.lines or line.slot in own.purged}
+    return set(receipt.transcript.lines) & set(own.lines)
 
 
 def _contradictions(own: Transcript, signed: Transcript) -> list[str]:
@@ -193,9 +154,9 @@ def _contradictions(own: Transcript, signed: Transcript) -> list[str]:
     if own.terms != signed.terms:
         return [f"terms: they are {own.terms} here, and the curator signed {signed.terms}"]
     return [
-        f"{difference.line}: the curator signed another message than the one that came"
+        f"{difference.line}: the curator signed something else than what came"
         for difference in differences(own, signed)
-        if difference.kind == "another message" and difference.line.way == TO_OWNER
+        if difference.kind == "another letter" and difference.line.way == TO_OWNER
     ]
 
 
@@ -219,7 +180,7 @@ def _set_aside(node: OwnerNode, receipt: Receipt, *, always: bool = False) -> No
     """Signed words of the curator are kept also where they are not believed; each once, and not without end."""
     run = receipt.transcript.run
     known = [read_receipt(path) for path in _aside(node, run)]
-    is_new = all((receipt.key, receipt.transcript) != (other.key, other.transcript) for other in known)
+    is_new = all(receipt.transcript != other.transcript for other in known)
     if is_new and (always or len(known) < _MOST_ASIDE):
         _write(_aside_folder(node, run) / f"{receipt.digest[:16]}.json", receipt)
 
@@ -269,14 +230,12 @@ class ReceiptVerdict:
         receipt: the one that acknowledges most; None if there is none, or it cannot be read.
         findings: in words, by their weight.
         aside: files with what the curator signed, too, and what contradicts the rest.
-        pinned: whether it is signed with the key that is, or then was, pinned.
     """
 
     run: str
     receipt: Receipt | None
     findings: tuple[_Finding, ...]
     aside: tuple[Path, ...]
-    pinned: bool = False
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -303,40 +262,28 @@ def check(node: OwnerNode, run: str) -> ReceiptVerdict:
         return ReceiptVerdict(run, None, (("problem", str(error)),), aside)
     if receipt is None:
         return ReceiptVerdict(run, None, tuple(_about_its_absence(record)), aside)
-    trusted, then = pinned_key(node), record.receipts.get(receipt.digest)
+    try:
+        own, terms = node.transcript(run), record.version(receipt.transcript.terms)
+    except IllegalMessage as error:
+        return ReceiptVerdict(run, receipt, (("note", f"it cannot be compared: {error}"),), aside)
     findings = (
-        *_about_key(receipt, trusted, then),
+        *_about_signature(receipt, terms),
         *_about_log(receipt, record),
-        *_about_lines(node.transcript(run), receipt.transcript),
+        *_about_lines(own, receipt.transcript),
     )
-    holds = has_cryptography() and receipt.fault() is None
-    return ReceiptVerdict(run, receipt, findings, aside, pinned=holds and (trusted == receipt.key or bool(then)))
+    return ReceiptVerdict(run, receipt, findings, aside)
 
 
 def _about_its_absence(record: RunRecord) -> Iterator[_Finding]:
     if record.receipts:
         yield "problem", "the receipt that was kept is gone"
     elif record.sent:
-        yield "note", "messages left, and no receipt came yet"
+        yield "note", "letters left, and no receipt came yet"
 
 
-def _about_key(receipt: Receipt, trusted: str | None, then: bool | None) -> Iterator[_Finding]:
-    """Whether the signature holds, and is of the key that is pinned, or was ``then``: None if the log knows nothing."""
-    signed = f"signed with the key {receipt.key[:16]}..."
-    if not has_cryptography():
-        yield "note", "its signature cannot be checked here; pip install 'likeset[nvflare]'"
-    elif (fault := receipt.fault()) is not None:
+def _about_signature(receipt: Receipt, terms: Terms) -> Iterator[_Finding]:
+    if (fault := fault_under(receipt, terms)) is not None:
         yield "problem", fault
-    elif trusted == receipt.key:
-        return
-    elif then:
-        yield "note", f"{signed}, which was pinned then"
-    elif trusted is None:
-        yield "note", f"{signed}, which nobody pinned; see `likeset owner trust`"
-    else:
-        # It came while no key was pinned, and was taken for what it is; one that never came was put here.
-        weight: Literal["problem", "contradiction"] = "problem" if then is None else "contradiction"
-        yield weight, f"{signed}, and the curator's is {trusted[:16]}..."
 
 
 def _about_log(receipt: Receipt, record: RunRecord) -> Iterator[_Finding]:
@@ -369,15 +316,13 @@ def check_all(node: OwnerNode) -> list[ReceiptVerdict]:
     ]
 
 
-def acknowledged_messages(node: OwnerNode, run: str) -> dict[str, str]:
-    """Digests of the messages that the curator acknowledges in a run, with a word for how sure that is.
-
-    ``yes`` if a pinned key signed, ``unknown key`` if another did; nothing where the receipt does not hold.
-    """
+def acknowledged_letters(node: OwnerNode, run: str) -> frozenset[tuple[int, str]]:
+    """Round and kind of what this node wrote in a run and the curator acknowledges; none where its receipt fails."""
     verdict = check(node, run)
     if verdict.receipt is None or verdict.problems:
-        return {}
-    return {line.digest: "yes" if verdict.pinned else "unknown key" for line in verdict.receipt.transcript.lines}
+        return frozenset()
+    lines = verdict.receipt.transcript.lines
+    return frozenset((line.round, line.kind) for line in lines if line.way == FROM_OWNER)
 
 
 def in_words(node: OwnerNode, run: str) -> str:
@@ -391,8 +336,7 @@ def in_words(node: OwnerNode, run: str) -> str:
     if verdict.receipt is None:
         return "No: no receipt came yet. One comes when the run ends or is resumed."
     missing = set(sent) - set(verdict.receipt.transcript.lines)
-    how = "" if verdict.pinned else ", signed with a key that nobody here pinned"
-    how += "; it also contradicts what came here" if verdict.contradictions else ""
+    how = "; it also contradicts what came here" if verdict.contradictions else ""
     if missing:
-        return f"Not all: {len(missing)} of {len(sent)} messages that left are not in its receipt{how}."
+        return f"Not all: {len(missing)} of {len(sent)} letters that left are not in its receipt{how}."
     return f"Yes: {verdict.receipt.transcript.rows:,} rows, on {verdict.receipt.at[:10]}{how}."

@@ -18,7 +18,7 @@ from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import BOOK_FILE, Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.owner import exchanges, invitations
+from likeset.homes.owner import invitations
 from likeset.homes.owner.asking_cards import AskingCard
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.home import Home
@@ -30,7 +30,7 @@ from likeset.homes.owner.run_answers import RunAnswers
 from likeset.homes.owner.run_records import RunRecord, Runs
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
-from likeset.homes.transcripts import Transcript
+from likeset.homes.transcripts import Transcript, transcript_of
 from likeset.ledger import Ledger
 from likeset.protocol.hashing import check_seed
 from likeset.protocol.messages import Message
@@ -262,8 +262,15 @@ class OwnerNode:
         return self.runs.by_name[run]
 
     def transcript(self, run: str) -> Transcript:
-        """What passed in a run, as this node kept it."""
-        return exchanges.transcript_of(self.ledger, self.record_of(run), owner=self.name)
+        """What passed between the curator and this node in a run: under the terms that somebody decided about.
+
+        Raises:
+            IllegalMessage: these terms cannot be read here.
+        """
+        record = self.record_of(run)
+        terms = record.version(record.decision.digest if record.decision else record.latest_digest)
+        book = self.book if (self.home.folder / BOOK_FILE).exists() else None  # to look leaves no file
+        return transcript_of(book, terms, owner=self.name, kept_by="owner")
 
     def waiting(self) -> list[RunRecord]:
         """Runs that wait for a decision: not those whose terms have ended, but those that cannot be read here."""

@@ -1,5 +1,6 @@
 """What left this house: the literal bytes by run, the rows in them, and whether audit log and receipts agree."""
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +10,6 @@ import pyarrow as pa
 from likeset.errors import BadMessage, LikesetError
 from likeset.homes.owner import exchanges, kept_receipts
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.transcripts import Line, line_of
 from likeset.ledger import Head, Problem
 from likeset.protocol.messages import Delivery, Offer, decode
 from likeset.tables.schema import records
@@ -46,7 +46,9 @@ class LeftMessage:
         run: of the run.
         entry: the ledger's entry; 0 if there is none.
         at: when it was stored (UTC).
-        line: of the transcript.
+        round: of the run.
+        kind: of the message.
+        rows: in it.
         data: its bytes.
         sent: whether the audit log says that it was sent; otherwise a crash or a withdrawal came first.
     """
@@ -54,9 +56,16 @@ class LeftMessage:
     run: str
     entry: int
     at: str
-    line: Line
+    round: int
+    kind: str
+    rows: int
     data: bytes = field(repr=False)
     sent: bool
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its bytes."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
 def messages_that_left(node: OwnerNode, run: str | None = None) -> list[LeftMessage]:
@@ -67,8 +76,9 @@ def messages_that_left(node: OwnerNode, run: str | None = None) -> list[LeftMess
         record = node.runs.by_name.get(exchange.run)
         sent = record is not None and exchange.entry in record.sent
         for data in exchange.replies:
-            line = line_of(data, owner=node.name)
-            messages.append(LeftMessage(exchange.run, exchange.entry, exchange.at, line, data, sent))
+            message = decode(data)
+            what = (message.round, message.body.kind, exchanges.rows_in([message]))
+            messages.append(LeftMessage(exchange.run, exchange.entry, exchange.at, *what, data, sent))
     return messages
 
 
@@ -76,9 +86,9 @@ def rows_that_left(node: OwnerNode, run: str) -> LeftRows:
     """The rows that left in a run; of those that were held back only the number."""
     decision = node.record_of(run).decision
     schema = node.registry.get(decision.data).schema if decision is not None and decision.data else None
-    messages = [message for message in messages_that_left(node, run) if message.line.rows]
+    messages = [message for message in messages_that_left(node, run) if message.rows]
     rows = rows_of(tuple(message.data for message in messages if message.sent), schema)
-    return replace(rows, held_back=sum(message.line.rows for message in messages if not message.sent))
+    return replace(rows, held_back=sum(message.rows for message in messages if not message.sent))
 
 
 def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:

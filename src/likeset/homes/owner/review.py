@@ -96,7 +96,7 @@ def review(node: OwnerNode, run: str) -> Review:
         )
     if said := kept_receipts.in_words(node, run):
         lines.append(("Did the curator acknowledge what left?", said))
-    if held_back := sum(one.line.rows for one in outbox.messages_that_left(node, run) if not one.sent):
+    if held_back := sum(one.rows for one in outbox.messages_that_left(node, run) if not one.sent):
         words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
         lines.append(("What was held back?", words))
     return Review(terms, asking, status_of(node, run), tuple(lines), accounts, found, _suspicions(terms, fitting))

@@ -77,7 +77,7 @@ class RunRecord:
         heard: round and kind of every message that was answered, also with nothing.
         purges: how often messages were removed that may be of this run.
         sent: what was recorded as sent, by the entry of the ledger.
-        receipts: digests of the curator's receipts that were kept, oldest first, and whether a pinned key signed each.
+        receipts: digests of the curator's receipts that were kept, oldest first.
     """
 
     run: str
@@ -93,7 +93,7 @@ class RunRecord:
     heard: set[tuple[int, str]] = field(default_factory=set)
     purges: int = 0
     sent: dict[int, SentReplies] = field(default_factory=dict)
-    receipts: dict[str, bool] = field(default_factory=dict)
+    receipts: list[str] = field(default_factory=list)
 
     @property
     def latest_digest(self) -> str:
@@ -202,8 +202,10 @@ class Runs:
                 document["round"], document["heard"], tuple(document["replies"]), document["rows"]
             )
         elif kind == "acknowledged":
-            record.receipts.pop(document["digest"], None)
-            record.receipts[document["digest"]] = document["pinned"]
+            record.receipts = [
+                *(digest for digest in record.receipts if digest != document["digest"]),
+                document["digest"],
+            ]
 
     def know(self, terms: Terms) -> bool:
         """Whether these very terms came before."""

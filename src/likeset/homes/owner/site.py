@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
-from likeset.homes.correspondence import RECEIPT, Correspondence
+from likeset.homes.correspondence import Correspondence
+from likeset.homes.letter_records import RECEIPT
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.padding import most_bytes_to_owner
