@@ -11,6 +11,7 @@ from likeset.app.cli import (
     audit,
     card,
     demo,
+    dispute,
     ledger,
     match,
     owner,
@@ -39,6 +40,7 @@ app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
 app.command(name="reference", hidden=True)(reference.reference)
+run.run.command()(dispute.dispute)
 app.add_typer(card.card)
 app.add_typer(ledger.ledger)
 app.add_typer(owner.owner)
