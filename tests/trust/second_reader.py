@@ -5,9 +5,10 @@ It needs ``cryptography`` and the standard library. Whatever it refuses raises `
 
 import base64
 import hashlib
+import json
 import re
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hpke
@@ -199,3 +200,62 @@ def read_disclosure(data: bytes, *, sender: Card) -> Letter:
     """What the sender said, without any key."""
     stub, random, body = parts_of("likeset disclosure", data, 3)
     return said(read_stub(stub, sender=sender), random, body)
+
+
+def canonical(document: Any) -> bytes:
+    """The one way to write JSON that is signed."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def read_receipt(data: bytes) -> dict[str, Any]:
+    """What a receipt says; ``card`` in it is the signer's."""
+    need(len(data) <= 2**24, "size")
+    document = json.loads(data)
+    card, signature = read_card(base64.b64decode(document.pop("card"))), bytes.fromhex(document.pop("signature"))
+    need((document["likeset"], document["version"]) == ("receipt", 2), "version")
+    need(document["curator_card"] == fingerprint_text(card.fingerprint), "card")
+    check_signature(card.signing, signature, "likeset/receipt/2", canonical(document))
+    need(document["rows"] == sum(line["rows"] for line in document["lines"]), "rows")
+    slots = [(line["way"], line["number"]) for line in document["lines"]]
+    need(len(set(slots)) == len(slots), "lines")
+    return {**document, "card": card}
+
+
+def terms_digest(text: str) -> bytes:
+    """How letters, acceptances and receipts name terms."""
+    return hashlib.sha256(b"likeset/terms/3\n" + text.encode("utf-8")).digest()
+
+
+def read_bundle(data: bytes) -> tuple[dict[str, list[int]], list[dict[str, Any]], list[Letter]]:
+    """Who wrote which numbers, what receipts say, and what is disclosed; everything signed by whom the terms name."""
+    need(len(data) <= 2**27, "size")
+    signed_terms, first, second, *lists = parts_of("likeset bundle", data, 7)
+    acceptances, stubs, receipts, disclosures = map(split, lists)
+    text, consumer, _ = read_terms(signed_terms)
+    terms, digest = json.loads(text), terms_digest(text)
+    run_id, names = bytes.fromhex(terms["run_id"]), [first.decode(), second.decode()]
+    cards = {terms["consumer"]: consumer}
+    for accepted in map(read_acceptance, acceptances):
+        need(accepted[:2] == (run_id, digest), "acceptance")
+        cards[accepted[3]] = accepted[4]
+    for name, card in cards.items():
+        need(terms["cards"][name] == fingerprint_text(card.fingerprint), "card")
+    writers = {cards[name].fingerprint: name for name in names}
+    wrote: dict[str, list[int]] = {name: [] for name in names}
+    for stub in stubs:
+        header = parts_of("likeset stub", stub, 3)[0]
+        need({header[52:77], header[77:102]} == set(writers), "between")
+        read_stub(stub, sender=cards[writers[header[52:77]]])
+        need((header[4:20], header[20:52]) == (run_id, digest), "run")
+        wrote[writers[header[52:77]]].append(struct.unpack(">Q", header[110:118])[0])
+    said = []
+    for receipt in map(read_receipt, receipts):
+        need((receipt["run_id"], receipt["terms"]) == (run_id.hex(), digest.hex()), "receipt")
+        need(receipt["card"] == cards["curator"] and receipt["owner"] in names, "receipt")
+        said.append(receipt)
+    shown = []
+    for disclosure in disclosures:
+        stub = parts_of("likeset disclosure", disclosure, 3)[0]
+        need(stub in stubs, "disclosure")
+        shown.append(read_disclosure(disclosure, sender=cards[writers[split(stub)[1][52:77]]]))
+    return wrote, said, shown

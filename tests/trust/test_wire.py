@@ -11,6 +11,9 @@ from second_reader import Refused
 from wire_vectors import VECTORS, Sealed, vectors
 
 from likeset.errors import BadDocument, LetterRefused
+from likeset.homes.bundles import Bundle
+from likeset.homes.disputes import facts
+from likeset.homes.receipts import receipt_in
 from likeset.trust.cards import Card, card_in
 from likeset.trust.letters import HEADER_BYTES, Disclosure, Refusal, Stub, letter_in, open_letter
 from likeset.trust.sealing import SealingSecret
@@ -66,7 +69,7 @@ def test_the_second_reader_knows_nothing_of_the_package() -> None:
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     packages = {str(name).partition(".")[0] for name in imported}
-    assert packages == {"base64", "cryptography", "hashlib", "re", "struct", "typing"}
+    assert packages == {"base64", "cryptography", "hashlib", "json", "re", "struct", "typing"}
 
 
 def test_the_page_has_the_true_size_of_a_header() -> None:
@@ -126,6 +129,37 @@ def test_both_read_the_letters(label: str) -> None:
     assert second.last_received.hex() == vector["last_received"]
     assert second_reader.read_disclosure(in_bytes(vector["disclosure"]), sender=owner) == second
     assert second_reader.read_stub(in_bytes(vector["stub"]), sender=owner) == letter.header.to_bytes()
+
+
+def test_both_read_the_receipt() -> None:
+    data = CONTENT["receipt"].encode("ascii")
+    receipt, second = receipt_in("vector", data), second_reader.read_receipt(data)
+    assert receipt.fault(card_of("curator")) is None
+    assert second["card"] == seconds_card_of("curator")
+    assert {name: second[name] for name in receipt.transcript.document()} == receipt.transcript.document()
+    assert (second["at"], second["rows"]) == (receipt.at, 4)
+    changed = data.replace(b'"rows": 3', b'"rows": 4').replace(b'"rows": 1,', b'"rows": 0,')
+    assert receipt_in("vector", changed).fault() is not None
+    with pytest.raises(Refused):
+        second_reader.read_receipt(changed)
+
+
+def test_both_read_the_bundle() -> None:
+    data = in_bytes(CONTENT["bundle"])
+    bundle = Bundle.from_bytes(data)
+    wrote, (receipt,), (shown,) = second_reader.read_bundle(data)
+    assert wrote == {
+        name: [stub.header.number for stub in bundle.written_by(name)] for name in ("old-hospital", "curator")
+    }
+    assert wrote == {"old-hospital": [0, 1], "curator": [0]}
+    assert receipt["lines"] == bundle.receipts[0].transcript.document()["lines"]
+    assert shown.parts == [b"an offer"]
+    assert not any(fact.kind == "contradiction" for fact in facts(bundle))
+    signature = bundle.stubs[0].signature
+    with pytest.raises(BadDocument):
+        Bundle.from_bytes(data.replace(signature, bytes(64)))
+    with pytest.raises(Refused):
+        second_reader.read_bundle(data.replace(signature, bytes(64)))
 
 
 def read(kind: str, data: bytes, *, writer: str) -> None:

@@ -1,6 +1,6 @@
 """The test vectors of ``docs/wire.md``: written by this script, and repeated by ``test_wire.py``.
 
-    PYTHONPATH=tests:tests/trust python tests/trust/wire_vectors.py
+    PYTHONPATH=tests:tests/trust:tests/protocol python tests/trust/wire_vectors.py
 
 Keys are fixed and no secret. Sealing draws coins that cannot be fixed, so what is sealed is taken from the file that is
 there already; without one it is sealed anew. Everything else follows from the keys.
@@ -9,11 +9,18 @@ there already; without one it is sealed anew. Everything else follows from the k
 import dataclasses
 import hashlib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from protocol_world import terms as some_terms
 from trust_world import fixed_bytes, party, sealing_secret
 
+from likeset.homes.bundles import Bundle
+from likeset.homes.receipts import sign
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript
+from likeset.protocol.party import CURATOR
 from likeset.trust.cards import CardSecret
 from likeset.trust.encoding import ACCEPTANCE_CONTEXT, CARD_CONTEXT, LETTER_CONTEXT, TERMS_CONTEXT, fields, signed
 from likeset.trust.letters import NOTHING_RECEIVED, Disclosure, Header, Stub
@@ -120,6 +127,7 @@ def vectors(sealed: Sealed) -> dict[str, Any]:
         },
         "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
         "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
+        **_dispute(),
         "damaged": {
             kind: {label: data.hex() for label, data in cases.items()} for kind, cases in damaged(sealed).items()
         },
@@ -223,6 +231,63 @@ def _letter(written: Draft, sealed: Sealed) -> dict[str, Any]:
         "stub": stub.to_bytes().hex(),
         "disclosure": Disclosure(stub, random, body).to_bytes().hex(),
     }
+
+
+# A receipt and a bundle are about terms that can be read; what is sealed in the letters does not matter to them.
+
+PARTIES = {"consumer": ROLES["consumer"], "owner": ROLES["owner"], "curator": CURATOR}
+AGREED = some_terms(
+    consumer=ROLES["consumer"],
+    owners=(ROLES["owner"],),
+    quorum=1,
+    run_id=RUN_ID.hex(),
+    cards={name: SECRETS[role].card.fingerprint for role, name in PARTIES.items()},
+)
+
+
+def _stub(sender: str, recipient: str, *, number: int, label: str, last: bytes = NOTHING_RECEIVED) -> Stub:
+    header = Header(
+        run_id=RUN_ID,
+        terms=bytes.fromhex(AGREED.digest),
+        sender=SECRETS[sender].card.fingerprint,
+        recipient=SECRETS[recipient].card.fingerprint,
+        round=number + 1,
+        number=number,
+        last_received=last,
+        commitment=hashlib.sha256(fixed_bytes(f"random {label}", 32) + padded(label.encode())).digest(),
+    )
+    sealed = hashlib.sha256(fixed_bytes(f"sealed {label}", 2000)).digest()
+    return Stub(header, sealed, SECRETS[sender].sign(LETTER_CONTEXT, header.to_bytes(), sealed))
+
+
+def _line(stub: Stub, *, kind: str, rows: int = 0) -> Line:
+    way = FROM_OWNER if rows else TO_OWNER
+    return Line(stub.header.round, way, stub.header.number, kind, stub.digest.hex(), 2200, rows)  # type: ignore[arg-type]
+
+
+def _dispute() -> dict[str, str]:
+    """Two letters of the owner, of which the curator acknowledges the first one in a letter, and both in a receipt."""
+    offer = _stub("owner", "curator", number=0, label="an offer")
+    reply = _stub("curator", "owner", number=0, label="an answer", last=offer.digest)
+    second = _stub("owner", "curator", number=1, label="a delivery", last=reply.digest)
+    lines = (_line(offer, kind="offer", rows=3), _line(reply, kind="asked"), _line(second, kind="delivery", rows=1))
+    cards = (AGREED.cards[ROLES["owner"]], AGREED.cards[CURATOR])
+    copy = Transcript(AGREED.run, AGREED.run_id, AGREED.digest, ROLES["owner"], *cards, tuple(sorted(lines)))
+    receipt = sign(copy, SECRETS["curator"], now=datetime(2029, 3, 5, 12, tzinfo=UTC))
+    signed_terms = sign_terms(AGREED.to_json(), SECRETS["consumer"], RUN_KEYS["consumer"].public)
+    place = {"run_id": RUN_ID, "terms": bytes.fromhex(AGREED.digest)}
+    bundle = Bundle(
+        Invitation(signed_terms, AGREED),
+        (ROLES["owner"], CURATOR),
+        (
+            accept(SECRETS["owner"], **place, role="owner", party=ROLES["owner"], run_key=RUN_KEYS["owner"].public),
+            accept(SECRETS["curator"], **place, role="curator", party=CURATOR, run_key=RUN_KEYS["curator"].public),
+        ),
+        (offer, second, reply),
+        (receipt,),
+        (Disclosure(offer, fixed_bytes("random an offer", 32), padded(b"an offer")),),
+    )
+    return {"receipt": receipt.to_bytes().decode("ascii"), "bundle": bundle.to_bytes().hex()}
 
 
 def main() -> None:
