@@ -421,3 +421,12 @@ def test_a_directory_that_holds_something_is_not_taken(tmp_path: Path) -> None:
     make_curator_home(tmp_path / "curator")
     with pytest.raises(InvalidArgument, match="holds something already"):
         make_curator_home(tmp_path / "curator")
+
+
+def test_a_curators_home_whose_card_was_given_up_and_not_made_anew_is_still_one(tmp_path: Path) -> None:
+    home = make_curator_home(tmp_path / "curator")
+    home.set_card_aside()
+    home.check()
+    made = CliRunner().invoke(app, ["card", "make", "--home", str(home.folder)])
+    assert made.exit_code == 0, (made.output, made.exception)
+    assert home.card().name == CURATOR

@@ -90,7 +90,7 @@ def curator(
     from likeset.transports.sites import CALLS_AFTER_AUCTION
 
     _check_kit(kit)
-    is_there = (home / "key").is_file()
+    is_there = CuratorHome(home).is_made
     if is_there and name is not None and name != CuratorHome(home).name_of_card():
         reason = "the directory is there, with a card of another name; likeset card make --new makes another one"
         raise InvalidArgument("--name", name, reason)

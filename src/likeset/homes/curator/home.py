@@ -92,9 +92,14 @@ class CuratorHome(PartyHome):
         """A run's ledger, opened for its first charge: terms that nobody agreed to leave nothing here."""
         return _ChargesOpenedLate(lambda: self.ledger(terms))
 
+    @property
+    def is_made(self) -> bool:
+        """Whether this is the directory of a curator; its card may be missing while a new one is made."""
+        return self.schemas.is_dir() and self.ledgers.is_dir()
+
     def check(self) -> None:
         """Raise unless this is the directory of a curator."""
-        if not self.card_file.is_file() or not self.schemas.is_dir():
+        if not self.is_made:
             raise InvalidArgument("DIR", self.folder, "is not the directory of a curator; make one with `site curator`")
 
     def add_schema(self, path: Path) -> Schema:
