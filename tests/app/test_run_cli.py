@@ -392,3 +392,21 @@ def test_a_kit_is_settled_for_each_party(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["site", "owner", str(tmp_path), "--node", str(tmp_path / "node-a")])
     assert isinstance(wrong.exception, InvalidArgument)
     assert not (tmp_path / "local").exists()
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(("party", "option", "home"), [
+    ("owner", "--node", "node-a"), ("consumer", "--home", "home"), ("curator", "--home", "curator"),
+])  # fmt: skip
+def test_a_site_whose_keys_cannot_be_used_is_not_settled(tmp_path: Path, party: str, option: str, home: str) -> None:
+    kit = tmp_path / "kit"
+    for part in ("startup", "local"):
+        (kit / part).mkdir(parents=True)
+    (kit / "local" / "resources.json.default").write_text('{"components": []}')
+    keys = tmp_path / home / "card.secret"
+    for words in ("can read it", "there are no keys"):
+        keys.chmod(0o644) if words == "can read it" else keys.unlink()
+        refused = CliRunner().invoke(app, ["site", party, str(kit), option, str(tmp_path / home)])
+        assert isinstance(refused.exception, BadDocument)
+        assert words in str(refused.exception)
+    assert [path.name for path in kit.rglob("*") if path.is_file()] == ["resources.json.default"]

@@ -37,6 +37,7 @@ def owner(
     from likeset.homes.owner.home import Home
 
     Home(node).check()
+    Home(node).card()  # a site without keys could answer nothing
     _settle_site(kit, "likeset.homes.owner.site:owner", node, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
 
 
@@ -53,7 +54,8 @@ def consumer(
     """
     from likeset.homes.consumer.home import ConsumerHome
 
-    _ = ConsumerHome(home).connection
+    ConsumerHome(home).check()
+    ConsumerHome(home).check_able_to_write()
     _settle_site(kit, "likeset.homes.consumer.site:consumer", home, as_json=as_json)
 
 
@@ -96,6 +98,7 @@ def curator(
         raise InvalidArgument("--name", name, reason)
     made = CuratorHome(home) if is_there else make_curator_home(home, name=name or CURATOR)
     made.check()
+    card = made.card()
     for path in schema or []:
         made.add_schema(path)
     for path in seed_rows or []:
@@ -109,7 +112,7 @@ def curator(
     resources.write_text(text.replace(_SHARED_STORAGE, str((home / "nvflare").resolve())), encoding="utf-8")
     if not as_json:
         stdout.print(f"Its card, for consumers and owners: {literal(str(made.card_file))}", soft_wrap=True)
-        show_fingerprint(made.card())
+        show_fingerprint(card)
         stdout.print(
             "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as curator",
             soft_wrap=True,
