@@ -141,6 +141,15 @@ def test_a_job_without_a_quorum_ends_before_anybody_is_asked_and_leaves_nothing(
     assert on_disk(home) == before
 
 
+def test_a_stranger_reads_in_its_report_that_nobody_there_knows_its_card(home: CuratorHome) -> None:
+    home.pins().revoke("new-clinic", "keys stolen")
+    before = on_disk(home)
+    report = submitted(home, terms(expires="2099-01-01"), lambda _: "abstains")
+    words = "the curator has not pinned the card of this consumer; give it to the curator's people"
+    assert (report.outcome, report.detail, report.calls) == ("not curated", words, 0)
+    assert on_disk(home) == before
+
+
 def test_terms_that_have_ended_are_called_so_and_nobody_is_asked(home: CuratorHome) -> None:
     report = submitted(home, terms(expires="2020-01-01"), lambda _: "abstains")
     assert (report.outcome, report.calls) == ("terms expired", 0)
