@@ -67,7 +67,7 @@ BEFORE = [
     ("after the secrets were kept", "likeset.run.plan.Plan._release_gamma", 1),
 ]
 AFTER = [
-    ("after the width was chosen", "likeset.run.plan.Plan._settled_terms", 1),
+    ("after the width was chosen", "likeset.run.plan.Terms.settled", 1),
     ("while the terms are written down", "likeset.documents.write", 2),
     ("before the release", "likeset.protocol.consumer.Consumer._release", 1),
     ("before the selection", "likeset.protocol.sealed.SealedCurator._select", 1),
