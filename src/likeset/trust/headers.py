@@ -18,7 +18,7 @@ NOTHING_RECEIVED = bytes(DIGEST_BYTES)
 _VERSION, _SUITE_NUMBER = 1, 1
 _LAYOUT = struct.Struct(">HH16s32s25s25sQQ32s32s")
 HEADER_BYTES = _LAYOUT.size
-_MOST_COUNTED = 2**64 - 1
+_MOST_COUNTED = 2**63 - 1  # the largest that every data base takes
 
 
 class Refusal(StrEnum):
@@ -69,7 +69,7 @@ class Header:
                 raise BadDocument("header", f"must have {length} bytes", field=name)
         for name in ("round", "number"):
             if not 0 <= getattr(self, name) <= _MOST_COUNTED:
-                raise BadDocument("header", "must be a whole number of at most 64 bits", field=name)
+                raise BadDocument("header", "must be a whole number below 2^63", field=name)
         fingerprint_bytes(self.sender)
         fingerprint_bytes(self.recipient)
 
@@ -93,12 +93,14 @@ class Header:
         """The header that ``to_bytes`` wrote.
 
         Raises:
-            LetterRefused: it has another length, version or suite.
+            LetterRefused: it has another length, version or suite, or counts beyond all letters.
         """
         if len(data) != HEADER_BYTES:
             raise LetterRefused(Refusal.FORM)
         version, suite, run_id, terms, sender, recipient, round_, number, last, commitment = _LAYOUT.unpack(data)
         if (version, suite) != (_VERSION, _SUITE_NUMBER):
             raise LetterRefused(Refusal.VERSION)
+        if max(round_, number) > _MOST_COUNTED:
+            raise LetterRefused(Refusal.FORM)
         named = fingerprint_text(sender), fingerprint_text(recipient)
         return cls(run_id, terms, *named, round_, number, last, commitment)
