@@ -155,6 +155,19 @@ def test_a_receipt_that_says_otherwise_than_its_signers_own_letters_is_a_contrad
     ]
 
 
+def test_an_owner_who_signs_another_letter_afterwards_proves_nothing_against_an_honest_curator(ended: Ended) -> None:
+    """It leaves the letter that the curator received out of the bundle, and puts another, never sent, in its place."""
+    whole = ended.bundle(receipts=[ended.world.receipt("a")])
+    first, *others = whole.written_by("a")
+    invented = ended.letter("a", CURATOR, round=first.header.round).stub
+    proven = facts(replace(whole, stubs=(invented, *others, *whole.written_by(CURATOR))))
+    assert not of_kind(proven, "contradiction")
+    assert any(
+        "either a wrote two, or curator names one that a did not write" in words
+        for words in of_kind(proven, "elsewhere")
+    )
+
+
 def test_letters_that_are_named_and_not_shown_are_said_to_be_elsewhere(ended: Ended) -> None:
     whole = ended.bundle(receipts=[ended.world.receipt("a")])
     without = replace(whole, stubs=tuple(stub for stub in whole.stubs if stub not in whole.written_by("a")[:1]))

@@ -165,9 +165,14 @@ def _about_receipt(bundle: Bundle, receipt: Receipt) -> Iterator[Fact]:
         letters = here[writer].get(line.number, [])
         if any(_is_of(line, stub) for stub in letters):
             continue
-        if letters:
+        if letters and writer == CURATOR:
             words = f"A receipt of {receipt.at} names another letter {line.number} of {writer} than {writer} signed."
             yield Fact("contradiction", CURATOR, words, (line.number,))
+        elif letters:
+            # Who wrote two could keep the one that was received out of the bundle, and blame who received it.
+            words = f"A receipt of {receipt.at} names another letter {line.number} of {writer} than the one here"
+            both = f"either {writer} wrote two, or {CURATOR} names one that {writer} did not write"
+            yield Fact("elsewhere", CURATOR, f"{words}: {both}.", (line.number,))
         else:
             words = f"A receipt of {receipt.at} names letter {line.number} of {writer}, which is not here."
             yield Fact("elsewhere", CURATOR, words, (line.number,))
