@@ -1,13 +1,16 @@
 """``likeset site``: make a site of NVFlare one that runs likeset and nothing else."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from likeset.app.cli.card import show_fingerprint
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from likeset.homes.curator.home import CuratorHome
 
 __all__ = ["site"]
 
@@ -87,17 +90,10 @@ def curator(
 
     Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
     """
-    from likeset.homes.curator.home import CuratorHome, make_curator_home
-    from likeset.protocol.party import CURATOR
     from likeset.transports.sites import CALLS_AFTER_AUCTION
 
     _check_kit(kit)
-    is_there = CuratorHome(home).is_made
-    if is_there and name is not None and name != CuratorHome(home).name_of_card():
-        reason = "the directory is there, with a card of another name; likeset card make --new makes another one"
-        raise InvalidArgument("--name", name, reason)
-    made = CuratorHome(home) if is_there else make_curator_home(home, name=name or CURATOR)
-    made.check()
+    made = _curator_home(home, name)
     card = made.card()
     for path in schema or []:
         made.add_schema(path)
@@ -106,10 +102,7 @@ def curator(
     after = CALLS_AFTER_AUCTION * per_call if after_auction is None else after_auction
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call, "seconds_after_auction": after}
     _settle_site(kit, "likeset.homes.curator.home:curator", home, as_json=as_json, limits=limits)
-    # NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise.
-    resources = kit / "local" / "resources.json"
-    text = resources.read_text(encoding="utf-8")
-    resources.write_text(text.replace(_SHARED_STORAGE, str((home / "nvflare").resolve())), encoding="utf-8")
+    _keep_jobs_in(home / "nvflare", kit)
     if not as_json:
         stdout.print(f"Its card, for consumers and owners: {literal(str(made.card_file))}", soft_wrap=True)
         show_fingerprint(card)
@@ -117,6 +110,27 @@ def curator(
             "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as curator",
             soft_wrap=True,
         )
+
+
+def _curator_home(folder: Path, name: str | None) -> "CuratorHome":
+    """The directory of a curator, made if it is not there; ``name`` is the one on its card."""
+    from likeset.homes.curator.home import CuratorHome, make_curator_home
+    from likeset.protocol.party import CURATOR
+
+    home = CuratorHome(folder)
+    if not home.is_made:
+        return make_curator_home(folder, name=name or CURATOR)
+    if name is not None and name != home.name_of_card():
+        reason = "the directory is there, with a card of another name; likeset card make --new makes another one"
+        raise InvalidArgument("--name", name, reason)
+    return home
+
+
+def _keep_jobs_in(folder: Path, kit: Path) -> None:
+    """NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise."""
+    resources = kit / "local" / "resources.json"
+    text = resources.read_text(encoding="utf-8")
+    resources.write_text(text.replace(_SHARED_STORAGE, str(folder.resolve())), encoding="utf-8")
 
 
 def _check_kit(kit: Path) -> None:
