@@ -1,6 +1,5 @@
 """What commands write holds rows, or says something about them: for the user alone, whatever the umask is."""
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -58,7 +57,6 @@ def test_results_of_a_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-@pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From empty directories to rows that left, by commands, with the network in this process."""
     given, made = tmp_path / "given", tmp_path / "made"

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import importlib.util
 import io
 import json
 import sys
@@ -148,7 +147,6 @@ def test_transcripts_and_ledgers(
     said("ledger", "show", tmp_path / "some.ledger", "--run", HOSTILE, capsys=capsys, monkeypatch=monkeypatch)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 def test_a_consumer_reads_what_the_server_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """``likeset run`` and ``likeset site`` as a user types them; the network is in this process."""
 
-import importlib.util
 import io
 import json
 import sys
@@ -33,8 +32,6 @@ from likeset.protocol.foreign_terms import MOST_TEXT
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import Ending, News, SiteState
 from likeset.transports.sites import SiteSettings
-
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
 
 class World:

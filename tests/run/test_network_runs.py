@@ -1,6 +1,5 @@
 """A consumer's runs between organisations: terms once, a result from what came, and nothing drawn twice."""
 
-import importlib.util
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +29,6 @@ from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.nvflare.run_report import Ending, SiteState
-
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
 UNTIL = "2099-01-01"
 

@@ -1,7 +1,6 @@
 """Runs between organisations with wishes of the consumer's own: for the selection, and for hashes in place of rows."""
 
 import csv
-import importlib.util
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,8 +38,6 @@ from likeset.run.submission import look, submit
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import open_source
-
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("cryptography") is None, reason="needs likeset[nvflare]")
 
 HASHED: dict[str, Any] = {"hash_dimension": 64, "release_gamma": 1.0}  # a narrow kernel would leave rows unread
 DOSE, AGE = 1000.0, 120.0  # their bounds
