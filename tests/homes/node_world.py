@@ -20,7 +20,7 @@ from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
+from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.entry_kinds import BUDGETS
 from likeset.ledger.journal import Journal

@@ -48,8 +48,8 @@ from likeset.homes.correspondence import Correspondence
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.site_party import Abstains
 from likeset.homes.site_run import ConsumerRun
+from likeset.homes.standings import Abstains
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation

@@ -10,7 +10,7 @@ from node_world import NOON, invite, make_node, terms, write_policy
 from likeset.errors import BadDocument
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
-from likeset.homes.site_party import ABSTAINS, WAITING
+from likeset.homes.standings import ABSTAINS, WAITING
 from likeset.ledger import Request
 from likeset.privacy.events import Gaussian
 from likeset.privacy.relation import Norm, Relation, RowSum

@@ -31,7 +31,7 @@ from owner_letters import Outside, seated
 
 from likeset.geometry import tilt
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.site_party import ABSTAINS
+from likeset.homes.standings import ABSTAINS
 from likeset.protocol import messages
 from likeset.protocol.terms import Terms
 from likeset.run.plan import Plan

@@ -28,8 +28,8 @@ from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgum
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.padding import most_bytes_to_owner, most_receipt_bytes
 from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.site_run import ConsumerRun, Factory, OwnerRun, SiteRun
+from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.private_files import make_private_folder
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.terms import Terms

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from likeset.homes.owner.node import OwnerNode
     from likeset.homes.owner.policy import Verdict
     from likeset.homes.signed_invitation import Invitation
-    from likeset.homes.site_party import Standing
+    from likeset.homes.standings import Standing
 
 __all__ = ["approve", "deny", "dry_run", "inbox", "policy_test", "review", "withdraw"]
 

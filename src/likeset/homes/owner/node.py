@@ -29,7 +29,7 @@ from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.homes.owner.run_answers import RunAnswers
 from likeset.homes.owner.run_records import RunRecord, Runs
 from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_party import ABSTAINS, READY, WAITING, Abstains, Standing
+from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.transcripts import Transcript, transcript_of
 from likeset.ledger import Ledger
 from likeset.protocol.hashing import check_seed

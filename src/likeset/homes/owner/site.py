@@ -12,8 +12,8 @@ from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_party import ABSTAINS, READY, WAITING
 from likeset.homes.site_run import OwnerRun
+from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.legality import last_call
 from likeset.trust.signed_terms import is_acceptance
 

@@ -27,8 +27,8 @@ from likeset.errors import (
 )
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_party import ABSTAINS, READY, WAITING
 from likeset.homes.site_run import CuratorRun
+from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
