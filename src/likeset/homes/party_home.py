@@ -1,7 +1,7 @@
-"""The directory of a party, as far as all have the same: its own card, and the cards that a person pinned in it.
+"""The directory of a party, as far as all have the same: its own card, the cards pinned in it, and its letters.
 
-``card`` is the card to give away, ``card.secret`` holds its keys, ``cards`` the pins. A card that was given up stays
-beside the new one, with the time in its name: what it signed can still be checked.
+``card`` is the card to give away, ``card.secret`` holds its keys, ``cards`` the pins, ``letters.sqlite`` the letters. A
+card that was given up stays beside the new one, with the time in its name: what it signed can still be checked.
 """
 
 from abc import ABC, abstractmethod
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes.expiry import utc_now
+from likeset.homes.identity import BOOK_FILE, CARDS_FOLDER, Identity
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, read_card
 from likeset.trust.pins import Pin, Pins
 
@@ -45,7 +46,17 @@ class PartyHome(ABC):
     @property
     def cards(self) -> Path:
         """The folder of the pinned cards."""
-        return self.folder / "cards"
+        return self.folder / CARDS_FOLDER
+
+    @property
+    def book_file(self) -> Path:
+        """The file of its letters; in an owner's node it is made with the first one."""
+        return self.folder / BOOK_FILE
+
+    @property
+    def identity(self) -> Identity:
+        """Who it is, whom it knows, and its letters; raises as ``card``."""
+        return Identity.of(self.folder)
 
     def card(self) -> Card:
         """Its own card, which it has the keys of.

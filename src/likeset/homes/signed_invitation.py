@@ -13,7 +13,7 @@ from likeset.trust.pins import Pins, Role
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import SignedTerms, sign_terms
 
-__all__ = ["MUST_BE_PINNED", "Invitation", "card_fault", "end_of", "role_in", "unpinned"]
+__all__ = ["Invitation", "card_fault", "end_of", "must_know", "role_in", "unpinned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +66,19 @@ class Invitation:
         return self.signed.to_bytes()
 
 
-MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
+_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
     "owner": ("consumer", "curator", "witness"),
     "curator": ("consumer",),
     "witness": ("consumer", "curator"),
     "consumer": (),  # it wrote the terms from its own pins
 }
 """Whose cards a party must know to take part in a run, by what it is in it."""
+
+
+def must_know(terms: Terms, party: str) -> dict[Role, str]:
+    """Whose cards this party must know to take part in a run: their names in the terms, by what they are in it."""
+    names = {role: terms.consumer if role == "consumer" else role for role in _MUST_BE_PINNED[role_in(terms, party)]}
+    return {role: name for role, name in names.items() if name in terms.cards}
 
 
 def unpinned(terms: Terms, party: str, pins: Pins) -> list[str]:
@@ -83,8 +89,7 @@ def unpinned(terms: Terms, party: str, pins: Pins) -> list[str]:
         party: its name in them.
         pins: what is pinned at its home.
     """
-    names = {role: terms.consumer if role == "consumer" else role for role in MUST_BE_PINNED[role_in(terms, party)]}
-    faults = (card_fault(role, terms.cards[name], pins) for role, name in names.items() if name in terms.cards)
+    faults = (card_fault(role, terms.cards[name], pins) for role, name in must_know(terms, party).items())
     return [fault for fault in faults if fault]
 
 

@@ -18,7 +18,6 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.homes.identity import BOOK_FILE, Identity
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.party_home import PartyHome
 from likeset.homes.signed_invitation import Invitation
@@ -252,15 +251,6 @@ class ConsumerHome(PartyHome):
             )
         return documents.read(path, Connection)
 
-    @property
-    def identity(self) -> Identity:
-        """Who it is, and its letters.
-
-        Raises:
-            BadDocument: there are no keys, others can read them, or they are damaged.
-        """
-        return Identity.of(self.folder)
-
     def check_able_to_write(self) -> None:
         """Raise unless this home can sign and write letters.
 
@@ -274,7 +264,7 @@ class ConsumerHome(PartyHome):
     def settle(self, run: KeptRun) -> None:
         """Forget the key of a run that has its result: from now on nobody can open its letters here."""
         run_id = bytes.fromhex(run.terms.run_id)
-        with LetterBook(self.folder / BOOK_FILE) as book:
+        with LetterBook(self.book_file) as book:
             keys = book.run_keys(run_id)
             if keys is not None and keys.secret is not None:
                 book.settle(run_id)
@@ -313,7 +303,7 @@ def make_consumer_home(folder: Path, *, name: str, kit: str = "", user: str = ""
     home = ConsumerHome(folder)
     with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file
-    LetterBook(folder / BOOK_FILE).close()  # likewise
+    LetterBook(home.book_file).close()  # likewise
     documents.write(folder / "consumer.yaml", Connection(name=name, kit=kit, user=user))
     return home
 

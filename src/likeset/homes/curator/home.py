@@ -13,7 +13,7 @@ from typing import Any
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.curator.public_rows import PublicRows
-from likeset.homes.identity import BOOK_FILE, Identity
+from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.party_home import PartyHome
 from likeset.homes.receipts import Receipt, file_name, signed_once
@@ -49,15 +49,6 @@ class CuratorHome(PartyHome):
     def usual_name(self) -> str:
         """A curator's name where nobody gave it another."""
         return CURATOR
-
-    @property
-    def identity(self) -> Identity:
-        """Who it is, and its letters.
-
-        Raises:
-            BadDocument: there are no keys, others can read them, or they are damaged.
-        """
-        return Identity.of(self.folder)
 
     def check_knows(self, terms: Terms) -> None:
         """Raise unless these terms are for this curator, from a consumer whom a person here knows.
@@ -131,7 +122,7 @@ class CuratorHome(PartyHome):
 
     def write_receipts(self, run: str) -> list[Path]:
         """Sign what is known of a run, for each owner who took part; returns the files."""
-        if not (self.folder / BOOK_FILE).exists():
+        if not self.book_file.exists():
             return []  # nothing ever passed, and a look at it leaves no file
         identity = self.identity
         return [path for terms in _versions(identity, run) for path in self._signed(terms, identity)]
@@ -191,7 +182,7 @@ def make_curator_home(folder: Path, *, name: str = CURATOR) -> CuratorHome:
     card.write(folder)
     home.schemas.mkdir(mode=PRIVATE_FOLDER)
     home.ledgers.mkdir(mode=PRIVATE_FOLDER)
-    LetterBook(folder / BOOK_FILE).close()  # makes the file
+    LetterBook(home.book_file).close()  # makes the file
     return home
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from likeset.errors import BadDocument
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import Policy
-from likeset.homes.signed_invitation import MUST_BE_PINNED, card_fault
+from likeset.homes.signed_invitation import card_fault, must_know
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import read_card
 from likeset.trust.pins import Pins, PinState, Role
@@ -60,11 +60,7 @@ def asking_cards(policy: Policy, terms: Terms, pins: Pins) -> tuple[AskingCard, 
         terms: of the run.
         pins: the cards that are pinned here.
     """
-    names: dict[Role, str] = {
-        role: terms.consumer if role == "consumer" else role
-        for role in MUST_BE_PINNED["owner"]
-        if (terms.consumer if role == "consumer" else role) in terms.cards
-    }
+    names = must_know(terms, policy.name)
     return tuple(_asking_card(policy, role, name, terms.cards[name], pins) for role, name in names.items())
 
 
