@@ -389,8 +389,8 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
             (node / "owner.yaml").write_text(policy)
         if words[1] == "check":
             with OwnerNode(node) as opened:
-                assert opened.invite(signed_terms(asked)) == "waiting"
-                assert opened.invite(signed_terms(asked.with_changes(run="billing-2026"))) == "waiting"
+                assert opened.take_invitation(signed_terms(asked)) == "waiting"
+                assert opened.take_invitation(signed_terms(asked.with_changes(run="billing-2026"))) == "waiting"
         if words[1] == "approve":
             with OwnerNode(node) as opened:
                 assert isinstance(hear(opened, encode(call(asked, "st-mary"))), list)

@@ -70,7 +70,7 @@ def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str
     for name in OWNERS:
         with OwnerNode(folder_of(place, name)) as node:
             for invitation in invitations:
-                node.invite(invitation.to_bytes())
+                node.take_invitation(invitation.to_bytes())
                 verdict = node.approve(invitation.terms.run, invitation.terms.digest, by="Ada")
                 assert verdict.accepted, verdict.reasons
     return invitations

@@ -20,6 +20,7 @@ from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.shell import ConsumerShell, CuratorShell
+from likeset.homes.signed_invitation import Invitation
 from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.entry_kinds import BUDGETS
@@ -158,7 +159,10 @@ def make_node(place: Path, name: str = "a", *, seed: int = 1, rare: int = 0, **p
 def invite(node: OwnerNode, run: Terms, *, by_steward: bool = False) -> Standing:
     """The owner is asked by a consumer whose card it has pinned, as it has the curator's."""
     introduce(node.home.folder, run)
-    return node.invite(signed_terms(run), by_steward=by_steward)
+    if not by_steward:
+        return node.take_invitation(signed_terms(run))
+    node.add_invitation(Invitation.read(signed_terms(run)))
+    return node.standing(run.run, run.digest)
 
 
 def approve(node: OwnerNode, run: Terms, *, by: str = "Ada") -> None:

@@ -141,7 +141,7 @@ def test_a_node_has_one_word_for_odd_terms_and_a_site_an_error_of_likeset(node: 
     odd_ones = [*odd_texts(), *(odd for odd in odd_numbers("threshold") if odd.name.startswith("auction"))]
     for odd in odd_ones:
         signed = signed_text(odd.text)
-        seen = measured(lambda: node.invite(signed), most=_TO_PRICE)  # noqa: B023
+        seen = measured(lambda: node.take_invitation(signed), most=_TO_PRICE)  # noqa: B023
         assert seen.result in ("abstains", "waiting")
     reasons = [entry.document()["reason"] for entry in node.log.entries() if entry.kind == "refused"]
     assert len(reasons) > 100

@@ -49,7 +49,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     for name in OWNERS:
         with OwnerNode(folder / f"node-{name}") as node:  # the seed comes to them beside the network
-            node.invite(invited[1].to_bytes())
+            node.take_invitation(invited[1].to_bytes())
             seed, digest = home.known("hashes").hash_seed, invited[1].terms.digest
             assert node.approve("hashes", digest, by="Ada", hash_seed=seed).accepted
     paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in (".", "homes", "run"))

@@ -342,7 +342,7 @@ INVITATIONS: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(("data", "reason"), INVITATIONS.values(), ids=INVITATIONS)
 def test_an_invitation_that_proves_nothing_is_refused(node: OwnerNode, data: bytes, reason: str) -> None:
     introduce(node.home.folder, RUN)
-    assert node.invite(data) == "abstains"
+    assert node.take_invitation(data) == "abstains"
     (said,) = _reasons(node)
     assert reason in said
 
@@ -352,7 +352,7 @@ def test_of_a_stranger_nothing_is_written_down_but_the_fingerprint_and_a_count(n
     word = "Research that nobody asked for"
     run = _AS_STRANGER.with_changes(purpose=word)
     for _ in range(50):
-        assert node.invite(_invited_by(STRANGER, run)) == "abstains"
+        assert node.take_invitation(_invited_by(STRANGER, run)) == "abstains"
     entries = [entry.document() for entry in node.log.entries() if entry.kind in ("refused", "refused-more")]
     assert len(entries) < 30, "a flood is counted"
     assert all(word not in str(entry) and run.digest not in str(entry) for entry in entries)
@@ -361,7 +361,7 @@ def test_of_a_stranger_nothing_is_written_down_but_the_fingerprint_and_a_count(n
 
 
 def test_what_a_steward_adds_is_shown_also_if_nobody_is_pinned_and_cannot_be_approved(node: OwnerNode) -> None:
-    assert node.add(Invitation.read(signed_terms(RUN)))
+    assert node.add_invitation(Invitation.read(signed_terms(RUN)))
     assert status_of(node, RUN.run) == "the consumer's card is not pinned"
     assert not node.approve(RUN.run, RUN.digest, by="Ada").accepted
     assert node.standing(RUN.run) == "abstains"
@@ -410,13 +410,13 @@ def test_when_this_node_has_a_new_card_runs_under_the_old_one_end(node: OwnerNod
 def test_a_curator_that_is_pinned_and_not_allowed_is_refused(tmp_path: Path, clock: Clock) -> None:
     with OwnerNode(make_node(tmp_path, curators=["other-*"]), clock=clock) as node:
         introduce(node.home.folder, RUN)
-        assert node.invite(signed_terms(RUN)) == "abstains"
+        assert node.take_invitation(signed_terms(RUN)) == "abstains"
         assert "curator curator is not among the curators that owner.yaml allows" in _reasons(node)[-1]
 
 
 def test_without_keys_a_node_can_be_looked_at_and_answers_nothing(node: OwnerNode, tmp_path: Path) -> None:
     introduce(node.home.folder, RUN)
-    assert node.invite(signed_terms(RUN)) == "waiting"
+    assert node.take_invitation(signed_terms(RUN)) == "waiting"
     assert node.approve(RUN.run, RUN.digest, by="Ada").accepted
     node.home.set_card_aside()
     assert "this node has no card that can be used" in node.judge(RUN).reasons[0]
@@ -540,7 +540,7 @@ def test_keys_go_when_the_terms_end_also_at_a_node_that_stays_open(
     seated(node, outside).acceptance()
     assert _has_key(node, RUN)
     clock.now += timedelta(days=400)
-    node.invite(signed_terms(terms(run="next-year", expires="2040-01-01")))
+    node.take_invitation(signed_terms(terms(run="next-year", expires="2040-01-01")))
     assert not _has_key(node, RUN)
 
 
@@ -590,12 +590,12 @@ def test_a_node_put_back_from_an_old_copy_stops_charges_nothing_and_says_so(tmp_
             lambda: node.approve(RUN.run, RUN.digest, by="Ada"),
             lambda: node.deny(RUN.run, by="Ada", reason="no"),
             lambda: node.withdraw(RUN.run, by="Ada"),
-            lambda: node.add(Invitation.read(signed_terms(terms(run="run-2")))),
+            lambda: node.add_invitation(Invitation.read(signed_terms(terms(run="run-2")))),
             lambda: node.take(_RELEASE),
         ):
             with pytest.raises(HomeRestored):
                 act()
-        assert node.invite(signed_terms(terms(run="run-2"))) == "abstains"
+        assert node.take_invitation(signed_terms(terms(run="run-2"))) == "abstains"
         assert node.standing(RUN.run) == "abstains"
         assert _reserved(node) == []
 

@@ -177,9 +177,9 @@ def test_messages_that_are_too_large_or_no_messages_are_refused_unread(node: Own
 def test_terms_that_are_too_long_not_canonical_or_for_somebody_else_are_refused(node: OwnerNode) -> None:
     introduce(node.home.folder, terms())
     for text in ("x" * 900_000, terms().to_json() + " ", "{}", terms(owners=("b", "c")).to_json()):
-        assert node.invite(signed_text(text)) == "abstains"
+        assert node.take_invitation(signed_text(text)) == "abstains"
     for data in (b"", b"x" * 2_000_000, terms().to_json().encode()):
-        assert node.invite(data) == "abstains"
+        assert node.take_invitation(data) == "abstains"
     assert len(logged(node, "refused")) == 7
     assert not node.runs.by_name
 
@@ -201,7 +201,7 @@ def test_terms_with_numbers_that_nobody_can_mean_are_refused_before_anything_is_
     document = json.loads(terms().to_json())
     (document[part] if part else document)[name] = value
     introduce(node.home.folder, terms())
-    assert node.invite(signed_text(json.dumps(document, sort_keys=True, separators=(",", ":")))) == "abstains"
+    assert node.take_invitation(signed_text(json.dumps(document, sort_keys=True, separators=(",", ":")))) == "abstains"
     assert "more than anybody can mean" in logged(node, "refused")[-1]["reason"]
 
 

@@ -139,7 +139,7 @@ class HereEngine:
         """Its side of the run, if it takes part; with a seed of hashes, a person decides first."""
         terms = invitation.terms
         if node.name in self.seeds:
-            node.invite(invitation.to_bytes())
+            node.take_invitation(invitation.to_bytes())
             node.approve(terms.run, terms.digest, by="A. Lovelace", hash_seed=self.seeds[node.name])
         try:
             return owner_run(node, invitation)

@@ -171,7 +171,7 @@ def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: Consu
     run = invited(home, **HASHED)
     assert run.hash_seed is not None
     with OwnerNode(home.folder.parent / "node-b") as node:
-        node.invite(run.invitation.to_bytes())
+        node.take_invitation(run.invitation.to_bytes())
         with pytest.raises(IllegalMessage, match="is not the one that the terms"):
             node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed + 1)
     result = done(home, run, "a")
@@ -182,7 +182,7 @@ def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: Consu
 def test_an_owner_that_lost_the_seed_is_charged_nothing_for_what_it_cannot_answer(home: ConsumerHome) -> None:
     run = invited(home, **HASHED)
     with OwnerNode(home.folder.parent / "node-b") as node:
-        node.invite(run.invitation.to_bytes())
+        node.take_invitation(run.invitation.to_bytes())
         assert node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed).accepted
         node.home.keep_hash_seed(run.terms.digest, 1 << 255)
     done(home, run, "a")

@@ -99,7 +99,7 @@ def _added(opened: "OwnerNode", invitation: "Invitation") -> "tuple[str, Standin
 
     terms = invitation.terms
     try:
-        new = opened.add(invitation)
+        new = opened.add_invitation(invitation)
     except LikesetError as error:
         return f"not added: {error}", None
     standing = opened.standing(terms.run, terms.digest)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.expiry import utc_now
-from likeset.homes.identity import BOOK_FILE, Identity
+from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.owner import invitations
 from likeset.homes.owner.asking_cards import AskingCard
@@ -104,7 +104,7 @@ class OwnerNode:
     @cached_property
     def book(self) -> LetterBook:
         """The letters of all runs; keys of those whose terms have ended are gone."""
-        book = LetterBook(self.home.folder / BOOK_FILE, clock=self._clock)
+        book = LetterBook(self.home.book_file, clock=self._clock)
         self._open.callback(book.close)
         book.settle_ended()
         return book
@@ -124,7 +124,7 @@ class OwnerNode:
         Raises:
             HomeRestored: it was.
         """
-        if (self.home.folder / BOOK_FILE).exists():
+        if self.home.book_file.exists():
             self.book.check_running()
 
     def close(self) -> None:
@@ -139,27 +139,25 @@ class OwnerNode:
 
     # What others may ask.
 
-    def invite(self, data: bytes, *, by_steward: bool = False) -> Standing:
+    def take_invitation(self, data: bytes) -> Standing:
         """Terms of a run that a consumer signed; they wait for a decision, unless the policy decides.
 
-        Args:
-            data: the signed terms.
-            by_steward: somebody in this house put them here, and wants to see them even if the policy forbids them, or
-                nobody has pinned the card; of others' forbidden terms only the digest is kept, and of a card that is
-                not pinned only its fingerprint.
+        Of terms that the policy forbids only the digest is kept, and of a card that is not pinned only its fingerprint.
         """
 
         def take() -> Standing:
-            if not by_steward:
-                invitations.check_known_card(data, self._judge.pins)
+            invitations.check_known_card(data, self._judge.pins)
             invitation = Invitation.read(data)
-            self._take_in(invitation, by_steward=by_steward)
+            self._take_in(invitation, by_steward=False)
             return self._stand(self.runs.by_name[invitation.terms.run], invitation.terms)
 
         return self.guarded("", take)
 
-    def add(self, invitation: Invitation) -> bool:
-        """As ``invite``, for somebody in this house, who hears why nothing is added; False if they were known already.
+    def add_invitation(self, invitation: Invitation) -> bool:
+        """The same for somebody in this house, who sees also what is forbidden, and hears why something is not added.
+
+        Returns:
+            Whether these terms were not known before.
 
         Raises:
             IllegalMessage: they are not for this owner, or the run has begun under other terms.
@@ -269,7 +267,7 @@ class OwnerNode:
         """
         record = self.record_of(run)
         terms = record.version(record.decision.digest if record.decision else record.latest_digest)
-        book = self.book if (self.home.folder / BOOK_FILE).exists() else None  # to look leaves no file
+        book = self.book if self.home.book_file.exists() else None  # to look leaves no file
         return transcript_of(book, terms, owner=self.name, kept_by="owner")
 
     def waiting(self) -> list[RunRecord]:
@@ -364,7 +362,7 @@ class OwnerNode:
 
     def _settle_ended(self) -> None:
         """Forget the keys of runs whose terms have ended: a node may be open for months."""
-        if (self.home.folder / BOOK_FILE).exists():
+        if self.home.book_file.exists():
             self.book.settle_ended()
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:

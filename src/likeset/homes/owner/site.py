@@ -109,7 +109,7 @@ def owner(invitation: Invitation, name: str, folder: Path) -> OwnerRun | None:
 def owner_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
     """As ``owner``, for a node that is open."""
     terms = invitation.terms
-    standing = node.invite(invitation.to_bytes())
+    standing = node.take_invitation(invitation.to_bytes())
     if standing == WAITING:
         return None
     if not node.runs.know(terms):
