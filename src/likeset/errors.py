@@ -313,10 +313,10 @@ class LetterContradicts(ProtocolError):
     """A signed letter under a number of which another one came before; it is kept as evidence against its writer.
 
     Attributes:
-        earlier: the bytes of the one that came before; None where they are kept no longer.
+        earlier: the stub of the one that came before, to be shown to its writer.
     """
 
-    def __init__(self, run: str, writer: str, number: int, earlier: bytes | None) -> None:
+    def __init__(self, run: str, writer: str, number: int, earlier: bytes) -> None:
         super().__init__(f"run {run}: {writer} wrote two different letters under the number {number}; both are kept")
         self.earlier = earlier
 

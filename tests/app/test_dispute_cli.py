@@ -128,19 +128,20 @@ def test_who_contradicts_itself_is_shown_and_the_exit_code_says_so(tmp_path: Pat
 
 
 def test_what_letters_say_is_in_a_bundle_only_where_somebody_disclosed_it(world: LetterWorld, tmp_path: Path) -> None:
-    delivered = next(line for line in world.transcript("a").lines if line.rows)
-    showing = ("--with", "a", "--disclose", f"a:{delivered.number}", "--out", tmp_path / "open")
-    warned = dispute(world.agreed.run, "--home", world.place / CURATOR, *showing)
+    """The consumer keeps what it bought; a curator keeps no bytes of what owners sent, and cannot show them."""
+    consumer = world.place / world.agreed.consumer
+    showing = ("--with", CURATOR, "--disclose", f"{CURATOR}:0", "--out", tmp_path / "open")
+    warned = dispute(world.agreed.run, "--home", consumer, *showing)
     assert warned.exit_code == 0
-    assert f"reads all that is in letter {delivered.number} of a, rows too" in warned.stderr
+    assert f"reads all that is in letter 0 of {CURATOR}, rows too" in warned.stderr
     said = [fact for fact in checked(tmp_path / "open")["proven"] if fact["kind"] == "said"]
-    assert [(fact["by"], fact["numbers"]) for fact in said] == [("a", [delivered.number])]
-    assert "delivery with 1 rows" in said[0]["words"]
+    assert [(fact["by"], fact["numbers"]) for fact in said] == [(CURATOR, [0])]
+    assert "said: summary" in said[0]["words"]
     dispute("--check", tmp_path / "open", "--save", tmp_path / "saved")
     (saved,) = (tmp_path / "saved").iterdir()
     row = decode(saved.read_bytes()).body.rows.tobytes()  # type: ignore[union-attr]
     assert row in (tmp_path / "open").read_bytes()
-    quiet = dispute(world.agreed.run, "--home", world.place / CURATOR, "--with", "a", "--out", tmp_path / "shut")
+    quiet = dispute(world.agreed.run, "--home", consumer, "--with", CURATOR, "--out", tmp_path / "shut")
     assert "No row and nothing else that a letter says is in this bundle" in quiet.stderr
     assert row not in (tmp_path / "shut").read_bytes()
     nothing = dispute("--check", tmp_path / "shut", "--save", tmp_path / "empty")
@@ -217,7 +218,7 @@ def test_a_bundle_that_was_forged_is_one_clear_line(world: LetterWorld, tmp_path
         (["run-1", "--out", "bundle", "--disclose", "a"], "must be a party and the number of its letter"),
         (["run-1", "--out", "bundle", "--disclose", "a:-1"], "must be a party and the number of its letter"),
         (["run-1", "--out", "bundle", "--disclose", "a:99"], "is no letter between a and curator"),
-        (["run-1", "--out", "bundle", "--disclose", "a:0"], "keeps no copy of what it wrote; curator can show it"),
+        (["run-1", "--out", "bundle", "--disclose", "a:0"], "keeps no copy of what it says; curator may have one"),
         (["run-1", "--out", "bundle", "--card", "x"], "are for --check"),
         (["run-1", "--check", "bundle"], "looks at a bundle; leave RUN"),
     ],

@@ -11,6 +11,7 @@ from protocol_world import CONSUMER, THRESHOLD, QuickLedger, terms, world
 from likeset.errors import HomeRestored, IllegalMessage, LetterRefused, LikesetError, QuorumMissed
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.identity import Identity
+from likeset.homes.letter_records import IN
 from likeset.homes.receipts import receipt_in
 from likeset.homes.signed_invitation import Invitation, unpinned
 from likeset.homes.site_run import ConsumerRun
@@ -171,14 +172,29 @@ def test_other_bytes_under_a_number_are_evidence_and_are_not_heard(tmp_path: Pat
     assert homes.run_at("a").hear(first["a"])
     answers = dict(homes.ledgers["a"].answers)
     forged = _forged(homes, homes.homes[CONSUMER], "a")
-    assert homes.run_at("a").hear(forged) == (first["a"],)
+    (earlier,) = homes.run_at("a").hear(forged)
+    assert earlier == letter_in(first["a"], most_bytes=MOST_BYTES).stub.to_bytes()
     assert [writer for writer, _ in homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.run_id))] == [
         CONSUMER
     ]
     assert homes.ledgers["a"].answers == answers
     assert "two different letters" in homes.refused[0]
-    with pytest.raises(IllegalMessage, match="came back"):  # the consumer remembers the first, and did write it
-        homes.run_at(CONSUMER).hear(first["a"])
+    for own in (earlier, first["a"]):  # the consumer remembers the first, and did write it
+        with pytest.raises(IllegalMessage, match="came back"):
+            homes.run_at(CONSUMER).hear(own)
+
+
+def test_a_curator_keeps_no_bytes_that_its_key_would_open(tmp_path: Path) -> None:
+    """Offers, deliveries and the target go through its memory; what it keeps of them is what third parties check."""
+    homes = LetterWorld(tmp_path, terms(protocol="interactive"))
+    homes.carry(homes.all_runs())
+    book, run_id = homes.letters(CURATOR).identity.book, bytes.fromhex(homes.agreed.run_id)
+    came = [letter for letter in book.letters(run_id) if letter.way == IN]
+    assert {letter.peer for letter in came} == {CONSUMER, *homes.agreed.owners}
+    assert {book.letter_data(run_id, letter.peer, IN, letter.number) for letter in came} == {None}
+    kept = b"".join(path.read_bytes() for path in (tmp_path / CURATOR).glob("letters.sqlite*"))
+    for data in (data for reader, data in homes.told if reader == CURATOR):
+        assert bytes(letter_in(data, most_bytes=MOST_BYTES).ciphertext)[2000:2100] not in kept
 
 
 def test_evidence_does_not_fill_the_disk(tmp_path: Path) -> None:
@@ -199,8 +215,13 @@ def test_a_home_put_back_from_an_old_copy_stops_when_it_meets_its_own_letter(tmp
     restored = homes.run_at("a")
     restored.acceptance()
     before = dict(homes.ledgers["a"].answers)
+    stub = letter_in(answer, most_bytes=MOST_BYTES).stub.to_bytes()
+    with pytest.raises(IllegalMessage):  # of another run, it stops nothing
+        restored.hear(stub.replace(bytes.fromhex(homes.agreed.run_id), bytes(16)))
+    with pytest.raises(LetterRefused):  # nor does one that somebody else signed
+        restored.hear(stub[:-1] + bytes([stub[-1] ^ 1]))
     with pytest.raises(HomeRestored, match="old copy"):
-        restored.hear(answer)
+        restored.hear(stub)
     for again in (restored, homes.run_at("a")):
         with pytest.raises(HomeRestored):
             again.hear(first["a"])

@@ -27,7 +27,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card
 from likeset.trust.encoding import fields
-from likeset.trust.letters import Letter, Refusal, letter_in, open_letter, write_letter
+from likeset.trust.letters import Letter, Refusal, Stub, letter_in, open_letter, write_letter
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import Acceptance, accept
 
@@ -188,16 +188,17 @@ class Correspondence:
         if (header.run_id, header.terms.hex()) != (self.run_id, self.terms.digest):
             raise IllegalMessage(f"run {self.terms.run}: a letter of another run, or under other terms")
         if header.sender == self.identity.fingerprint:
-            self._meet_own(letter)
+            self._meet_own(letter.stub)
         secret = self._open_keys()
         peer = self._writer(header.sender)
         card = _card(peer.card)
-        _check_signature(letter, card)
+        _check_signature(letter.stub, card)
         self._check_number(peer, letter)
         opened = open_letter(letter, writer=card, reader=self.identity.secret.card, key=secret)
         message = self._message_in(opened.message, peer, letter, most_bytes)
         contents = _contents(message, opened.message, opened.enclosures)
-        arrival = Arrival(peer.party, letter, contents, opened.random)
+        # A curator would have all offered rows beside the key that opens them, until the terms end.
+        arrival = Arrival(peer.party, letter, contents, opened.random, kept_whole=self.party != CURATOR)
         return HeardLetter(arrival, message, opened.enclosures)
 
     def write(
@@ -329,12 +330,23 @@ class Correspondence:
             raise IllegalMessage(f"run {self.terms.run}: a message of {peer.party} is not what its letter says")
         return message
 
-    def _meet_own(self, letter: Letter) -> None:
-        """A letter of this home's own came back: it is known, or this home is an old copy."""
-        _check_signature(letter, self.identity.secret.card)
+    def meet_own_stub(self, data: bytes) -> None:
+        """The stub of a letter that this home wrote came back: the letter is known, or this home is an old copy.
+
+        Raises:
+            HomeRestored: it is not remembered.
+            LikesetError: it is, or this home did not sign it.
+        """
+        stub = Stub.from_bytes(data)
+        if stub.header.run_id != self.run_id:
+            raise IllegalMessage(f"run {self.terms.run}: a stub of another run")
+        self._meet_own(stub)
+
+    def _meet_own(self, stub: Stub) -> None:
+        _check_signature(stub, self.identity.secret.card)
         kept = (kept.digest for kept in self._book.letters(self.run_id) if kept.way == OUT)
-        if letter.digest not in kept:
-            self._stop(letter.data)
+        if stub.digest not in kept:
+            self._stop(stub.to_bytes())
         raise IllegalMessage(f"run {self.terms.run}: a letter of this home's own came back")
 
     def meet_own_acceptance(self, data: bytes) -> None:
@@ -386,8 +398,8 @@ def _card(data: bytes) -> Card:
     return Card.from_bytes(data)
 
 
-def _check_signature(letter: Letter, card: Card) -> None:
-    if not letter.stub.is_signed_by(card):
+def _check_signature(stub: Stub, card: Card) -> None:
+    if not stub.is_signed_by(card):
         raise LetterRefused(Refusal.SIGNATURE)
 
 

@@ -15,7 +15,7 @@ from likeset.protocol.messages import decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card
-from likeset.trust.letters import Disclosure, discloses, letter_in, open_letter, padded
+from likeset.trust.letters import Disclosure, Stub, discloses, letter_in, open_letter, padded
 from likeset.trust.signed_terms import Acceptance
 
 __all__ = ["Evidence"]
@@ -76,9 +76,9 @@ class Evidence:
         """
         parties = (self.party, self.other)
         accepted = tuple(self._acceptance(name) for name in parties if name != self.terms.consumer)
-        contradicting = (data for peer, data in self.book.evidence(self._run_id) if peer == self.other)
+        contradicting = (stub for peer, stub in self.book.evidence(self._run_id) if peer == self.other)
         stubs = {letter.signed_header for letter in self.letters()}
-        stubs |= {letter_in(data, most_bytes=MOST_BUNDLE_BYTES).stub for data in contradicting}
+        stubs |= set(map(Stub.from_bytes, contradicting))
         mine = self.terms.cards[self.party]
         ordered = sorted(stubs, key=lambda stub: (stub.header.sender != mine, stub.header.number, stub.digest))
         places = {stub: place for place, stub in enumerate(ordered)}
@@ -113,7 +113,7 @@ class Evidence:
         body = self._body_that_came(kept) if way == IN else self._body_that_left(kept, messages)
         if body is None:
             raise InvalidArgument(
-                "--disclose", what, f"this home keeps no copy of what it wrote; {self.other} can show it"
+                "--disclose", what, f"this home keeps no copy of what it says; {self.other} may have one"
             )
         return Disclosure(kept.signed_header, kept.opening, body)
 

@@ -42,7 +42,7 @@ _LAYOUT = Layout(
         )""",  # the last three go when the run is settled
         "CREATE INDEX letters_by_content ON letters (run_id, peer, way, content)",
         """CREATE TABLE evidence (
-            run_id BLOB, peer TEXT, number INTEGER, digest BLOB, data BLOB NOT NULL, at TEXT NOT NULL,
+            run_id BLOB, peer TEXT, number INTEGER, digest BLOB, stub BLOB NOT NULL, at TEXT NOT NULL,
             PRIMARY KEY (run_id, peer, number, digest)
         )""",
         "CREATE TABLE stopped (run_id BLOB PRIMARY KEY, data BLOB NOT NULL, at TEXT NOT NULL)",
@@ -218,7 +218,8 @@ class LetterBook:
         with self._store.writing() as connection:
             self._introduce(connection, run_id, newcomers)
             if came is not None:
-                self._insert(connection, run_id, came.peer, IN, came.letter, came.contents, came.opening)
+                data = came.letter.data if came.kept_whole else None
+                self._insert(connection, run_id, came.peer, IN, came.letter, came.contents, came.opening, data)
             answers = None if came is None else came.letter.digest
             return tuple(self._sealed(connection, run_id, reply, answers) for reply in replies)
 
@@ -235,7 +236,7 @@ class LetterBook:
         ).fetchone()
         letter = reply.seal(number, self.last_received(run_id, reply.peer))
         opening = None if letter.content is None else letter.content.random
-        self._insert(connection, run_id, reply.peer, OUT, letter, reply.contents, opening, answers)
+        self._insert(connection, run_id, reply.peer, OUT, letter, reply.contents, opening, letter.data, answers)
         return letter.data
 
     def _insert(
@@ -247,11 +248,12 @@ class LetterBook:
         letter: Letter,
         contents: Contents,
         opening: bytes | None,
+        data: bytes | None,
         answers: bytes | None = None,
     ) -> None:
         place = (run_id, peer, way, letter.header.number)
         kept = (letter.digest, letter.stub.to_bytes(), len(letter.data), contents.kind, contents.rows, self._now())
-        row = (*place, *kept, answers, contents.digest, opening, letter.data)
+        row = (*place, *kept, answers, contents.digest, opening, data)
         connection.execute(f"INSERT OR IGNORE INTO letters VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
 
     def sent(self, run_id: bytes) -> list[bytes]:
@@ -294,22 +296,26 @@ class LetterBook:
 
     # What must not be.
 
-    def contradict(self, run_id: bytes, peer: str, letter: Letter) -> bytes | None:
-        """Keep a letter as evidence that is signed and has the number of another one; returns that one, if kept."""
+    def contradict(self, run_id: bytes, peer: str, letter: Letter) -> bytes:
+        """Keep as evidence that a letter is signed and has the number of another one; returns the stub of that one."""
         with self._store.writing() as connection:
             (count,) = connection.execute(
                 "SELECT count(*) FROM evidence WHERE run_id = ? AND peer = ?", (run_id, peer)
             ).fetchone()
             if count < _MOST_EVIDENCE:
-                row = (run_id, peer, letter.header.number, letter.digest, letter.data, self._now())
+                row = (run_id, peer, letter.header.number, letter.digest, letter.stub.to_bytes(), self._now())
                 connection.execute("INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?, ?, ?)", row)
-        return self.letter_data(run_id, peer, IN, letter.header.number)
+            (earlier,) = connection.execute(
+                "SELECT stub FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
+                (run_id, peer, IN, letter.header.number),
+            ).fetchone()
+        return bytes(earlier)
 
     def evidence(self, run_id: bytes) -> list[tuple[str, bytes]]:
-        """Letters that contradict others of their writers, each with its writer's name."""
+        """Stubs of letters that contradict others of their writers, each with its writer's name."""
         with self._store.reading() as connection:
-            rows = connection.execute("SELECT peer, data FROM evidence WHERE run_id = ? ORDER BY rowid", (run_id,))
-            return [(peer, bytes(data)) for peer, data in rows]
+            rows = connection.execute("SELECT peer, stub FROM evidence WHERE run_id = ? ORDER BY rowid", (run_id,))
+            return [(peer, bytes(stub)) for peer, stub in rows]
 
     def stop(self, run_id: bytes, data: bytes) -> None:
         """Answer nothing more in any run: this home signed something that it does not remember."""

@@ -90,12 +90,14 @@ class Arrival:
         letter: itself.
         contents: what it says.
         opening: the random bytes in it, which open the commitment in its header.
+        kept_whole: whether its bytes are kept beside the key that opens them, until the run is settled.
     """
 
     peer: str
     letter: Letter
     contents: Contents
     opening: bytes = field(repr=False)
+    kept_whole: bool = True
 
 
 Seal = Callable[[int, bytes], Letter]

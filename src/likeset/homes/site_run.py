@@ -14,6 +14,7 @@ from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.messages import Message, Summary, Target
 from likeset.protocol.terms import Terms
+from likeset.trust.letters import is_stub
 from likeset.trust.signed_terms import is_acceptance
 
 __all__ = ["ConsumerRun", "CuratorRun", "Factory", "OwnerRun", "SiteRun"]
@@ -59,12 +60,12 @@ class SiteRun:
         try:
             if is_acceptance(data):
                 self.letters.meet_own_acceptance(data)
+            if is_stub(data):
+                self.letters.meet_own_stub(data)
             heard = self.letters.read(data, most_bytes=self.most_bytes)
             self._admit(heard)
         except LetterContradicts as error:
             self.refused(str(error))
-            if error.earlier is None:
-                raise
             return (error.earlier,)  # its writer sees what it wrote before, and whether it remembers
         except LikesetError as error:
             self.refused(str(error))

@@ -7,7 +7,7 @@ from likeset.errors import BadDocument, IllegalMessage
 from likeset.homes.site_run import CuratorRun
 from likeset.protocol.terms import Terms
 from likeset.transports.pump import Parcel
-from likeset.trust.letters import letter_in
+from likeset.trust.letters import Stub, is_stub, letter_in
 from likeset.trust.signed_terms import Acceptance, is_acceptance
 
 __all__ = ["LetterCurator", "parcel_reader"]
@@ -27,7 +27,7 @@ def parcel_reader(terms: Terms, *, most_bytes: int) -> Callable[[bytes], Parcel]
     def read(data: bytes) -> Parcel:
         if is_acceptance(data):
             return Parcel(_named(_acceptance_in(data).card.fingerprint), terms.consumer, data)
-        header = letter_in(data, most_bytes=most_bytes).header
+        header = _stub_in(data).header if is_stub(data) else letter_in(data, most_bytes=most_bytes).header
         return Parcel(_named(header.sender), _named(header.recipient), data)
 
     def _named(fingerprint: str) -> str:
@@ -36,6 +36,13 @@ def parcel_reader(terms: Terms, *, most_bytes: int) -> Callable[[bytes], Parcel]
         return names[fingerprint]
 
     return read
+
+
+def _stub_in(data: bytes) -> Stub:
+    try:
+        return Stub.from_bytes(data)
+    except BadDocument as error:
+        raise IllegalMessage(str(error)) from None
 
 
 def _acceptance_in(data: bytes) -> Acceptance:

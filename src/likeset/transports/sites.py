@@ -33,7 +33,7 @@ from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.private_files import make_private_folder
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.terms import Terms
-from likeset.trust.letters import letter_in
+from likeset.trust.letters import Stub, is_stub, letter_in
 from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, Acceptance, is_acceptance
 
 __all__ = [
@@ -233,6 +233,8 @@ class SiteParties:
             raise BadMessage("no bytes")
         if is_acceptance(data):
             run_id = Acceptance.from_bytes(data).run_id
+        elif is_stub(data):
+            run_id = Stub.from_bytes(data).header.run_id
         else:
             run_id = letter_in(data, most_bytes=self._most_bytes()).header.run_id
         for digest, invitation in self.invitations.items():

@@ -34,6 +34,7 @@ __all__ = [
     "Refusal",
     "Stub",
     "discloses",
+    "is_stub",
     "letter_in",
     "open_letter",
     "padded",
@@ -186,6 +187,11 @@ class Disclosure:
 def discloses(stub: Stub, random: bytes, body: bytes) -> bool:
     """Whether the letter of the stub had this body; who signed the stub is another question."""
     return len(random) == _RANDOM_BYTES and hashlib.sha256(random + body).digest() == stub.header.commitment
+
+
+def is_stub(data: bytes) -> bool:
+    """Whether bytes say of themselves that they are a stub; whether they are one, reading them tells."""
+    return data.startswith(fields(_STUB_TAG))
 
 
 def write_letter(
