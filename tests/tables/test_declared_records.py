@@ -205,6 +205,9 @@ def test_how_long_a_record_may_be_follows_from_the_schema() -> None:
     assert DeclaredRecords(Schema.from_text(text)).record_bytes == 8 + 13 + 24 + 4 + 4096
     shorter = DeclaredRecords(Schema.from_text(text + "text_bytes: 10\n"))
     assert shorter.record_bytes == 8 + 13 + 24 + 4 + 10
+    for label, more in (("values: [no, maybe]", 4 * 5), ("values: [1, 2]", 0)):
+        labelled = Schema.from_text(f"{text}text_bytes: 10\nlabel: {{column: y, kind: category, {label}}}\n")
+        assert DeclaredRecords(labelled).record_bytes == shorter.record_bytes + more
     assert shorter.open_columns == ("d",)
     letters = ["x" * 10, "x" * 11, " " + "x" * 10 + " ", "ä" * 5, "ä" * 6, None]
     assert shorter.too_long(pa.table({"d": letters})).tolist() == [False, True, False, False, True, False]

@@ -39,7 +39,7 @@ class PlannedTerms:
         quorum: how many owners must take part.
         schema_digest: of the schema that declares the columns; empty for bare arrays.
         columns: names of the columns that leave an owner; empty for bare arrays.
-        record_bytes: how long the record of a row may be, by its schema; 0 for bare arrays, which have none.
+        record_bytes: how long the record of a row and its label may be, by its schema; 0 for bare arrays.
         kernel: what is known of the feature map of the releases.
         hashing: what is known of hashes, where the curator may see nothing else; with ``sealed`` and everyone asked.
         protocol: ``sealed`` or ``interactive``.

@@ -25,12 +25,14 @@ from likeset.tables.schema.columns import (
     TextColumn,
     VectorColumn,
 )
-from likeset.tables.schema.labels import fault_of, read_labels
+from likeset.tables.schema.labels import MOST_LETTERS, fault_of, read_labels
 from likeset.tables.schema.records import RecordForm
 from likeset.tables.schema.scalar_maps import BooleanMap
 from likeset.tables.schema.schema import Schema
 
 __all__ = ["DeclaredRecords"]
+
+_BYTES_PER_LETTER = 4  # of a label, as arrays of texts have them
 
 
 class DeclaredRecords:
@@ -71,10 +73,21 @@ class DeclaredRecords:
 
     @cached_property
     def record_bytes(self) -> int:
-        """How long a record may be: eight bytes for a number, four for a text's length, and those of its letters."""
+        """How long a record may be: eight bytes for a number, four for a text's length, and those of its letters.
+
+        With its label, of which a letter takes four bytes: letters are padded to what rows can need by the terms.
+        """
         form, columns = self.form, len(self.form.schema)
         single = columns - len(form.widths) - len(form.text_bytes)
-        return 8 * (single + sum(form.widths.values())) + 4 * len(form.text_bytes) + sum(form.text_bytes.values())
+        texts = 4 * len(form.text_bytes) + sum(form.text_bytes.values())
+        return 8 * (single + sum(form.widths.values())) + texts + _BYTES_PER_LETTER * self._most_label_letters
+
+    @property
+    def _most_label_letters(self) -> int:
+        if self.label_column is None:
+            return 0
+        declared = self.label_letters
+        return MOST_LETTERS if declared is None else declared
 
     @property
     def largest_entry(self) -> float:

@@ -1,0 +1,100 @@
+"""How long letters are follows from the terms alone, whatever rows and labels are in them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from protocol_world import CONSUMER, terms
+
+from likeset.homes.padding import padded_size
+from likeset.protocol.messages import Body, Delivery, Message, Offer, Summary
+from likeset.protocol.party import CURATOR
+from likeset.protocol.term_parts import Kernel
+from likeset.protocol.terms import Terms
+from likeset.tables.schema import records
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.labels import MOST_LETTERS, narrow
+from likeset.tables.schema.schema import Schema
+from likeset.trust.letters import padded
+
+_COLUMNS = (
+    "  p: {kind: numeric, bounds: [-9, 9], outside: clip}\n  t: {kind: category, values: [x], unknown: other}\n"
+    "  v: {kind: vector, width: 40, bounds: [0, 1]}\n"
+)
+_LONG = 700
+LABELS = {
+    "none": ("", 0),
+    "numbers": ("label: {column: y, kind: number}\n", 0),
+    "declared": (f"label: {{column: y, kind: category, values: [a, {'b' * _LONG}]}}\n", _LONG),
+    "not declared": ("label: {column: y, kind: category}\n", MOST_LETTERS),
+}
+
+
+def _agreed(schema: Schema) -> Terms:
+    declared = DeclaredRecords(schema)
+    return terms(
+        size=60,
+        columns=schema.record_columns,
+        schema_digest=schema.digest,
+        record_bytes=declared.record_bytes,
+        kernel=Kernel(schema.width, 16, 1.0, 7, largest=declared.largest_entry),
+    )
+
+
+def _packed(schema: Schema, rows: int, *, long: bool) -> Any:
+    """Records with cells that are as long as they may be and cannot be compressed, or with cells that are missing."""
+    declared, coins = DeclaredRecords(schema), np.random.default_rng(4)
+    width, letters = declared.form.widths["v"], declared.form.text_bytes["t"]
+    content: dict[str, Any] = {"p": [None] * rows, "t": [None] * rows, "v": [None] * rows}
+    if long:
+        texts = ["".join(map(chr, coins.integers(33, 127, letters))) for _ in range(rows)]
+        content = {"p": coins.random(rows), "t": texts, "v": list(coins.random((rows, width)))}
+    table = pa.table({name: pa.array(content[name], declared.form.schema.field(name).type) for name in content})
+    return np.frombuffer(records.pack(table.select(declared.form.schema.names)), np.uint8)
+
+
+def _bodies(schema: Schema, agreed: Terms, letters: int, *, long: bool) -> list[Body]:
+    """What an owner and the curator may have to say: rows with the longest labels, or with the shortest."""
+    offered, chosen = agreed.rows_per_owner, agreed.size
+
+    def labels(rows: int) -> Any:
+        if schema.label_column is None:
+            return np.empty(0)
+        return narrow(np.array(["b" * letters if long else "a"] * rows)) if letters else np.ones(rows)
+
+    def blank(rows: int) -> Any:
+        return np.zeros((rows, schema.width), np.float32)
+
+    def handles(rows: int) -> Any:
+        return np.arange(rows, dtype=np.uint64)
+
+    features = np.zeros((1, agreed.kernel.dimension), np.float32)
+    owners, numbers = np.zeros(chosen, np.int64), np.zeros(chosen)
+    nobody, reasons = np.empty(0, np.int64), np.empty(0, np.str_)
+    return [
+        Offer(blank(offered), labels(offered), handles(offered), _packed(schema, offered, long=long)),
+        Delivery(blank(1), labels(1), 7, features, _packed(schema, 1, long=long)),
+        Summary(
+            blank(chosen), labels(chosen), owners, handles(chosen), *[numbers] * 3, 60, nobody, nobody, reasons,
+            _packed(schema, chosen, long=long),
+        ),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_no_row_and_no_label_makes_a_letter_longer(label: str) -> None:
+    """Labels of a thousand letters made offers and summaries several times as long as the others."""
+    text, letters = LABELS[label]
+    schema = Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n{_COLUMNS}{text}")
+    agreed = _agreed(schema)
+    lengths: dict[str, set[int]] = {}
+    for long in (False, True):
+        for body in _bodies(schema, agreed, letters, long=long):
+            message = Message(agreed.run, agreed.digest, "a", CURATOR, 1, body)
+            if isinstance(body, Summary):
+                message = replace(message, sender=CURATOR, receiver=CONSUMER)
+            sealed = padded(bytes(32), message.data, step=padded_size(agreed, message))
+            lengths.setdefault(body.kind, set()).add(len(sealed.body))
+    assert {kind: len(different) for kind, different in lengths.items()} == {"offer": 1, "delivery": 1, "summary": 1}
