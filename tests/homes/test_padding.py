@@ -9,7 +9,8 @@ import pytest
 from protocol_world import CONSUMER, terms
 
 from likeset.homes.padding import padded_size
-from likeset.protocol.messages import Body, Delivery, Message, Offer, Summary
+from likeset.privacy.relation import Relation
+from likeset.protocol.messages import Body, Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Kernel
 from likeset.protocol.terms import Terms
@@ -24,6 +25,7 @@ _COLUMNS = (
     "  v: {kind: vector, width: 40, bounds: [0, 1]}\n"
 )
 _LONG = 700
+_ACCEPTANCE = 3060  # bytes, with names as long as they may be
 LABELS = {
     "none": ("", 0),
     "numbers": ("label: {column: y, kind: number}\n", 0),
@@ -98,3 +100,18 @@ def test_no_row_and_no_label_makes_a_letter_longer(label: str) -> None:
             sealed = padded(bytes(32), message.data, step=padded_size(agreed, message))
             lengths.setdefault(body.kind, set()).add(len(sealed.body))
     assert {kind: len(different) for kind, different in lengths.items()} == {"offer": 1, "delivery": 1, "summary": 1}
+
+
+@pytest.mark.parametrize("owners", [2, 9, 40])
+def test_a_target_of_a_protected_size_does_not_show_it(owners: int) -> None:
+    """Neither where it is somewhat larger than declared, nor where acceptances beside it fill a step."""
+    wide = replace(terms().kernel, columns=512)
+    names = tuple(f"owner-{place}" for place in range(owners))
+    agreed = terms(relation=Relation.ADD_OR_REMOVE, target_size=100, kernel=wide, owners=names)
+    lengths = set()
+    for rows in range(2, 160):
+        body = Target(np.zeros((rows, 512), np.float32), np.zeros(16), 1.0, weighted=False)
+        message = Message(agreed.run, agreed.digest, CONSUMER, CURATOR, 0, body)
+        step = padded_size(agreed, message)
+        lengths.add(len(padded(bytes(32), message.data, (bytes(_ACCEPTANCE),) * owners, step=step).body))
+    assert len(lengths) == 1

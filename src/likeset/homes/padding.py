@@ -4,6 +4,7 @@ Records are packed, so that their length depends on rows; what is sold depends o
 protected size shows it. A body is padded to a multiple of the size that such a message has at most, by its terms.
 """
 
+from likeset.privacy.relation import Relation
 from likeset.protocol.messages import Delivery, Message, Offer, Summary, Target
 from likeset.protocol.terms import Terms
 
@@ -15,6 +16,7 @@ _PER_COLUMN = 1 << 9  # of a table, however many rows it has
 _PER_LABEL = 1 << 8
 _PER_NUMBER = 8
 _PER_OWNER = 1 << 10  # in a summary: whether it took part, and why not
+_PER_ACCEPTANCE = 1 << 12  # which go to the curator beside the target
 _RELEASE_HEAD = 1 << 21
 _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
 _RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 13, 1 << 27
@@ -34,7 +36,10 @@ def padded_size(terms: Terms, message: Message | None) -> int:
         case Summary():
             return table + row * terms.size + _PER_OWNER * len(terms.owners)
         case Target():
-            return _HEAD + 4 * width * terms.target_size + _PER_NUMBER * terms.kernel.dimension
+            # A size that is declared is near the true one, which may be the larger of the two.
+            most = terms.target_size * (2 if terms.relation is Relation.ADD_OR_REMOVE else 1)
+            enclosed = _PER_ACCEPTANCE * len(terms.owners)
+            return _HEAD + 4 * width * most + _PER_NUMBER * terms.kernel.dimension + enclosed
         case _:
             return _SHORT
 
