@@ -102,7 +102,7 @@ class LetterWorld:
             return CuratorRun(letters, made.curator(), receipts=self._signed_receipts, **options)
         if name == self.agreed.consumer:
             return ConsumerRun(letters, made.consumer(), keep=self._keep_summary, **options)
-        keep: Callable[[bytes], None] = lambda data: self.receipts.__setitem__(name, data)  # noqa: E731
+        keep: Callable[[bytes], bool] = lambda data: self.receipts.__setitem__(name, data) is None  # noqa: E731
         return OwnerRun(letters, made.owner(name), keep_receipt=keep, **options)
 
     def transcript(self, owner: str, *, kept_by: Literal["owner", "curator"] = "curator") -> Transcript:

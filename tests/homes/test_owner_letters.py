@@ -438,8 +438,9 @@ def test_without_keys_a_node_can_be_looked_at_and_answers_nothing(node: OwnerNod
 def _acknowledge(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Receipts are kept, and acknowledge so many rows."""
 
-    def take(node: OwnerNode, agreed: Terms, data: bytes) -> None:
+    def take(node: OwnerNode, agreed: Terms, data: bytes) -> bool:
         node.note("acknowledged", agreed.run, digest=data.hex(), rows=rows, messages=1, pinned=True)
+        return True
 
     monkeypatch.setattr(kept_receipts, "take", take)
     kept = SimpleNamespace(transcript=SimpleNamespace(rows=rows))

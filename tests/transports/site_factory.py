@@ -112,9 +112,9 @@ def receipt(terms: Terms, name: str) -> bytes:
     return f"{name} took part in {terms.run}".encode()
 
 
-def _keeper(path: Path) -> Callable[[bytes], None]:
-    def keep(data: bytes) -> None:
-        path.write_bytes(data)
+def _keeper(path: Path) -> Callable[[bytes], bool]:
+    def keep(data: bytes) -> bool:
+        return path.write_bytes(data) == len(data)
 
     return keep
 

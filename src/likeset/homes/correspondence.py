@@ -5,8 +5,7 @@ stands in the terms; the terms are signed by the consumer, whose card a person h
 nothing: no party has heard of it.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -19,14 +18,13 @@ from likeset.errors import (
 from likeset.homes.acceptances import is_given_up, peer_in
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import IN, OUT, RECEIPT, Arrival, Contents, Outgoing, Peer, RunKeys
+from likeset.homes.letter_records import IN, OUT, Arrival, Outgoing, Peer, RunKeys, contents_of
 from likeset.homes.padding import padded_size
 from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
-from likeset.protocol.messages import Delivery, Message, Offer, decode
+from likeset.protocol.messages import Message, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card
-from likeset.trust.encoding import fields
 from likeset.trust.letters import Letter, Refusal, Stub, letter_in, open_letter, write_letter
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import Acceptance, accept
@@ -196,7 +194,9 @@ class Correspondence:
         self._check_number(peer, letter)
         opened = open_letter(letter, writer=card, reader=self.identity.secret.card, key=secret)
         message = self._message_in(opened.message, peer, letter, most_bytes)
-        contents = _contents(message, opened.message, opened.enclosures)
+        contents = contents_of(message, opened.message, opened.enclosures)
+        if self._book.is_said_again(self.run_id, peer.party, contents, number=header.number):
+            raise IllegalMessage(f"run {self.terms.run}: {peer.party} says again, in a new letter, what it said before")
         # A curator would have all offered rows beside the key that opens them, until the terms end.
         arrival = Arrival(peer.party, letter, contents, opened.random, kept_whole=self.party != CURATOR)
         return HeardLetter(arrival, message, opened.enclosures)
@@ -288,7 +288,7 @@ class Correspondence:
                 padding_step=size,
             )
 
-        return Outgoing(peer.party, _contents(message, data, enclosures), seal)
+        return Outgoing(peer.party, contents_of(message, data, enclosures), seal)
 
     # What is asked of a letter.
 
@@ -401,11 +401,3 @@ def _card(data: bytes) -> Card:
 def _check_signature(stub: Stub, card: Card) -> None:
     if not stub.is_signed_by(card):
         raise LetterRefused(Refusal.SIGNATURE)
-
-
-def _contents(message: Message | None, data: bytes, enclosures: Sequence[bytes]) -> Contents:
-    digest = hashlib.sha256(fields(data, *enclosures)).digest()
-    if message is None:
-        return Contents(RECEIPT, 0, digest)
-    rows = len(message.body.rows) if isinstance(message.body, Offer | Delivery) else 0
-    return Contents(message.body.kind, rows, digest)

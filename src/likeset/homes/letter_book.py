@@ -185,6 +185,15 @@ class LetterBook:
             ).fetchone()
         return None if row is None else bytes(row[0])
 
+    def is_said_again(self, run_id: bytes, peer: str, contents: Contents, *, number: int) -> bool:
+        """Whether this came from somebody before, under another number: who sends it again sends the same letter."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT 1 FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND content = ? AND number <> ?",
+                (run_id, peer, IN, contents.digest, number),
+            ).fetchone()
+        return row is not None
+
     def last_received(self, run_id: bytes, peer: str) -> bytes:
         """The digest of the letter of the largest number that came from somebody; zeros if none did."""
         with self._store.reading() as connection:

@@ -1,9 +1,12 @@
 """What stands in a home's letter book: keys of runs, who takes part in them, and letters that came or were sealed."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from likeset.protocol.messages import Delivery, Message, Offer
+from likeset.trust.encoding import fields
 from likeset.trust.letters import Letter, Stub
 from likeset.trust.sealing import SealingSecret
 
@@ -19,6 +22,7 @@ __all__ = [
     "RunKeys",
     "Seal",
     "Way",
+    "contents_of",
 ]
 
 Way = Literal["in", "out"]
@@ -79,6 +83,15 @@ class Contents:
     kind: str
     rows: int
     digest: bytes = field(repr=False)
+
+
+def contents_of(message: Message | None, data: bytes, enclosures: Sequence[bytes]) -> Contents:
+    """What is written down of a letter that says this."""
+    digest = hashlib.sha256(fields(data, *enclosures)).digest()
+    if message is None:
+        return Contents(RECEIPT, 0, digest)
+    rows = len(message.body.rows) if isinstance(message.body, Offer | Delivery) else 0
+    return Contents(message.body.kind, rows, digest)
 
 
 @dataclass(frozen=True, slots=True)

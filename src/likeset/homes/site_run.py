@@ -13,6 +13,7 @@ from likeset.homes.correspondence import Correspondence, HeardLetter
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.messages import Message, Summary, Target
+from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.letters import is_stub
 from likeset.trust.signed_terms import is_acceptance
@@ -70,7 +71,8 @@ class SiteRun:
         except LikesetError as error:
             self.refused(str(error))
             raise
-        return self.letters.write(self._replies(heard), came=heard)
+        replies = self._replies(heard)
+        return () if replies is None else self.letters.write(replies, came=heard)
 
     def _admit(self, heard: HeardLetter) -> None:
         """Look at a letter that was opened, before the resident hears what it says.
@@ -84,7 +86,8 @@ class SiteRun:
         """Nobody else says who takes part."""
         return heard.arrival.peer == self.terms.consumer
 
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
+    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
+        """What is answered; None if the letter says nothing that is worth keeping."""
         return self.resident.take(_message_in(heard))
 
 
@@ -93,12 +96,12 @@ class OwnerRun(SiteRun):
     """At an owner.
 
     Args:
-        keep_receipt: takes the curator's receipt; looks at it and keeps it or refuses it.
+        keep_receipt: takes the curator's receipt; looks at it, and returns whether it keeps it.
         absent: the owner does not take part (any more). It hears receipts, which are about what left before, and
             nothing else.
     """
 
-    keep_receipt: Callable[[bytes], None] = field(kw_only=True)
+    keep_receipt: Callable[[bytes], bool] = field(kw_only=True)
     absent: bool = field(default=False, kw_only=True)
 
     def acceptance(self) -> bytes:
@@ -115,17 +118,18 @@ class OwnerRun(SiteRun):
             self._check_present()
             if self._is_of_consumer(heard):
                 self.letters.introduce(heard.enclosures)
+        elif heard.arrival.peer != CURATOR or len(heard.enclosures) != 1:
+            raise IllegalMessage(f"run {self.terms.run}: a letter that says nothing, and brings no receipt")
 
     def _check_present(self) -> None:
         if self.absent:
             raise IllegalMessage(f"run {self.terms.run}: this owner does not take part; its own records say why")
 
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
+    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
         if heard.message is not None:
             return super()._replies(heard)
-        for receipt in heard.enclosures:
-            self.keep_receipt(receipt)
-        return ()
+        # A curator can sign any number of receipts: a letter is kept with the receipt that it brought, or not at all.
+        return () if self.keep_receipt(heard.enclosures[0]) else None
 
 
 @dataclass(eq=False)
@@ -143,7 +147,7 @@ class ConsumerRun(SiteRun):
         """The first letters of the run, once enough others take part."""
         return self.letters.begin(acceptances, self.resident.start)
 
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
+    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
         replies = super()._replies(heard)
         if heard.message is not None and isinstance(heard.message.body, Summary):
             self.keep(heard.message.data)
@@ -174,7 +178,7 @@ class CuratorRun(SiteRun):
         """The receipts, in letters to their owners."""
         return self.letters.write_receipts(dict(self.receipts()))
 
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...]:
+    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
         try:
             return self._answers(heard)
         except Exception:
@@ -184,9 +188,9 @@ class CuratorRun(SiteRun):
 
     def _answers(self, heard: HeardLetter) -> tuple[Message, ...]:
         if not isinstance(_message_in(heard).body, Target) or not self._is_of_consumer(heard):
-            return super()._replies(heard)
+            return self.resident.take(_message_in(heard))
         present = self.letters.introduce(heard.enclosures)
-        replies = list(super()._replies(heard))
+        replies = list(self.resident.take(_message_in(heard)))
         for owner in self.resident.terms.owners:
             if owner not in present and owner in self.waiting_for:
                 replies += self.resident.give_up(owner)  # it did not accept, and will never answer

@@ -63,8 +63,8 @@ def kept_receipt(node: OwnerNode, run: str) -> Receipt | None:
 # Taking a receipt in.
 
 
-def take(node: OwnerNode, terms: Terms, data: bytes) -> None:
-    """Look at a receipt that came from the curator; keep it if it is good.
+def take(node: OwnerNode, terms: Terms, data: bytes) -> bool:
+    """Look at a receipt that came from the curator; keep it if it is good, and return whether it is the one now kept.
 
     Reasons are in words that do not vary with what the curator writes: the audit log counts refusals by them.
 
@@ -80,7 +80,7 @@ def take(node: OwnerNode, terms: Terms, data: bytes) -> None:
     signed = receipt.transcript
     if (signed.run, signed.run_id, signed.terms) != (terms.run, terms.run_id, terms.digest):
         _refuse("it is about another run, or other terms")
-    _take(node, receipt, terms)
+    return _take(node, receipt, terms)
 
 
 def take_file(node: OwnerNode, path: Path) -> Receipt:
@@ -102,7 +102,7 @@ def _check_owner(node: OwnerNode, receipt: Receipt) -> None:
         _refuse("it is for another owner")
 
 
-def _take(node: OwnerNode, receipt: Receipt, terms: Terms) -> None:
+def _take(node: OwnerNode, receipt: Receipt, terms: Terms) -> bool:
     if fault_under(receipt, terms) is not None:
         _refuse("the curator's card did not sign it as it is")
     run = receipt.transcript.run
@@ -124,6 +124,8 @@ def _take(node: OwnerNode, receipt: Receipt, terms: Terms) -> None:
         if receipt.digest != _last_kept(record):
             letters, rows = len(receipt.transcript.lines), receipt.transcript.rows
             node.note("acknowledged", run, digest=receipt.digest, rows=rows, letters=letters)
+            return True
+        return False
 
 
 def fault_under(receipt: Receipt, terms: Terms) -> str | None:

@@ -115,8 +115,8 @@ def owner_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
     if not node.runs.know(terms):
         raise IllegalMessage("this owner does not take part; its audit log says why")
 
-    def keep(data: bytes) -> None:
-        node.guarded(terms.run, lambda: kept_receipts.take(node, terms, data))
+    def keep(data: bytes) -> bool:
+        return node.guarded(terms.run, lambda: kept_receipts.take(node, terms, data)) is True
 
     kept = node.runs.by_name[terms.run].invitation(terms.digest)  # whose key for the run came first
     letters = node.logging_refusals(terms.run, lambda: Correspondence(node.identity, kept, node.name))
