@@ -74,6 +74,11 @@ class Bundle:
         """The letters of one of the two, by number."""
         return tuple(stub for stub in self.stubs if stub.header.sender == self.terms.cards[party])
 
+    def writer_of(self, stub: Stub) -> str:
+        """Who of the two wrote a letter between them."""
+        first, second = self.parties
+        return first if stub.header.sender == self.terms.cards[first] else second
+
     def other(self, party: str) -> str:
         """The other one of the two."""
         first, second = self.parties
@@ -146,16 +151,16 @@ class Bundle:
             raise BadDocument(_WHAT, f"must hold one acceptance each of {' and '.join(wanted)}")
 
     def _check_stubs(self) -> None:
-        place = bytes.fromhex(self.terms.run_id), bytes.fromhex(self.terms.digest)
-        names = {self.terms.cards[party]: party for party in self.parties}
+        run_and_terms = bytes.fromhex(self.terms.run_id), bytes.fromhex(self.terms.digest)
+        cards = {self.terms.cards[party] for party in self.parties}
         order = []
         for stub in self.stubs:
             header = stub.header
-            if (header.run_id, header.terms) != place:
+            if (header.run_id, header.terms) != run_and_terms:
                 raise BadDocument(_WHAT, "a letter in it is of another run, or under other terms")
-            if {header.sender, header.recipient} != names.keys():
+            if {header.sender, header.recipient} != cards:
                 raise BadDocument(_WHAT, f"a letter in it is not between {' and '.join(self.parties)}")
-            writer = names[header.sender]
+            writer = self.writer_of(stub)
             if not stub.is_signed_by(self.cards[writer]):
                 raise BadDocument(_WHAT, f"letter {header.number} of {writer} is not signed by its card as it is")
             order.append((self.parties.index(writer), header.number, stub.digest))
@@ -178,18 +183,18 @@ class Bundle:
             raise BadDocument(_WHAT, "its receipts are not in their order, or one is there twice")
 
     def _check_disclosures(self) -> None:
-        names = {self.terms.cards[party]: party for party in self.parties}
         known = {stub: position for position, stub in enumerate(self.stubs)}
         positions = []
         for disclosure in self.disclosures:
             if disclosure.stub not in known:
                 raise BadDocument(_WHAT, "it discloses a letter that is not in it")
-            header = disclosure.stub.header
-            writer = names[header.sender]
+            writer = self.writer_of(disclosure.stub)
             try:
                 disclosure.opened_for(self.cards[writer])
             except LetterRefused as error:
-                words = f"letter {header.number} of {writer} did not say what is disclosed: {error.reason}"
+                words = (
+                    f"letter {disclosure.stub.header.number} of {writer} did not say what is disclosed: {error.reason}"
+                )
                 raise BadDocument(_WHAT, words) from None
             positions.append(known[disclosure.stub])
         if positions != sorted(set(positions)):

@@ -195,7 +195,7 @@ def _receipts_that_differ(receipts: Sequence[Receipt]) -> Iterator[Fact]:
 
 def _said(bundle: Bundle, disclosure: Disclosure) -> Fact:
     header = disclosure.stub.header
-    writer = next(party for party in bundle.parties if bundle.terms.cards[party] == header.sender)
+    writer = bundle.writer_of(disclosure.stub)
     opened = disclosure.opened_for(bundle.cards[writer])
     start = f"Letter {header.number} of {writer} to {bundle.other(writer)} said"
     return Fact("said", writer, f"{start}: {_contents(opened.message, len(opened.enclosures))}.", (header.number,))

@@ -81,7 +81,7 @@ class Evidence:
         stubs |= set(map(Stub.from_bytes, contradicting))
         mine = self.terms.cards[self.party]
         ordered = sorted(stubs, key=lambda stub: (stub.header.sender != mine, stub.header.number, stub.digest))
-        places = {stub: place for place, stub in enumerate(ordered)}
+        positions = {stub: position for position, stub in enumerate(ordered)}
         kept = {receipt.digest: receipt for receipt in receipts if self._concerns(receipt)}
         return Bundle(
             self.invitation,
@@ -89,7 +89,7 @@ class Evidence:
             accepted,
             tuple(ordered),
             tuple(kept[digest] for digest in sorted(kept)),
-            tuple(sorted(disclosures, key=lambda disclosure: places[disclosure.stub])),
+            tuple(sorted(disclosures, key=lambda disclosure: positions[disclosure.stub])),
         )
 
     def disclosure(self, writer: str, number: int, *, messages: Iterable[bytes] = ()) -> Disclosure:

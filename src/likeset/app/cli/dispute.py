@@ -157,9 +157,7 @@ def _warn(bundle: "Bundle") -> None:
 
 
 def _letter(bundle: "Bundle", disclosure: "Disclosure") -> str:
-    header = disclosure.stub.header
-    writer = next(party for party in bundle.parties if bundle.terms.cards[party] == header.sender)
-    return f"letter {header.number} of {writer}"
+    return f"letter {disclosure.stub.header.number} of {bundle.writer_of(disclosure.stub)}"
 
 
 def _counted(bundle: "Bundle") -> str:
@@ -231,12 +229,10 @@ def _save(bundle: "Bundle", folder: Path) -> None:
     from likeset.private_files import keep_private_bytes
 
     make_directory(folder)
-    for place, disclosure in enumerate(bundle.disclosures):
-        header = disclosure.stub.header
-        writer = next(party for party in bundle.parties if bundle.terms.cards[party] == header.sender)
-        opened = disclosure.opened_for(bundle.cards[writer])
+    for position, disclosure in enumerate(bundle.disclosures):
+        opened = disclosure.opened_for(bundle.cards[bundle.writer_of(disclosure.stub)])
         try:
-            keep_private_bytes(folder / f"{place:03d}-letter-{header.number}.bin", opened.message)
+            keep_private_bytes(folder / f"{position:03d}-letter-{disclosure.stub.header.number}.bin", opened.message)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
     if not bundle.disclosures:
