@@ -100,7 +100,7 @@ class Correspondence:
         kept = self._book.run_keys(self.run_id)
         if kept is None:
             secret = SealingSecret.generate()
-            made = accept(
+            accepted = accept(
                 self.identity.secret,
                 run_id=self.run_id,
                 terms=bytes.fromhex(self.terms.digest),
@@ -114,7 +114,7 @@ class Correspondence:
                 secret,
                 invitation=self.invitation.to_bytes(),
                 ends=end_of(self.terms),
-                acceptance=made.to_bytes(),
+                acceptance=accepted.to_bytes(),
             )
         self._check_terms(kept)
         return kept.acceptance
@@ -372,18 +372,14 @@ class Correspondence:
         keys = self._book.run_keys(self.run_id)
         if keys is None:
             raise IllegalMessage(f"run {self.terms.run}: this home has not accepted these terms")
-        self._check_open(keys)
-        assert keys.secret is not None  # noqa: S101 - just checked
+        self._check_terms(keys)
+        if keys.secret is None:
+            raise IllegalMessage(f"run {self.terms.run}: is settled, and its key is gone")
         return keys.secret
 
     def _check_terms(self, keys: RunKeys) -> None:
         if keys.terms != self.terms.digest:
             raise IllegalMessage(f"run {self.terms.run}: its id is known under other terms")
-
-    def _check_open(self, keys: RunKeys) -> None:
-        self._check_terms(keys)
-        if keys.secret is None:
-            raise IllegalMessage(f"run {self.terms.run}: is settled, and its key is gone")
 
     def _check_pins(self) -> None:
         self._book.check_running()

@@ -15,7 +15,7 @@ from likeset.errors import HomeRestored, IllegalMessage
 from likeset.homes.expiry import utc_now
 from likeset.homes.letter_records import IN, OUT, Arrival, Contents, KeptLetter, Outgoing, Peer, RunKeys, Way
 from likeset.ledger.store import Layout, Store
-from likeset.trust.letters import Letter
+from likeset.trust.letters import NOTHING_RECEIVED, Letter
 from likeset.trust.sealing import SealingSecret
 
 __all__ = ["LetterBook"]
@@ -201,7 +201,7 @@ class LetterBook:
                 "SELECT digest FROM letters WHERE run_id = ? AND peer = ? AND way = ? ORDER BY number DESC LIMIT 1",
                 (run_id, peer, IN),
             ).fetchone()
-        return bytes(32) if row is None else bytes(row[0])
+        return NOTHING_RECEIVED if row is None else bytes(row[0])
 
     def exchange(
         self,

@@ -140,7 +140,7 @@ class KeptLetter:
         peer: from whom, or for whom.
         way: whether it came in or went out.
         number: in the series of its writer and reader.
-        digest: SHA-256 of its bytes.
+        digest: by which others name it: SHA-256 of its stub.
         stub: its signed header.
         size: how many bytes it has.
         kind: of the message in it.

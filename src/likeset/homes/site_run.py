@@ -191,7 +191,7 @@ class CuratorRun(SiteRun):
             return self.resident.take(_message_in(heard))
         present = self.letters.introduce(heard.enclosures)
         replies = list(self.resident.take(_message_in(heard)))
-        for owner in self.resident.terms.owners:
+        for owner in self.terms.owners:
             if owner not in present and owner in self.waiting_for:
                 replies += self.resident.give_up(owner)  # it did not accept, and will never answer
         return tuple(replies)

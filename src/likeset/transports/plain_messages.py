@@ -1,4 +1,4 @@
-"""Parcels that are messages as they are: among parties of one process, and wherever the network vouches for senders."""
+"""Parcels that are messages as they are: among parties of one process, where nobody is there to be kept out."""
 
 from dataclasses import dataclass
 

@@ -22,11 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError, TermsExpired
 from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.padding import most_bytes_to_owner, most_receipt_bytes
+from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, Factory, OwnerRun, SiteRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
@@ -46,7 +46,6 @@ __all__ = [
     "file_of_invitation",
     "load_invitations",
     "load_settings",
-    "most_receipt_bytes",
 ]
 
 SETTINGS_FILE = "likeset_site.json"
@@ -122,12 +121,11 @@ def _functions(path: Path, name: object) -> tuple[Factory, Callable[[Path, str],
     module, _, function = name.partition(":") if isinstance(name, str) else ("", "", "")
     try:
         named = importlib.import_module(module)
-        found: Any = getattr(named, function)
+        factory: Factory = getattr(named, function)
     except (ImportError, AttributeError, ValueError) as error:
         raise BadDocument(str(path), "must be package.module:function, installed at this site", field="factory") from (
             error
         )
-    factory: Factory = found
     return factory, getattr(named, "refused", None)
 
 
@@ -290,9 +288,9 @@ class SiteParties:
     def _asked(self, work: Callable[[], _Answer]) -> _Answer:
         """The result of code of the site's own; what that refuses, it writes down itself."""
         self._its_own = True
-        found = work()
+        answer = work()
         self._its_own = False
-        return found
+        return answer
 
     def _quietly(self, work: Callable[[], _Answer]) -> _Answer | Abstains:
         """The result of some work, or the one word; one message after the other."""

@@ -80,7 +80,7 @@ def check_typed(expected: str, actual: str, *, whose: str) -> None:
     """
     expected = typed(expected)
     pairs = zip(expected.replace("-", ""), actual.replace("-", ""), strict=True)
-    wrong = [number for number, (one, other) in enumerate(pairs) if one != other]
+    wrong = [number for number, (said, due) in enumerate(pairs) if said != due]
     if not wrong:
         return
     if len(wrong) >= _SEVERAL:

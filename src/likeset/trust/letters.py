@@ -17,16 +17,14 @@ from likeset.arguments import count
 from likeset.errors import BadDocument, LetterRefused
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import LETTER_CONTEXT, fields, read_fields, read_tagged, signed, view_fields
-from likeset.trust.headers import DIGEST_BYTES, HEADER_BYTES, NOTHING_RECEIVED, RUN_ID_BYTES, Header, Refusal
+from likeset.trust.headers import DIGEST_BYTES, HEADER_BYTES, NOTHING_RECEIVED, Header, Refusal
 from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
 from likeset.trust.signing import SIGNATURE_BYTES
 
 __all__ = [
-    "DIGEST_BYTES",
     "HEADER_BYTES",
     "NOTHING_RECEIVED",
     "PADDING_STEP",
-    "RUN_ID_BYTES",
     "Disclosure",
     "Header",
     "Letter",
@@ -228,7 +226,7 @@ def write_letter(
         InvalidArgument: ``padding_step`` is below 1.
         BadDocument: the header cannot be written, or ``recipient_key`` is no sealing key.
     """
-    content = padded(secrets.token_bytes(_RANDOM_BYTES), message, tuple(enclosures), step=padding_step)
+    content = padded(secrets.token_bytes(_RANDOM_BYTES), message, enclosures, step=padding_step)
     # Put together at once: each copy of a large message costs as much as half its encryption.
     plaintext = b"".join((content.random, *_body(message, content.enclosures, content.padding)))
     header = Header(
@@ -243,8 +241,7 @@ def write_letter(
     )
     ciphertext = seal(recipient_key, plaintext, info=_info(header))
     signature = secret.sign(LETTER_CONTEXT, header.to_bytes(), hashlib.sha256(ciphertext).digest())
-    data = fields(_TAG, header.to_bytes(), ciphertext, signature)
-    return Letter(header, ciphertext, signature, data, content)
+    return Letter(header, ciphertext, signature, fields(_TAG, header.to_bytes(), ciphertext, signature), content)
 
 
 def padded(random: bytes, message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> Opened:
