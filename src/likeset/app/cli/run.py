@@ -143,14 +143,16 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     from likeset.run.notices import notice_documents
     from likeset.run.remote import notes_on
 
-    made = _invite(job, days, _home(home))
-    terms, notes = made.terms, notes_on(made)
+    kept_run = _invite(job, days, _home(home))
+    terms, notes = kept_run.terms, notes_on(kept_run)
     if as_json:
-        told = {"run": made.name, "invitation": str(made.invitation_path), "digest": terms.digest}
+        told = {"run": kept_run.name, "invitation": str(kept_run.invitation_path), "digest": terms.digest}
         told["expires"] = terms.expires
-        show_json({**told, "cards": dict(terms.cards), "hash_seed": _seed_file(made), "notes": notice_documents(notes)})
+        show_json(
+            {**told, "cards": dict(terms.cards), "hash_seed": _seed_file(kept_run), "notes": notice_documents(notes)}
+        )
         return
-    path = made.invitation_path
+    path = kept_run.invitation_path
     stdout.print(f"[bold]{literal(str(path))}[/]  terms {terms.digest[:12]}, until {terms.expires}", soft_wrap=True)
     stdout.print(
         f"Give this file to owners; they look at it with: likeset owner inbox --add {literal(path.name)}",
@@ -163,7 +165,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
             stdout.print(f"  {fingerprint}  {role}  [bold]{literal(name)}[/]", soft_wrap=True)
     own = terms.cards[terms.consumer]
     stdout.print(f"They take part only if they have pinned yours: {own}", soft_wrap=True)
-    _show_seed(made)
+    _show_seed(kept_run)
     show_notes(notice.text for notice in notes)
 
 
@@ -174,10 +176,10 @@ def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     Example: [bold]likeset run submit job.yaml --home clinic[/]
     """
     consumer = _home(home)
-    made = _invite(job, days, consumer)
-    if made.jobs:
-        raise InvalidArgument("run", made.name, "was submitted already; go on with `likeset run resume`")
-    _submit(made, _engine(consumer), as_json=as_json)
+    kept_run = _invite(job, days, consumer)
+    if kept_run.jobs:
+        raise InvalidArgument("run", kept_run.name, "was submitted already; go on with `likeset run resume`")
+    _submit(kept_run, _engine(consumer), as_json=as_json)
 
 
 @run.command()
@@ -190,13 +192,13 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     consumer = _home(home)
     consumer.check_able_to_write()
-    made, engine = consumer.known(name), _engine(consumer)
-    whereabouts = look(made, engine) if made.jobs else None
+    kept_run, engine = consumer.known(name), _engine(consumer)
+    whereabouts = look(kept_run, engine) if kept_run.jobs else None
     if whereabouts is not None and whereabouts.is_open:
         raise InvalidArgument("RUN", name, f"is {whereabouts.text}; there is nothing to resume")
-    if (why := obstacle(made, None if whereabouts is None else whereabouts.ending)) is not None:
+    if (why := obstacle(kept_run, None if whereabouts is None else whereabouts.ending)) is not None:
         raise UnfinishedRequest(why.text)
-    _submit(made, engine, as_json=as_json)
+    _submit(kept_run, engine, as_json=as_json)
 
 
 @run.command()
@@ -214,13 +216,13 @@ def watch(
     from likeset.run.submission import ending_of, obstacle
 
     consumer = _home(home)
-    made = consumer.known(name)
+    kept_run = consumer.known(name)
     with _engine(consumer) as engine:
-        whereabouts = follow(made, engine, once=once, quiet=as_json)
+        whereabouts = follow(kept_run, engine, once=once, quiet=as_json)
         if whereabouts.is_done:
-            ending_of(made, engine)
+            ending_of(kept_run, engine)
     failed = not (whereabouts.is_done or whereabouts.is_open)
-    why = obstacle(made, whereabouts.ending) if failed else None
+    why = obstacle(kept_run, whereabouts.ending) if failed else None
     if as_json:
         told = {"run": name, "state": whereabouts.stage, "detail": whereabouts.detail, "sites": whereabouts.sites}
         show_json({**told, "obstacle": None if why is None else why.document()})
@@ -242,8 +244,8 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     Example: [bold]likeset run cancel sepsis-2026-07 --home clinic[/]
     """
     consumer = _home(home)
-    made = consumer.known(name)
-    _engine(consumer).cancel(made.last_job())
+    kept_run = consumer.known(name)
+    _engine(consumer).cancel(kept_run.last_job())
     show_json({"run": name, "cancelled": True}) if as_json else stdout.print(f"[bold]cancelled[/]  {literal(name)}")
 
 
@@ -256,13 +258,13 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     from likeset.app.cli.result_screen import show_result
 
     consumer = _home(home)
-    made = consumer.known(name)
-    result = _result(consumer, made)
+    kept_run = consumer.known(name)
+    result = _result(consumer, kept_run)
     if as_json:
-        show_json({**result, "report": str(made.result / "report.html")})
+        show_json({**result, "report": str(kept_run.result / "report.html")})
         return
     show_result(result)
-    stdout.print(f"\nEverything is in [bold]{literal(str(made.result))}[/].", soft_wrap=True)
+    stdout.print(f"\nEverything is in [bold]{literal(str(kept_run.result))}[/].", soft_wrap=True)
 
 
 @run.command()
@@ -296,14 +298,14 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """
     runs: list[dict[str, Any]] = [
         {
-            "run": made.name,
-            "digest": made.terms.digest,
-            "invitation": str(made.invitation_path),
-            "expires": made.terms.expires,
-            "jobs": len(made.jobs),
-            "result": made.result.exists(),
+            "run": kept_run.name,
+            "digest": kept_run.terms.digest,
+            "invitation": str(kept_run.invitation_path),
+            "expires": kept_run.terms.expires,
+            "jobs": len(kept_run.jobs),
+            "result": kept_run.result.exists(),
         }
-        for made in _home(home).runs()
+        for kept_run in _home(home).runs()
     ]
     if as_json:
         show_json({"runs": runs})
@@ -321,21 +323,23 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)
 
 
-def _seed_file(made: "KeptRun") -> str | None:
+def _seed_file(kept_run: "KeptRun") -> str | None:
     """Where the seed of hashes lies; None where the curator sees rows."""
-    return str(made.hash_seed_path) if made.terms.hashing else None
+    return str(kept_run.hash_seed_path) if kept_run.terms.hashing else None
 
 
-def _show_seed(made: "KeptRun") -> None:
+def _show_seed(kept_run: "KeptRun") -> None:
     """How the seed of hashes goes to owners, where there is one."""
-    seed = _seed_file(made)
+    seed = _seed_file(kept_run)
     if seed is not None:
         stdout.print(
             f"[bold]{literal(seed)}[/]  the seed of the hashes, for owners alone: hand it over, or send it encrypted. "
             "Whoever has it and the hashes has the rows, so it must not pass through the curator.",
             soft_wrap=True,
         )
-        stdout.print(f"They approve with: likeset owner approve {literal(made.name)} --hash-seed FILE", soft_wrap=True)
+        stdout.print(
+            f"They approve with: likeset owner approve {literal(kept_run.name)} --hash-seed FILE", soft_wrap=True
+        )
 
 
 def _home(folder: Path) -> "ConsumerHome":
@@ -360,23 +364,27 @@ def _invite(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
     return invite(home, Job.load(job), expires=expiry(days))
 
 
-def _submit(made: "KeptRun", engine: "Engine", *, as_json: bool) -> None:
+def _submit(kept_run: "KeptRun", engine: "Engine", *, as_json: bool) -> None:
     from likeset.run.submission import submit
 
-    job = submit(made, engine)
+    job = submit(kept_run, engine)
     if as_json:
-        show_json({"run": made.name, "job": job, "digest": made.terms.digest, "hash_seed": _seed_file(made)})
+        show_json(
+            {"run": kept_run.name, "job": job, "digest": kept_run.terms.digest, "hash_seed": _seed_file(kept_run)}
+        )
         return
-    stdout.print(f"[bold green]submitted[/]  {literal(made.name)}, terms {made.terms.digest[:12]}", soft_wrap=True)
-    _show_seed(made)
-    stdout.print(f"Follow it with: likeset run watch {literal(made.name)}", soft_wrap=True)
+    stdout.print(
+        f"[bold green]submitted[/]  {literal(kept_run.name)}, terms {kept_run.terms.digest[:12]}", soft_wrap=True
+    )
+    _show_seed(kept_run)
+    stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)
 
 
-def _result(home: "ConsumerHome", made: "KeptRun") -> dict[str, Any]:
+def _result(home: "ConsumerHome", kept_run: "KeptRun") -> dict[str, Any]:
     from likeset.app.report import render
     from likeset.run.publish import read_result
     from likeset.run.remote import collect, conclude
 
-    if not made.result.exists():
-        conclude(home, made, collect(made), render=render)
-    return read_result(made.result)[0]
+    if not kept_run.result.exists():
+        conclude(home, kept_run, collect(kept_run), render=render)
+    return read_result(kept_run.result)[0]

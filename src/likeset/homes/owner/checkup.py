@@ -1,6 +1,5 @@
 """Before the first run: is everything in order at this node? Verdicts that a person understands."""
 
-import importlib.util
 import os
 import shutil
 import stat
@@ -10,7 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
+
+from cryptography import x509
 
 from likeset.errors import BadTable, LikesetError
 from likeset.homes.owner import outbox
@@ -54,19 +55,19 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
         node: the node.
         certificates: files to look at besides those that ``owner.yaml`` names.
     """
-    found = [*_guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
-    found += [*_guarded("card", lambda: _card(node)), *_guarded("pinned cards", lambda: _pinned_cards(node))]
+    findings = [*_guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
+    findings += [*_guarded("card", lambda: _card(node)), *_guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
     if not names:
-        found.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
+        findings.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
     for name in names:
-        found += _guarded(f"data set {name}", lambda name=name: _data(node, node.registry.get(name)))  # type: ignore[misc]
-    found += [
+        findings += _guarded(f"data set {name}", lambda name=name: _data(node, node.registry.get(name)))  # type: ignore[misc]
+    findings += [
         _disk(place, what) for place, what in ((node.home.folder, "node"), (Path(tempfile.gettempdir()), "copies"))
     ]
     for path in (*map(Path, node.policy.certificates), *certificates):
-        found.append(_certificate(path))
-    return [*found, _clock(node)]
+        findings.append(_certificate(path))
+    return [*findings, _clock(node)]
 
 
 def _home(node: OwnerNode) -> Iterator[Finding]:
@@ -185,17 +186,13 @@ def _disk(place: Path, what: str) -> Finding:
 
 def _certificate(path: Path) -> Finding:
     what = f"certificate {path.name}"
-    if importlib.util.find_spec("cryptography") is None:
-        return Finding(what, ok=False, words="cannot be looked at; pip install 'likeset[nvflare]'")
-    from cryptography import x509
-
     try:
-        found: Any = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except OSError:
         return Finding(what, ok=False, words="there is no such file, or it cannot be read")
     except ValueError:
         return Finding(what, ok=False, words="is no certificate in PEM form")
-    now, first, last = datetime.now(UTC), found.not_valid_before_utc, found.not_valid_after_utc
+    now, first, last = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now < first:
         return Finding(what, ok=False, words=f"is not valid before {first:%Y-%m-%d}; is the clock right?")
     if now > last:

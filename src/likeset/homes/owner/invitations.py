@@ -82,18 +82,18 @@ def check_room(runs: Runs, policy: Policy, terms: Terms, now: datetime) -> None:
             raise IllegalMessage(f"{what}: the terms changed too often")
     else:
         others = [
-            one.consumers[one.latest_digest]
-            for one in waiting(runs, policy, now)
-            if one.latest_digest not in one.by_steward
+            other.consumers[other.latest_digest]
+            for other in waiting(runs, policy, now)
+            if other.latest_digest not in other.by_steward
         ]
         if len(others) >= _MOST_WAITING or others.count(terms.consumer) >= _MOST_WAITING_OF_ONE:
             raise IllegalMessage(f"{what}: the inbox is full")
     today = f"{now.astimezone(UTC):%Y-%m-%d}"
     came = [
-        one.consumers[digest]
-        for one in runs.by_name.values()
-        for digest, at in one.invited_at.items()
-        if at.startswith(today) and digest not in one.by_steward
+        known.consumers[digest]
+        for known in runs.by_name.values()
+        for digest, at in known.invited_at.items()
+        if at.startswith(today) and digest not in known.by_steward
     ]
     if len(came) >= _MOST_A_DAY or came.count(terms.consumer) >= _MOST_A_DAY_OF_ONE:
         raise IllegalMessage(f"{what}: too many terms came today")
@@ -102,7 +102,7 @@ def check_room(runs: Runs, policy: Policy, terms: Terms, now: datetime) -> None:
 def waiting(runs: Runs, policy: Policy, now: datetime) -> list[RunRecord]:
     """Runs that somebody could decide about: not what is forbidden by its words, has ended, or cannot be read."""
     return [
-        one
-        for one in runs.waiting()
-        if (terms := one.readable(one.latest_digest)) is not None and not plainly_against(policy, terms, now)
+        record
+        for record in runs.waiting()
+        if (terms := record.readable(record.latest_digest)) is not None and not plainly_against(policy, terms, now)
     ]

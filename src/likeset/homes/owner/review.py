@@ -68,7 +68,7 @@ def review(node: OwnerNode, run: str) -> Review:
     record = node.record_of(run)
     terms, policy = record.latest, node.policy
     decision = record.decided(terms.digest)
-    found = node.judge(terms, data=decision.data if decision is not None else "")
+    judged = node.judge(terms, data=decision.data if decision is not None else "")
     accounts = budgets.accounts_for(node.ledger, terms, policy)
     others, curator, consumer = budgets.costs_of(terms, node.name)
     fitting, asking = node.registry.for_terms(terms), node.asking(terms)
@@ -79,7 +79,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ("Until when?", _short(terms.expires) or "The terms have no end."),
         (
             "From which data?",
-            ", ".join(one.name for one in fitting) or "No data set of yours is declared as the terms say.",
+            ", ".join(data.name for data in fitting) or "No data set of yours is declared as the terms say.",
         ),
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
@@ -96,10 +96,10 @@ def review(node: OwnerNode, run: str) -> Review:
         )
     if said := kept_receipts.in_words(node, run):
         lines.append(("Did the curator acknowledge what left?", said))
-    if held_back := sum(one.rows for one in outbox.messages_that_left(node, run) if not one.sent):
+    if held_back := sum(message.rows for message in outbox.messages_that_left(node, run) if not message.sent):
         words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
         lines.append(("What was held back?", words))
-    return Review(terms, asking, status_of(node, run), tuple(lines), accounts, found, _suspicions(terms, fitting))
+    return Review(terms, asking, status_of(node, run), tuple(lines), accounts, judged, _suspicions(terms, fitting))
 
 
 def who_lines(asking: Sequence[AskingCard]) -> list[tuple[str, str]]:
@@ -111,9 +111,9 @@ def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ..
     """Columns that would leave and may identify people: by names alone where no data set is declared so."""
     if not fitting:
         named = (suspicion_of(name) for name in terms.columns)
-        return tuple(one for one in named if one is not None)
-    suspected = dict.fromkeys(one for data in fitting for one in data.suspicions)
-    return tuple(one for one in suspected if one.column in terms.columns)
+        return tuple(suspicion for suspicion in named if suspicion is not None)
+    suspected = dict.fromkeys(suspicion for data in fitting for suspicion in data.suspicions)
+    return tuple(suspicion for suspicion in suspected if suspicion.column in terms.columns)
 
 
 _BECAME = {
@@ -187,7 +187,7 @@ def _short(text: str) -> str:
 
 
 def _others(terms: Terms, name: str) -> str:
-    others = [one for one in terms.owners if one != name]
+    others = [owner for owner in terms.owners if owner != name]
     if not others:
         return "no other owner"
     shown = ", ".join(map(_short, others[:5])) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
