@@ -18,9 +18,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from likeset.errors import BadDocument
-from likeset.private_files import keep_private
+from likeset.private_files import keep_private, make_private_folder
 
-__all__ = ["Document", "near_miss", "read", "read_text", "to_yaml", "write", "write_text"]
+__all__ = ["Document", "make_folder", "near_miss", "read", "read_text", "to_yaml", "write", "write_text"]
 
 _MOST_BYTES = 1_000_000
 _MOST_NESTED = 32
@@ -102,6 +102,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         keep_private(Path(path), lambda draft: draft.write_text(text, encoding="utf-8", newline="\n"))
     except OSError as error:
         raise BadDocument(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
+
+
+def make_folder(folder: Path) -> None:
+    """A directory for files of this user alone, and those above it that are not there.
+
+    Raises:
+        BadDocument: it cannot be made.
+    """
+    try:
+        make_private_folder(folder)
+    except OSError as error:
+        raise BadDocument(str(folder), f"cannot be made: {error.strerror}") from error
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:

@@ -17,10 +17,9 @@ from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from likeset.documents import write_text
+from likeset.documents import make_folder, write_text
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.privacy.view import checked_name
-from likeset.private_files import make_private_folder
 from likeset.trust.encoding import CARD_CONTEXT, fields, read_tagged, signed
 from likeset.trust.fingerprints import check_typed, fingerprint_of
 from likeset.trust.sealing import SealingSecret, check_sealing_key
@@ -185,10 +184,7 @@ class CardSecret:
             if (folder / file).exists():
                 reason = "is there already, and keys are never overwritten: move it away first, or use another home"
                 raise InvalidArgument("card", folder / file, reason)
-        try:
-            make_private_folder(folder)
-        except OSError as error:
-            raise BadDocument(str(folder), f"cannot be made: {error.strerror}") from error
+        make_folder(folder)
         secret = fields(_SECRET_TAG, self._signing.private_bytes_raw(), self.sealing.to_bytes())
         write_text(folder / SECRET_FILE, f"{_SECRET_TITLE}\n{_armoured(secret)}")
         write_text(folder / CARD_FILE, self.card.to_text())

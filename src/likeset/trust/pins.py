@@ -15,9 +15,8 @@ from typing import Literal, get_args
 from pydantic import ValidationError
 
 from likeset.arguments import one_of
-from likeset.documents import Document, near_miss, write_text
+from likeset.documents import Document, make_folder, near_miss, write_text
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.private_files import make_private_folder
 from likeset.trust.cards import Card, card_in, check_fingerprint
 from likeset.trust.fingerprints import typed
 
@@ -210,10 +209,7 @@ class Pins:
         content = _PinFile(
             role=pin.role, at=pin.at, state=pin.state, by=pin.by, reason=pin.reason, card=pin.card.to_text()
         )
-        try:
-            make_private_folder(self.folder)
-        except OSError as error:
-            raise BadDocument(str(self.folder), f"cannot be made: {error.strerror}") from error
+        make_folder(self.folder)
         write_text(self._path(pin.card.fingerprint), json.dumps(content.model_dump(), indent=1, sort_keys=True) + "\n")
         return pin
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from likeset.documents import make_folder
 from likeset.errors import BadDocument, IllegalMessage, LedgerUnavailable
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.receipts import Receipt, file_name, read_receipt, receipt_in, write_receipt
 from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript, compare, differences
-from likeset.private_files import make_private_folder
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
@@ -188,21 +188,14 @@ def _set_aside(node: OwnerNode, receipt: Receipt, *, always: bool = False) -> No
 
 
 def _write(path: Path, receipt: Receipt) -> None:
-    _make_folder(path.parent)
+    make_folder(path.parent)
     write_receipt(path, receipt)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        make_private_folder(folder)
-    except OSError as error:
-        raise BadDocument(str(folder), f"cannot be made: {error.strerror}") from error
 
 
 @contextmanager
 def _alone(node: OwnerNode) -> Iterator[None]:
     """One process at a time; a lock that ends with the process that holds it."""
-    _make_folder(_folder(node))
+    make_folder(_folder(node))
     path = _folder(node) / ".lock"
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
