@@ -1,8 +1,8 @@
 """The node: lets a run in, answers its messages within what was approved, and refuses and logs everything else.
 
 Whatever the curator says, what happens here follows from the owner's policy, from decisions in the audit log, and from
-the ledger. The other side hears one of three words, or replies of the protocol; never a reason, for reasons could tell
-something about rows.
+the ledger. The other side hears whether this owner takes part, waits or abstains, and replies of the protocol; never a
+reason, for reasons could tell something about rows.
 """
 
 import contextlib
@@ -55,8 +55,8 @@ class OwnerNode:
 
     Privacy contract:
         Protects:  the owner's rows, within the limits of ``owner.yaml``.
-        Reveals:   to the curator: replies of the protocol in approved runs, and else one of three words; to those who
-                   read the directory: everything.
+        Reveals:   to the curator: replies of the protocol in approved runs, and whether it takes part, waits or
+                   abstains; to those who read the directory: everything.
         Costs:     what the terms announce, charged to the node's ledger before the first answer of a run.
         Assumes:   the directory and its clock are the owner's own; nothing else answers in its name.
         Basis:     proven, docs/proofs/ledger.md
