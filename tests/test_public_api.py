@@ -16,7 +16,7 @@ SIGNATURES = {
     "likeset.geometry.discrepancy.objective": "(summary, target, *, gamma)",
     "likeset.geometry.discrepancy.submodularity_margin": "(rows, *, gamma)",
     "likeset.geometry.features.FourierFeatures": "(columns, dimension, gamma, seed, kind)",
-    "likeset.geometry.greedy.match": "(pool, target, size, *, gamma, method, features, coins, progress)",
+    "likeset.geometry.greedy.match": "(pool, target, size, *, gamma, method, features, target_weights, coins, progress)",
     "likeset.geometry.greedy.match_hashed": "(pool, target, size, *, progress)",
     "likeset.geometry.uniform.uniform": "(owner_sizes, size, *, coins)",
     "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",

@@ -69,6 +69,16 @@ def vector(argument: str, value: ArrayLike, *, length: int | None = None) -> NDA
     return array
 
 
+def shares(argument: str, value: ArrayLike, *, length: int) -> NDArray[np.float64]:
+    """Numbers that are not negative and sum to 1, of a given length."""
+    array = vector(argument, value, length=length)
+    if array.min(initial=0.0) < 0.0:
+        raise InvalidArgument(argument, f"smallest is {array.min():g}", "must not be negative")
+    if abs(array.sum() - 1.0) > 1e-6:
+        raise InvalidArgument(argument, f"sum is {array.sum():g}", "must sum to 1")
+    return array
+
+
 def row_numbers(argument: str, value: ArrayLike, *, length: int | None = None) -> NDArray[np.int64]:
     """Whole numbers of rows, none below zero, as a new array; of a given length if one is given."""
     array = _array(argument, value)

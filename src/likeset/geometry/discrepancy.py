@@ -137,9 +137,4 @@ def _mean_kernel(
 def _weights(weights: ArrayLike | None, length: int) -> NDArray[np.float64]:
     if weights is None:
         return np.full(length, 1.0 / length)
-    array = arguments.vector("weights", weights, length=length)
-    if array.min() < 0.0:
-        raise InvalidArgument("weights", f"smallest is {array.min():g}", "must not be negative")
-    if abs(array.sum() - 1.0) > 1e-6:
-        raise InvalidArgument("weights", f"sum is {array.sum():g}", "must sum to 1")
-    return array
+    return arguments.shares("weights", weights, length=length)

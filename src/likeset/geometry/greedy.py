@@ -55,6 +55,7 @@ def match(
     gamma: float,
     method: MatchMethod = "block",
     features: FourierFeatures | None = None,
+    target_weights: ArrayLike | None = None,
     coins: np.random.Generator | None = None,
     progress: PickProgress | None = None,
 ) -> Match:
@@ -67,6 +68,7 @@ def match(
         gamma: width of the kernel ``exp(-gamma * ||x - y||²)``.
         method: ``block``, ``exact``, ``stochastic`` or ``features``; see the module's description.
         features: feature map of ``features`` (default: Algorithm 1 with 140 dimensions) and of ``stochastic``.
+        target_weights: what each row of the target counts, summing to 1; for ``block`` and ``exact``.
         coins: draws the candidates of ``stochastic``; a fixed draw if not given.
         progress: called now and then with (picks made, picks wanted).
     """
@@ -79,6 +81,9 @@ def match(
         raise InvalidArgument(
             "features", f"map of {features.columns} columns", f"must have {rows.shape[1]}, as the pool"
         )
+    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
+    if shares is not None and method in ("stochastic", "features"):
+        raise InvalidArgument("target_weights", "given", "go with method block or exact only")
     report = progress or _silent
     if method == "features":
         hashed = features or FourierFeatures(rows.shape[1], _PAPER_DIMENSION, gamma, seed=0, kind="paper")
@@ -88,8 +93,8 @@ def match(
         hashed = features or FourierFeatures(rows.shape[1], _STOCHASTIC_DIMENSION, gamma, seed=0)
         return _match_stochastic(rows, wanted, size, gamma, hashed, coins, report)
     if method == "exact":
-        return _match_exact(rows, wanted, size, gamma, report)
-    return _match_block(rows, wanted, size, gamma, report)
+        return _match_exact(rows, wanted, size, gamma, report, shares)
+    return _match_block(rows, wanted, size, gamma, report, shares)
 
 
 def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: PickProgress | None = None) -> Match:
@@ -104,15 +109,29 @@ def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: Pic
     return picks.result()
 
 
-def _match_exact(pool: Rows, target: Rows, size: int, gamma: float, report: PickProgress) -> Match:
-    attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
+def _match_exact(
+    pool: Rows,
+    target: Rows,
+    size: int,
+    gamma: float,
+    report: PickProgress,
+    shares: NDArray[np.float64] | None = None,
+) -> Match:
+    attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).means(pool, weights=shares)
     picks = Picks(size, report)
     _pick(picks, size, Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma)))
     return picks.result()
 
 
-def _match_block(pool: Rows, target: Rows, size: int, gamma: float, report: PickProgress) -> Match:
-    attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).sums(pool) / len(target)
+def _match_block(
+    pool: Rows,
+    target: Rows,
+    size: int,
+    gamma: float,
+    report: PickProgress,
+    shares: NDArray[np.float64] | None = None,
+) -> Match:
+    attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).means(pool, weights=shares)
     picks = Picks(size, report)
     rows = Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
     kept_share = _NARROWED_SHARE + _NARROWED_SAMPLE * (1.0 - _NARROWED_SHARE)

@@ -106,9 +106,13 @@ class KernelColumns:
         exponent: Rows = self._fixed @ block.T
         return np.exp(exponent, out=exponent).T
 
-    def sums(self, rows: Rows) -> NDArray[np.float64]:
-        """For each of ``rows`` the sum of its kernel values with the fixed set, in blocks."""
-        return _folded_sums(self._fixed, len(rows), lambda part, block: self._fill(rows[part], block))
+    def sums(self, rows: Rows, *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """For each of ``rows`` the (weighted) sum of its kernel values with the fixed set, in blocks."""
+        return _folded_sums(self._fixed, len(rows), lambda part, block: self._fill(rows[part], block), weights=weights)
+
+    def means(self, rows: Rows, *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """For each of ``rows`` the mean of its kernel values with the fixed set; weights, if given, sum to 1."""
+        return self.sums(rows) / len(self) if weights is None else self.sums(rows, weights=weights)
 
     def _fill(self, rows: Rows, block: Rows) -> None:
         moved = block[:, :-2]

@@ -16,7 +16,13 @@ _LEAST_GAIN = 1e-7  # a better score by less than rounding is not better
 
 
 def swap(
-    pool: ArrayLike, target: ArrayLike, selected: ArrayLike, *, gamma: float, passes: int = 1
+    pool: ArrayLike,
+    target: ArrayLike,
+    selected: ArrayLike,
+    *,
+    gamma: float,
+    passes: int = 1,
+    target_weights: ArrayLike | None = None,
 ) -> NDArray[np.int64]:
     """Improve a selection by swaps; every swap lowers its squared MMD to the target.
 
@@ -28,6 +34,7 @@ def swap(
         selected: indices of the rows selected so far, without repetition.
         gamma: width of the kernel.
         passes: how many times to go through the selection; ends early when a pass changes nothing.
+        target_weights: what each row of the target counts, summing to 1; alike if not given.
 
     Returns:
         indices of the improved selection, in the places of those they replace.
@@ -37,7 +44,8 @@ def swap(
     chosen = _indices(selected, len(rows))
     arguments.count("passes", passes, least=0)
     rows = precise_enough(rows, gamma=arguments.positive("gamma", gamma), centre=wanted.mean(axis=0, dtype=np.float64))
-    attraction = KernelColumns(wanted, gamma=gamma, dtype=rows.dtype).sums(rows) / len(wanted)
+    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
+    attraction = KernelColumns(wanted, gamma=gamma, dtype=rows.dtype).means(rows, weights=shares)
     kernel = PoolKernel(rows, gamma=gamma)
     repulsion = np.zeros(len(rows))
     for first in range(0, len(chosen), 128):

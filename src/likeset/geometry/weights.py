@@ -14,7 +14,9 @@ JITTER = 1e-9
 """Added to the kernel's diagonal: equal rows make it singular; the squared MMD changes by at most this much."""
 
 
-def weights(selected: ArrayLike, target: ArrayLike, *, gamma: float) -> NDArray[np.float64]:
+def weights(
+    selected: ArrayLike, target: ArrayLike, *, gamma: float, target_weights: ArrayLike | None = None
+) -> NDArray[np.float64]:
     """Non-negative weights, summing to 1, that minimise the squared MMD to the target (what ProtoDash optimises).
 
     With ``K = R'R`` the kernel of the selected rows and ``a`` their mean kernel with the target, the squared MMD of
@@ -22,12 +24,19 @@ def weights(selected: ArrayLike, target: ArrayLike, *, gamma: float) -> NDArray[
     ``C = R - b 1'``: the point of a convex hull nearest to the origin. It is found exactly by non-negative least
     squares on ``||C y||² + t² (1'y - 1)²``: writing ``y = s w``, the best s leaves ``t² r / (t² + r)`` with
     ``r = ||C w||²``, which grows with r, so the best y is a multiple of the best w for every t > 0.
+
+    Args:
+        selected: rows to weigh.
+        target: rows to match.
+        gamma: width of the kernel.
+        target_weights: what each row of the target counts, summing to 1; alike if not given.
     """
     rows, wanted = arguments.matrix("selected", selected), arguments.matrix("target", target)
     arguments.same_columns("selected", rows, "target", wanted)
     rows = rows.astype(np.float64)
     kernel = rbf_kernel(rows, rows, gamma=gamma)
-    attraction = KernelColumns(wanted, gamma=gamma, dtype=np.dtype(np.float64)).sums(rows) / len(wanted)
+    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
+    attraction = KernelColumns(wanted, gamma=gamma, dtype=np.dtype(np.float64)).means(rows, weights=shares)
     root = cholesky(kernel + JITTER * np.eye(len(rows)), lower=False)
     hull = root - solve_triangular(root, attraction, trans="T")[:, None]
     # t at the size of ||C w|| for equal weights keeps the two parts of the sum comparable, hence well conditioned.
