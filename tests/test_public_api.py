@@ -16,16 +16,18 @@ SIGNATURES = {
     "likeset.geometry.discrepancy.objective": "(summary, target, *, gamma)",
     "likeset.geometry.discrepancy.submodularity_margin": "(rows, *, gamma)",
     "likeset.geometry.features.FourierFeatures": "(columns, dimension, gamma, seed, kind)",
-    "likeset.geometry.greedy.match": "(pool, target, size, *, gamma, method, features, target_weights, coins, progress)",
+    "likeset.geometry.greedy.match": (
+        "(pool, target, size, *, gamma, method, features, coins, progress, target_weights)"
+    ),
     "likeset.geometry.greedy.match_hashed": "(pool, target, size, *, progress)",
     "likeset.geometry.uniform.uniform": "(owner_sizes, size, *, coins)",
     "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",
-    "likeset.geometry.refine.swap": "(pool, target, selected, *, gamma, passes)",
+    "likeset.geometry.refine.swap": "(pool, target, selected, *, gamma, passes, target_weights)",
     "likeset.geometry.tilt.draw": "(scores, row_numbers, count, *, key)",
     "likeset.geometry.tilt.fit": "(features, released, *, noise_energy, wanted, population, log_weights)",
     "likeset.geometry.tilt.fit_blocks": "(feature_blocks, released, *, own_mean, noise_energy, wanted, population)",
     "likeset.geometry.tilt.merge": "(draws, count)",
-    "likeset.geometry.weights.weights": "(selected, target, *, gamma)",
+    "likeset.geometry.weights.weights": "(selected, target, *, gamma, target_weights)",
 }
 
 

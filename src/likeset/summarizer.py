@@ -58,6 +58,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         warnings_: what the user should know: a fallback, owners who were absent or not believed, rows that ran short.
             Each has a ``kind``, the owner whom it ``concerns`` if it is about one, and its words as ``text``.
         gamma_: width of the selection's kernel.
+        label_weight_: how much labels counted in the selection, from 0 (not at all) to 0.99.
+        label_skill_: how well rows told labels near the target, from 0 to 1; 0 where that was not tried.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         seed_rows: ArrayLike | None = None,
         hash_dimension: int | None = None,
         weights: bool = False,
+        labels: Literal["match", "ignore"] = "match",
         relation: Literal["replace-one", "add-or-remove"] = "replace-one",
         declared_size: int | None = None,
         rows_per_unit: int = 1,
@@ -113,7 +116,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             target: rows to match; an array or a data frame of numbers.
             owners: rows of each owner, of the same kind and with the same columns.
             labels: labels of each owner's rows; they are handed on and, unless ``label_strata`` is off, help their
-                owner to find the classes that matter.
+                owner to find the classes that matter, and the curator to match rows of the right ones.
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
         tables = MarketTables.checked(target, owners, labels, public_rows)
@@ -152,6 +155,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         outcome, summary = result.outcome, result.outcome.summary
         self.terms_ = outcome.terms
         self.gamma_ = outcome.gamma
+        self.label_weight_ = summary.label_weight
+        self.label_skill_ = summary.label_skill
         self.guarantees_ = outcome.guarantees
         self.indices_ = [(shown[owner], row) for owner, row in outcome.picks]
         self.summary_ = gather(tables.tables, self.indices_)

@@ -31,7 +31,8 @@ def _market(
 def _joint_kernel(rows: Matrix, codes: NDArray[np.int64], *, gamma: float, label_weight: float) -> Matrix:
     """By the definition: all pairs at once."""
     same = codes[:, None] == codes[None, :]
-    return naive_twins.kernel_matrix(rows, rows, gamma=gamma) * ((1 - label_weight) + label_weight * same)
+    kernel = naive_twins.kernel_matrix(rows, rows, gamma=gamma) * ((1 - label_weight) + label_weight * same)
+    return np.asarray(kernel)
 
 
 def _joint_attraction(

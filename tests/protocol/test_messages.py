@@ -48,7 +48,14 @@ _text = st.lists(
 ).map(lambda words: np.array(words, dtype=np.str_))
 _labels = st.one_of(_vector("<i8"), _vector("<f8"), _vector("|b1"), _vector("<f4"), _vector("|u1"), _text)
 _bodies: dict[str, st.SearchStrategy[Body]] = {
-    "target": st.builds(Target, rows=_matrix, release=_vector("<f8"), gamma=_any_float, weighted=st.booleans()),
+    "target": st.builds(
+        Target,
+        rows=_matrix,
+        release=_vector("<f8"),
+        gamma=_any_float,
+        weighted=st.booleans(),
+        match_labels=st.booleans(),
+    ),
     "target-release": st.builds(TargetRelease, release=_vector("<f8")),
     "misfit": st.builds(Misfit, misfit=_any_float),
     "asked": st.builds(Asked, asked=st.booleans()),
@@ -196,7 +203,7 @@ def test_damage_is_called_by_its_name_and_a_message_of_the_version_before_too() 
     data = encode(_message(Misfit(misfit=0.5)))
     with pytest.raises(BadMessage, match="digest does not match"):
         decode(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(BadMessage, match="not a message of version 3"):
+    with pytest.raises(BadMessage, match="not a message of version 4"):
         decode(_signed(b"LKST\x02" + data[5:-32]))
 
 

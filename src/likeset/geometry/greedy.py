@@ -55,9 +55,9 @@ def match(
     gamma: float,
     method: MatchMethod = "block",
     features: FourierFeatures | None = None,
-    target_weights: ArrayLike | None = None,
     coins: np.random.Generator | None = None,
     progress: PickProgress | None = None,
+    target_weights: ArrayLike | None = None,
 ) -> Match:
     """Select ``size`` rows of the pool that together look like the target.
 
@@ -68,9 +68,9 @@ def match(
         gamma: width of the kernel ``exp(-gamma * ||x - y||²)``.
         method: ``block``, ``exact``, ``stochastic`` or ``features``; see the module's description.
         features: feature map of ``features`` (default: Algorithm 1 with 140 dimensions) and of ``stochastic``.
-        target_weights: what each row of the target counts, summing to 1; for ``block`` and ``exact``.
         coins: draws the candidates of ``stochastic``; a fixed draw if not given.
         progress: called now and then with (picks made, picks wanted).
+        target_weights: what each row of the target counts, summing to 1; for ``block`` and ``exact``.
     """
     rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
     arguments.same_columns("pool", rows, "target", wanted)

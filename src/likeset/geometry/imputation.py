@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from scipy.stats import entropy
 
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means
@@ -116,7 +117,10 @@ def _target_mix(chances: Chances, pool_mix: NDArray[np.float64]) -> tuple[NDArra
     first = chances.mean(axis=0)
     free = _maximise(chances, pool_mix, first, held=0.0)
     gain = float(np.log((chances * (free / pool_mix)).sum(axis=1)).mean())
-    shift = gain - (len(pool_mix) - 1) / len(chances)  # Akaike: each free share gains one in all by chance
+    # Akaike: each free share gains one in all by chance. Classes count as far as there are any near the target: else
+    # whoever invents classes would hide a shift.
+    classes = float(np.exp(entropy(pool_mix)))
+    shift = gain - (classes - 1.0) / len(chances)
     mix = first if shift <= 0.0 else _maximise(chances, pool_mix, first, held=_HELD / shift)
     return mix / pool_mix, shift
 

@@ -8,6 +8,7 @@ Up to 2,000 rows the kernel is used as it is. Beyond, it is replaced by its proj
 (Nyström), and the same formulas hold for the features of that projection.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ MOST_EXACT_ROWS = 2000
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Ridges that are tried; the kernel of a row with itself is 1."""
 
-_JITTER = 1e-8  # rows that are nearly equal make the kernel of the landmarks singular
+_JITTER = 1e-8  # rows that are nearly equal make a kernel singular
 _DOUBLE = np.dtype(np.float64)
 
 Scores = NDArray[np.float64]
@@ -58,19 +59,21 @@ def ridge_scores(
         gamma: width of the kernel.
         landmarks: rows on whose span the kernel is projected; None for the kernel as it is.
     """
-    modes = _exact_modes(rows, others, gamma) if landmarks is None else _projected_modes(rows, others, gamma, landmarks)
+    modes = _exact_modes(rows, gamma) if landmarks is None else _projected_modes(rows, gamma, landmarks)
     means = indicators.mean(axis=0)
     centred = indicators - means
-    coordinates, squares = modes.rows.T @ centred, modes.rows**2
-
-    def errors_without_itself(ridge: float) -> Scores:
-        shrunk = modes.spectrum / (modes.spectrum + ridge)
-        fitted = modes.rows @ (shrunk[:, None] * coordinates)
-        return np.asarray((centred - fitted) / (1.0 - squares @ shrunk)[:, None])
-
-    ridge = min(RIDGES, key=lambda ridge: float(np.mean(errors_without_itself(ridge) ** 2)))
-    predicted = modes.others @ (coordinates / (modes.spectrum + ridge)[:, None]) + means
-    return RidgeScores(left_out=indicators - errors_without_itself(ridge), predicted=predicted, ridge=ridge)
+    coordinates = np.zeros((len(modes.spectrum), indicators.shape[1]))
+    for part in blocks(len(rows), width=len(modes.columns)):
+        coordinates += modes.pool_entries(part).T @ centred[part]
+    errors = np.empty((len(RIDGES), *centred.shape))
+    for part in blocks(len(rows), width=len(modes.columns)):
+        errors[:, part] = _errors_without_itself(modes, part, coordinates, centred[part])
+    best = int(np.argmin((errors**2).mean(axis=(1, 2))))
+    weights = coordinates * (modes.spectrum / (modes.spectrum + RIDGES[best]))[:, None]
+    predicted = np.concatenate(
+        [modes.columns(others[part]) @ (modes.turn @ weights) for part in blocks(len(others), width=len(modes.columns))]
+    )
+    return RidgeScores(left_out=indicators - errors[best], predicted=predicted + means, ridge=RIDGES[best])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,36 +81,55 @@ class _Modes:
     """A kernel by its eigenvectors, in which every ridge is cheap.
 
     Attributes:
-        spectrum: eigenvalues of the kernel among the rows.
-        rows: the eigenvectors, one per column; the kernel is ``rows diag(spectrum) rows'``.
-        others: the kernel of other rows with the rows, times ``rows``.
+        spectrum: eigenvalues of the kernel among the pool's rows.
+        pool_entries: the eigenvectors' entries at a part of the pool, one vector per column.
+        columns: the kernel with the pool's rows, or with the landmarks.
+        turn: what turns these kernel values into the eigenvectors' entries, and continues them to other rows.
     """
 
     spectrum: NDArray[np.float64]
-    rows: Scores
-    others: Scores
+    pool_entries: Callable[[slice], Scores]
+    columns: KernelColumns
+    turn: Scores
 
 
-def _exact_modes(rows: Rows, others: Rows, gamma: float) -> _Modes:
+def _exact_modes(rows: Rows, gamma: float) -> _Modes:
     columns = KernelColumns(rows, gamma=gamma, dtype=_DOUBLE)
-    spectrum, vectors = eigh(columns(rows), overwrite_a=True)
-    return _Modes(np.maximum(spectrum, 0.0), vectors, columns(others) @ vectors)
+    spectrum, vectors = eigh(columns(rows), overwrite_a=True, driver="evd")
+    spectrum, vectors = spectrum[spectrum > _JITTER], vectors[:, spectrum > _JITTER]
+    return _Modes(spectrum, lambda part: vectors[part], columns, vectors / spectrum)
 
 
-def _projected_modes(rows: Rows, others: Rows, gamma: float, landmarks: NDArray[np.int64]) -> _Modes:
-    """With ``F`` the features of rows: ``F'F`` has the spectrum, and its eigenvectors turn features into modes."""
+def _projected_modes(rows: Rows, gamma: float, landmarks: NDArray[np.int64]) -> _Modes:
+    """With ``L L'`` the kernel of the landmarks and ``C`` that of all rows with them, ``C (L L')⁻¹ C'`` stands for all.
+
+    Its spectrum is that of ``L⁻¹ C'C L'⁻¹``, an eigenvector v of which continues to ``C L'⁻¹ v / sqrt(eigenvalue)``.
+    """
     columns = KernelColumns(rows[landmarks], gamma=gamma, dtype=_DOUBLE)
     root = cholesky(columns(rows[landmarks]) + _JITTER * np.eye(len(landmarks)), lower=True)
+    products = np.zeros((len(landmarks), len(landmarks)))
+    for part in blocks(len(rows), width=len(landmarks)):
+        kernel = columns(rows[part])
+        products += kernel.T @ kernel
+    half = solve_triangular(root, products, lower=True)
+    spectrum, vectors = eigh(solve_triangular(root, half.T, lower=True), overwrite_a=True, driver="evd")
+    kept = spectrum > _JITTER * len(rows)
+    turn = solve_triangular(root, vectors[:, kept], lower=True, trans="T")
+    turn /= np.sqrt(spectrum[kept])
+    return _Modes(spectrum[kept], lambda part: np.asarray(columns(rows[part]) @ turn), columns, turn)
 
-    def features_of(some: Rows) -> Scores:
-        parts = (columns(some[part]).T for part in blocks(len(some), width=len(landmarks)))
-        return np.concatenate([solve_triangular(root, part, lower=True).T for part in parts])
 
-    features = features_of(rows)
-    spectrum, vectors = eigh(features.T @ features, overwrite_a=True)
-    vectors, spectrum = vectors[:, spectrum > _JITTER], spectrum[spectrum > _JITTER]
-    lengths = np.sqrt(spectrum)
-    return _Modes(spectrum, (features @ vectors) / lengths, (features_of(others) @ vectors) * lengths)
+def _errors_without_itself(modes: _Modes, part: slice, coordinates: Scores, centred: Scores) -> Scores:
+    """For each ridge the errors of a part of the pool, each row predicted without itself."""
+    vectors = modes.pool_entries(part)
+    shrunk = [modes.spectrum / (modes.spectrum + ridge) for ridge in RIDGES]
+    own = vectors**2 @ np.stack(shrunk, axis=1)
+    return np.stack(
+        [
+            (centred - vectors @ (shrink[:, None] * coordinates)) / (1.0 - own[:, [number]])
+            for number, shrink in enumerate(shrunk)
+        ]
+    )
 
 
 def evenly_spread(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:

@@ -62,7 +62,7 @@ class Consumer(Party):
         self._hashes = hashes
         self._admission = Admission(terms, declared)
         wished = selection or Selection()
-        self._weighted = wished.weighted
+        self._weighted, self._match_labels = wished.weighted, wished.labels == "match"
         self._gamma = terms.hashing.gamma if terms.hashing else wished.kernel_width(self._rows)
         self.summary: Summary | None = None
 
@@ -84,6 +84,7 @@ class Consumer(Party):
             release=release if self.terms.protocol == "interactive" else np.empty(0),
             gamma=self._gamma,
             weighted=self._weighted,
+            match_labels=self._match_labels,
         )
         told = TargetRelease(release=release)
         number = RELEASE_ROUND[self.terms.protocol]
@@ -152,4 +153,5 @@ class Consumer(Party):
             and bool(((places >= 0) & (places < len(self.terms.owners))).all())
             and all(bool(np.isfinite(part).all()) for part in (body.rows, body.weights, body.gains, body.squared_mmds))
             and bool((body.weights >= 0.0).all())
+            and all(0.0 <= number <= 1.0 for number in (body.label_weight, body.label_skill))
         )

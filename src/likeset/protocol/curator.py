@@ -26,7 +26,7 @@ from likeset.protocol.steps import ChargeWanted, Draw, Step, Work
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import records
 
-__all__ = ["Curator", "Flag", "Held"]
+__all__ = ["Curator", "Flag", "Held", "is_number", "join_labels"]
 
 _HASH_NORM_TOLERANCE = 1e-3
 _LARGEST_LABELS = 1 << 28  # bytes of all labels of a summary, where their length is not declared
@@ -137,7 +137,7 @@ class Curator(Party):
 
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, Target):
-            self._selection = Selection(gamma=message.body.gamma, weighted=message.body.weighted)
+            self._selection = _wished_selection(message.body)
             self._target = message.body.rows
             return (yield from self._begin(message.body))
         if self._is_late(message):
@@ -269,6 +269,8 @@ class Curator(Party):
             flagged=np.array([places[flag.owner] for flag in flags], dtype=np.int64),
             reasons=np.array([flag.reason for flag in flags], dtype=np.str_),
             records=self._chosen_records(held, chosen),
+            label_weight=selected.label_weight,
+            label_skill=selected.label_skill,
         )
         self._move(CuratorState.FINISHED)
         return self._message(self.terms.consumer, 0, summary)
@@ -290,12 +292,20 @@ def _join_offers(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.
     return rows, owners, handles
 
 
-def _chosen_labels(held: list[Held], chosen: NDArray[np.int64]) -> Labels:
-    """The labels of the chosen rows; texts one by one, for an array gives each the room of the longest."""
+def _wished_selection(target: Target) -> Selection:
+    return Selection(gamma=target.gamma, weighted=target.weighted, labels="match" if target.match_labels else "ignore")
+
+
+def join_labels(held: list[Held]) -> Labels:
+    """The labels of all rows; texts one by one, for an array gives each the room of the longest."""
     parts = [holding.offer.labels for holding in held]
     if all(part.dtype.kind == "U" for part in parts):
         parts = [part.astype(object) for part in parts]
-    labels = np.concatenate(parts)
+    return np.concatenate(parts)
+
+
+def _chosen_labels(held: list[Held], chosen: NDArray[np.int64]) -> Labels:
+    labels = join_labels(held)
     labels = labels[chosen] if len(labels) else labels
     return labels if labels.dtype.kind != "O" else labels.astype(np.str_)
 

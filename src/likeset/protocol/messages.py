@@ -43,7 +43,7 @@ MOST_BYTES = 1 << 30
 """No message is larger, whatever the terms say."""
 
 _MAGIC = b"LKST"
-_VERSION = 3  # version 1 had no digest, version 2 no wishes beside the target
+_VERSION = 4  # version 1 had no digest, version 2 no wishes beside the target, version 3 none about labels
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
@@ -72,6 +72,7 @@ class Target:
             and which one is best, by the same direction. Empty in ``sealed``, which selects without it.
         gamma: width of the selection's kernel; where the curator may see hashes only, that of the terms.
         weighted: whether to weigh the selected rows.
+        match_labels: whether to match rows together with their labels.
     """
 
     kind: ClassVar[str] = "target"
@@ -79,6 +80,7 @@ class Target:
     release: Vector
     gamma: float
     weighted: bool
+    match_labels: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +185,8 @@ class Summary:
         flagged: places of owners whose messages were not used.
         reasons: for each of those, why.
         records: the rows in the columns that were declared; empty for bare arrays and hashes.
+        label_weight: how much labels counted in the selection; 0 where they did not.
+        label_skill: how well rows told labels near the target; 0 where that was not tried.
     """
 
     kind: ClassVar[str] = "summary"
@@ -198,6 +202,8 @@ class Summary:
     flagged: NDArray[np.int64]
     reasons: Labels
     records: Blob = field(default_factory=_nothing)
+    label_weight: float = 0.0
+    label_skill: float = 0.0
 
 
 Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary

@@ -115,6 +115,11 @@ class RunSettings:
         "whether to weigh the selected rows so that they match better still",
         default=False,
     )
+    labels: Literal["match", "ignore"] = _setting(
+        "whether the curator matches rows together with their labels, where these are categories that rows tell: "
+        "``match``, or ``ignore``; interactive, and a curator who sees hashes, ignore labels",
+        "match",
+    )
     relation: Literal["replace-one", "add-or-remove"] = _setting(
         "what neighbouring data are: ``replace-one`` or ``add-or-remove``", "replace-one"
     )

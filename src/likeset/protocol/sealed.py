@@ -16,7 +16,7 @@ from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Release, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.curator import Curator, Held, is_number
+from likeset.protocol.curator import Curator, Held, is_number, join_labels
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, CuratorState
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode
@@ -176,5 +176,8 @@ class SealedCurator(Curator):
         held = self._drop_odd_labels(sent)
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([holding.offer.rows for holding in held])
-        select = self._selection.select_hashed if self.terms.hashing else self._selection.select
-        return self._summary(held, select(pool, self._target, self.terms.size))
+        if self.terms.hashing:
+            return self._summary(held, self._selection.select_hashed(pool, self._target, self.terms.size))
+        return self._summary(
+            held, self._selection.select(pool, self._target, self.terms.size, labels=join_labels(held))
+        )

@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.geometry.greedy import PickProgress, match, match_hashed
+from likeset.geometry.imputation import impute
+from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
@@ -18,17 +21,43 @@ __all__ = ["LARGEST_EXPONENT", "Selected", "Selection", "is_usable_width"]
 LARGEST_EXPONENT = 1e37
 """Of a kernel: within what single precision can hold."""
 
+_FEWEST_LABELLED = 50  # offers; fewer cannot tell how well they tell labels
+_FEWEST_OF_CLASS = 5  # offers, of at least two classes: there is nothing to tell apart otherwise
+_MOST_CLASSES = 50
 _JUDGED_ROWS = 512  # picks that are judged at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """Rows selected from a pool, in order of selection, with what each pick was worth."""
+    """Rows selected from a pool, in order of selection, with what each pick was worth.
+
+    Attributes:
+        indices: of the rows in the pool.
+        weights: what each row counts; fitted to what was matched, labels included if these were.
+        gains: what each row was worth when it was picked, by rows alone: whatever its label, how it helps the summary
+            to look like the target.
+        squared_mmds: to the target after each pick, by rows alone.
+        label_weight: how much labels counted in the selection; 0 where they did not.
+        label_skill: how well rows told labels near the target; 0 where that was not tried.
+    """
 
     indices: NDArray[np.int64]
     weights: NDArray[np.float64]
     gains: NDArray[np.float64]
     squared_mmds: NDArray[np.float64]
+    label_weight: float = 0.0
+    label_skill: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Matching:
+    """What greedy and swaps work on: rows, or rows with columns for their classes."""
+
+    pool: Rows
+    target: Rows
+    target_weights: NDArray[np.float64] | None = None
+    label_weight: float = 0.0
+    label_skill: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +68,13 @@ class Selection:
         gamma: the kernel's width; by the median of the target's squared distances if not given. It may depend on the
             target because no owner ever hears it.
         weighted: whether to weigh the selected rows so that they match better still.
+        labels: whether to match rows together with their labels, where these are categories that rows tell.
         swaps: how many times to go through the selected rows and replace those for which there is a better one.
     """
 
     gamma: float | None = None
     weighted: bool = False
+    labels: Literal["match", "ignore"] = "match"
     swaps: int = 2
 
     def kernel_width(self, target: Rows) -> float:
@@ -52,14 +83,41 @@ class Selection:
             return self.gamma
         return median_gamma(target, scale=1.0, coins=np.random.default_rng(0))
 
-    def select(self, pool: Rows, target: Rows, size: int, *, progress: PickProgress | None = None) -> Selected:
+    def select(
+        self,
+        pool: Rows,
+        target: Rows,
+        size: int,
+        *,
+        labels: NDArray[Any] | None = None,
+        progress: PickProgress | None = None,
+    ) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
         gamma = self.kernel_width(target)
-        matched = match(pool, target, min(size, len(pool)), gamma=gamma, progress=progress)
-        chosen = swap(pool, target, matched.indices, gamma=gamma, passes=self.swaps)
-        judged = self.judge(pool[chosen], target)
-        best = weights(pool[chosen], target, gamma=gamma) if self.weighted else judged.weights
-        return replace(judged, indices=chosen, weights=best)
+        matching = self._matching(pool, target, labels, gamma)
+        wanted, shares = matching.target, matching.target_weights
+        matched = match(
+            matching.pool, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares, progress=progress
+        )
+        chosen = swap(matching.pool, wanted, matched.indices, gamma=gamma, passes=self.swaps, target_weights=shares)
+        judged = replace(self.judge(pool[chosen], target), indices=chosen)
+        if self.weighted:
+            judged = replace(judged, weights=weights(matching.pool[chosen], wanted, gamma=gamma, target_weights=shares))
+        return replace(judged, label_weight=matching.label_weight, label_skill=matching.label_skill)
+
+    def _matching(self, pool: Rows, target: Rows, labels: NDArray[Any] | None, gamma: float) -> _Matching:
+        """Labels count as much as rows near the target tell them, and not at all where that is too little."""
+        codes = None if labels is None or self.labels == "ignore" else _classes(labels)
+        if codes is None:
+            return _Matching(pool, target)
+        imputed = impute(pool, codes, target, gamma=gamma)
+        if not imputed.usable:
+            return _Matching(pool, target, label_skill=imputed.skill)
+        weight = min(imputed.skill, LARGEST_LABEL_WEIGHT)
+        classes = imputed.chances.shape[1]
+        wanted, shares = joint_target(target, imputed.chances, label_weight=weight, gamma=gamma)
+        rows = joint_rows(pool, codes, classes=classes, label_weight=weight, gamma=gamma)
+        return _Matching(rows, wanted, shares, label_weight=weight, label_skill=imputed.skill)
 
     def judge(self, rows: Rows, target: Rows) -> Selected:
         """Rows that were selected otherwise, in their order: what each was worth under the exact kernel."""
@@ -84,6 +142,22 @@ class Selection:
 def is_usable_width(gamma: float, largest_squared_norm: float) -> bool:
     """Whether exponents of a kernel of rows of that size are numbers in single precision."""
     return 0.0 < gamma < math.inf and 4.0 * gamma * largest_squared_norm <= LARGEST_EXPONENT
+
+
+def _classes(labels: NDArray[Any]) -> NDArray[np.int64] | None:
+    """The number of each row's class; None where labels are numbers, all alike, or of few rows.
+
+    The rarest of very many classes count as one: else an owner who invents labels could end the matching of them.
+    """
+    if len(labels) < _FEWEST_LABELLED or labels.dtype.kind == "f":
+        return None
+    names, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if np.count_nonzero(counts >= _FEWEST_OF_CLASS) < 2:
+        return None
+    by_size = np.argsort(-counts, kind="stable")
+    ranks = np.empty(len(names), dtype=np.int64)
+    ranks[by_size] = np.arange(len(names))
+    return np.asarray(np.minimum(ranks, _MOST_CLASSES - 1)[codes])
 
 
 def _sums_before(picks: int, kernel: Callable[[slice], Rows]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -220,6 +220,7 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     scale = arguments.positive("gamma_scale", wishes.gamma_scale)
     if not isinstance(wishes.weights, bool):
         raise InvalidArgument("weights", type(wishes.weights).__name__, "must be True or False")
+    arguments.one_of("labels", wishes.labels, ("match", "ignore"))
     if wishes.weights and (wishes.hash_dimension is not None or wishes.protocol == "interactive"):
         raise InvalidArgument("weights", True, "go with the sealed protocol and a curator who sees rows")
     if wishes.hash_dimension is not None:
@@ -235,7 +236,7 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     else:
         gamma = arguments.positive("gamma", wishes.gamma)
     _check_width("gamma_scale" if wishes.gamma == "median" else "gamma", gamma, inputs)
-    return Selection(gamma=gamma, weighted=wishes.weights)
+    return Selection(gamma=gamma, weighted=wishes.weights, labels=wishes.labels)
 
 
 def _public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:

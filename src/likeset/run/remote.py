@@ -47,7 +47,7 @@ __all__ = [
     "plan_between",
 ]
 
-_SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False}
+_SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False, "labels": "match"}
 _ROOM = 1024  # characters: for what is drawn, and the day on which terms end
 _ROOM_FOR_A_CARD = 56  # beside the name of its party
 

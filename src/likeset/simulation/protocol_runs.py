@@ -38,10 +38,11 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
     """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed."""
     secret = np.random.default_rng([task.seed, 4])
     hash_seed = int.from_bytes(secret.bytes(32), "big") | 1 << 255
+    labels = wishes.get("labels", "match")
     terms, pays = _terms(task, wishes, None if hash_dimension is None else (hash_dimension, hash_seed))
     noise = SimulatedNoise(task.seed)
     hashes = hash_map(terms, hash_seed) if terms.hashing else None
-    selection = Selection(gamma=task.gamma)
+    selection = Selection(gamma=task.gamma, labels=labels)
     names = dict(zip(terms.owners, task.market.owners, strict=True))
     folder = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=folder) as directory, Ledger(Path(directory) / "ledger.sqlite") as ledger:

@@ -1,0 +1,164 @@
+"""The curator matches rows together with their labels, where these are categories; owners hear nothing of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocol_world import CONSUMER, Outcome, carry, terms, world
+
+from chance import pinned_coins
+from likeset.errors import IllegalMessage
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.protocol.messages import decode
+from likeset.protocol.selection import Selected, Selection
+
+Rows32 = NDArray[np.float32]
+
+GAMMA = 0.1
+MATCHING, IGNORING = Selection(gamma=GAMMA), Selection(gamma=GAMMA, labels="ignore")
+
+
+def _pool(rows: int = 240) -> tuple[Rows32, NDArray[np.int64]]:
+    """Three classes in a line, each 2.5 standard deviations from the next; seven in ten rows are of the middle one."""
+    coins = pinned_coins("classes in a line")
+    codes = np.resize(np.array([0, 0, 0, 2, 2, 2, *[1] * 14]), rows)
+    drawn = coins.normal(size=(rows, 3)) + 2.5 * codes[:, None] * np.array([1.0, 0.0, 0.0])
+    return drawn.astype(np.float32), codes
+
+
+def _target(rows: int = 60) -> Rows32:
+    """The outer two of the classes; of its rows one in ten lies nearest to the class between."""
+    coins = pinned_coins("a target of two classes")
+    codes = 2 * (np.arange(rows) % 2)
+    drawn = coins.normal(size=(rows, 3)) + 2.5 * codes[:, None] * np.array([1.0, 0.0, 0.0])
+    return drawn.astype(np.float32)
+
+
+def _select(selection: Selection, labels: NDArray[Any] | None, *, pool: Rows32 | None = None) -> Selected:
+    return selection.select(_pool()[0] if pool is None else pool, _target(), 30, labels=labels)
+
+
+def test_rows_of_a_class_that_the_target_lacks_are_no_longer_picked() -> None:
+    codes = _pool()[1]
+    wrong = {
+        selection.labels: int((codes[_select(selection, codes).indices] == 1).sum())
+        for selection in (MATCHING, IGNORING)
+    }
+    assert wrong["ignore"] >= 6
+    assert wrong["match"] <= wrong["ignore"] // 2
+
+
+@pytest.mark.parametrize("kind", [str, object, np.int64])
+def test_words_and_whole_numbers_are_categories(kind: type) -> None:
+    codes = _pool()[1]
+    plain, other = _select(MATCHING, codes), _select(MATCHING, codes.astype(str).astype(kind))
+    assert 0.0 < plain.label_weight <= plain.label_skill < 1.0
+    assert other.label_weight == pytest.approx(plain.label_weight, abs=1e-6)
+    np.testing.assert_array_equal(other.indices, plain.indices)
+
+
+def test_ignored_labels_change_nothing() -> None:
+    bare, ignored = _select(MATCHING, None), _select(IGNORING, _pool()[1])
+    np.testing.assert_array_equal(ignored.indices, bare.indices)
+    assert (ignored.label_weight, ignored.label_skill) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("labels", ["numbers", "nothing", "one class", "a class of few"])
+def test_labels_that_are_no_categories_change_nothing(labels: str) -> None:
+    codes = _pool()[1]
+    given: dict[str, NDArray[Any]] = {
+        "numbers": codes.astype(np.float64),
+        "nothing": np.empty(0, dtype=np.int64),
+        "one class": np.zeros(240, dtype=np.int64),
+        "a class of few": (np.arange(240) < 4).astype(np.int64),
+    }
+    selected = _select(MATCHING, given[labels])
+    np.testing.assert_array_equal(selected.indices, _select(IGNORING, None).indices)
+    assert (selected.label_weight, selected.label_skill) == (0.0, 0.0)
+
+
+def test_labels_that_rows_do_not_tell_change_nothing_and_that_is_said() -> None:
+    shuffled = pinned_coins("shuffled").permutation(_pool()[1])
+    selected = _select(MATCHING, shuffled)
+    np.testing.assert_array_equal(selected.indices, _select(IGNORING, None).indices)
+    assert selected.label_weight == 0.0
+    assert selected.label_skill < 0.1
+
+
+def test_few_offers_are_matched_by_rows_alone() -> None:
+    rows, codes = _pool(49)
+    selected = MATCHING.select(rows, _target(), 10, labels=codes)
+    np.testing.assert_array_equal(selected.indices, IGNORING.select(rows, _target(), 10).indices)
+    assert selected.label_skill == 0.0
+
+
+def test_an_owner_who_invents_labels_does_not_end_the_matching() -> None:
+    """80 far rows, each with a class of its own: they count as one, and the others are told as before."""
+    rows, codes = _pool()
+    far = rows[:80] + np.float32(50.0)
+    invented = np.array([*codes.astype(str), *(f"invented {number}" for number in range(80))])
+    selected = _select(MATCHING, invented, pool=np.concatenate([rows, far]))
+    assert selected.label_weight > 0.0
+    assert selected.indices.max() < 240
+    assert (codes[selected.indices] == 1).sum() <= 3
+
+
+def test_worth_and_distance_are_judged_by_rows_alone() -> None:
+    rows, codes = _pool()
+    selected = _select(MATCHING, codes)
+    judged = MATCHING.judge(rows[selected.indices], _target())
+    np.testing.assert_array_equal(selected.gains, judged.gains)
+    apart = squared_mmd(rows[selected.indices], _target(), gamma=GAMMA)
+    assert selected.squared_mmds[-1] == pytest.approx(apart, rel=1e-5)
+
+
+def test_weights_are_fitted_to_rows_and_labels_where_these_were_matched() -> None:
+    rows, codes = _pool()
+    weighing = replace(MATCHING, weighted=True)
+    joint, alone = _select(weighing, codes), replace(IGNORING, weighted=True)
+    np.testing.assert_array_equal(joint.indices, _select(MATCHING, codes).indices)
+    by_rows = squared_mmd(rows[joint.indices], _target(), gamma=GAMMA, weights=joint.weights)
+    assert joint.weights.sum() == pytest.approx(1.0)
+    assert by_rows < joint.squared_mmds[-1]
+    again = alone.select(rows[joint.indices], _target(), 30)
+    fitted = squared_mmd(rows[joint.indices][again.indices], _target(), gamma=GAMMA, weights=again.weights)
+    assert fitted < by_rows  # by rows alone they would come closer still
+
+
+def _run(selection: Selection, **options: Any) -> Outcome:
+    agreed = terms(owners=("a", "b"), size=10, offer_factor=24.0, target_size=60, **options)
+    rows, codes = _pool()
+    made = world(agreed, selection=selection)
+    made.target = _target()
+    made.data = {"a": rows[:120], "b": rows[120:]}
+    made.labels = {"a": codes[:120], "b": codes[120:]}
+    return carry(made)
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_owners_hear_and_say_the_same_whether_labels_are_matched(protocol: str) -> None:
+    matched, ignored = (_run(selection, protocol=protocol) for selection in (MATCHING, IGNORING))
+    for name in ("a", "b"):
+        assert matched.heard[name]
+        assert matched.heard[name] == ignored.heard[name]
+    assert matched.heard["curator"][1:] == ignored.heard["curator"][1:]
+    assert (matched.summary.handles.tolist() == ignored.summary.handles.tolist()) == (protocol == "interactive")
+
+
+def test_the_consumer_is_told_how_much_labels_counted() -> None:
+    matched, ignored = _run(MATCHING).summary, _run(IGNORING).summary
+    assert 0.0 < matched.label_weight <= matched.label_skill < 1.0
+    assert (ignored.label_weight, ignored.label_skill) == (0.0, 0.0)
+    assert _run(MATCHING, protocol="interactive").summary.label_weight == 0.0
+
+
+@pytest.mark.parametrize("changes", [{"label_weight": 1.5}, {"label_skill": -0.1}, {"label_weight": float("nan")}])
+def test_a_summary_with_an_impossible_weight_of_labels_is_refused(changes: dict[str, float]) -> None:
+    made = world(terms())
+    (sent,) = (decode(data) for data in carry(made).heard[CONSUMER])
+    consumer = made.consumer()
+    consumer.start()
+    with pytest.raises(IllegalMessage, match="do not fit together"):
+        consumer.take(replace(sent, body=replace(sent.body, **changes)))  # type: ignore[arg-type]
