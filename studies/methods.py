@@ -65,6 +65,7 @@ def _matched_means(task: Task) -> MethodPicks:
 
 def _protocol(task: Task, **wishes: Any) -> MethodPicks:
     wishes.setdefault("epsilon", task.epsilon)
+    wishes.setdefault("labels", "ignore")
     return run_protocol(task, **wishes)
 
 
@@ -95,6 +96,14 @@ METHODS: dict[str, Method] = {
             "sealed",
             "one private release of the target; the curator selects among offers",
             partial(_protocol, offers="tilted"),
+            budgeted=True,
+            offers=True,
+        ),
+        Method(
+            "sealed-joint",
+            "sealed, rows with labels",
+            "the same, where the curator matches rows together with their labels",
+            partial(_protocol, offers="tilted", labels="match"),
             budgeted=True,
             offers=True,
         ),

@@ -15,6 +15,7 @@ STUDIES = {
     "allstate": "studies.allstate",
     "heart": "studies.heart",
     "adult": "studies.adult",
+    "joint": "studies.joint",
     "quality": "studies.quality",
     "frontier": "studies.frontier",
     "parsimony": "studies.parsimony",

@@ -221,6 +221,7 @@ def canary_result() -> dict[str, Any]:
     result |= {"squared_mmd": 0.7171, "rows_selected": 7272, "rows_seen": 7373, "access_ratio": 74.74, "gamma": 0.7575}
     result |= {"created": "2076-12-31T07:07:07", "seconds": {"total": 7777.0}, "warnings": [warning("canary-warning")]}
     result |= {"accuracy": 0.7878, "target": {"name": "canary-target.csv", "rows": 7979}, "seed": 80808}
+    result["labels"] = {"weight": 0.9393, "skill": 0.9494}
     result["baselines"] = [baseline("canary-baseline", 0.8181, "canary-meaning")]
     result["later_field"] = "canary-later"
     for place, one in enumerate(result["owners"]):
@@ -315,6 +316,23 @@ def test_thousands_of_owners_do_not_make_a_page_of_thousands_of_lines() -> None:
 )  # fmt: skip
 def test_numbers_have_the_digits_that_matter(value: object, digits: int, words: str) -> None:
     assert number(value, digits) == words
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"weight": 0.88, "skill": 0.88}, "matched together with rows: rows near the target tell 88 % of them"),
+        ({"weight": 0.0, "skill": 0.31}, "not matched: rows near the target tell 31 % of them, too little to follow"),
+    ],
+)
+def test_the_page_says_how_labels_counted(labels: dict[str, float], words: str) -> None:
+    assert words in Page(render(sample_result() | {"labels": labels}, sample_pictures())).text
+
+
+@pytest.mark.parametrize("labels", [None, "much", {}, {"weight": 0.0, "skill": 0.0}, {"weight": "x", "skill": None}])
+def test_the_page_says_nothing_about_labels_that_nobody_looked_at(labels: object) -> None:
+    pictures = sample_pictures()
+    assert render(sample_result() | {"labels": labels}, pictures) == render(sample_result(), pictures)
 
 
 def test_other_words() -> None:

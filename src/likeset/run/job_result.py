@@ -82,6 +82,7 @@ class JobResult:
             "rows_selected": len(result.rows),
             "squared_mmd": result.squared_mmd,
             "gamma": outcome.gamma,
+            "labels": {"weight": outcome.summary.label_weight, "skill": outcome.summary.label_skill},
             "accuracy": self.accuracy,
             "baselines": [asdict(baseline) for baseline in self.baselines],
             "access_ratio": result.access_ratio,

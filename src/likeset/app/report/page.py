@@ -25,6 +25,7 @@ from likeset.app.report.plain_words import (
     TIMES,
     amount,
     bytes_in_words,
+    labels_in_words,
     number,
     or_bound,
     percent,
@@ -144,6 +145,7 @@ def _question(result: Mapping[str, Any]) -> str:
         ("protocol", html_text(result.get("protocol", DASH))),
         ("noise", "simulated, not private" if is_simulated(result) else "secret"),
         ("kernel width (gamma)", html_text(number(result.get("gamma"), 3))),
+        *(("labels", html_text(words)) for words in labels_in_words(result.get("labels"))),
         (
             "access ratio",
             f"{html_text(number(result.get('access_ratio')))} <small>(rows seen + target) / (size + target)</small>",

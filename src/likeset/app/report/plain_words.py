@@ -15,6 +15,7 @@ __all__ = [
     "bytes_in_words",
     "cost",
     "enumeration",
+    "labels_in_words",
     "number",
     "odds",
     "or_bound",
@@ -60,6 +61,17 @@ _WEAK = 5.0
 def plain(value: object) -> str:
     """Text without characters that steer a terminal or a browser: controls, and marks that turn the reading order."""
     return harmless(str(value))
+
+
+def labels_in_words(labels: Any) -> list[str]:
+    """How labels counted in the selection; nothing where no labels were looked at."""
+    weight, skill = (labels.get(name) if isinstance(labels, Mapping) else None for name in ("weight", "skill"))
+    if not isinstance(weight, int | float) or not isinstance(skill, int | float) or skill <= 0.0:
+        return []
+    told = f"rows near the target tell {percent(skill)} of them"
+    if weight <= 0.0:
+        return [f"not matched: {told}, too little to follow"]
+    return [f"matched together with rows: {told}; MMD² and shares are by rows alone"]
 
 
 def number(value: object, digits: int = 2) -> str:
