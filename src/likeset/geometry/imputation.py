@@ -30,7 +30,7 @@ from likeset.geometry.ridge import MOST_EXACT_ROWS, evenly_spread, ridge_scores
 
 __all__ = ["Imputation", "impute"]
 
-_LANDMARKS = 1000
+_LANDMARKS = 800
 _ENOUGH_SKILL = 0.5
 _ENOUGH_SHIFT = 0.12
 _FEWEST_SHIFTING = 3  # two classes shift in their proportion only, which chances that are a little wrong do, too

@@ -59,20 +59,19 @@ def ridge_scores(
         gamma: width of the kernel.
         landmarks: rows on whose span the kernel is projected; None for the kernel as it is.
     """
-    modes = _exact_modes(rows, gamma) if landmarks is None else _projected_modes(rows, gamma, landmarks)
     means = indicators.mean(axis=0)
     centred = indicators - means
-    coordinates = np.zeros((len(modes.spectrum), indicators.shape[1]))
-    for part in blocks(len(rows), width=len(modes.columns)):
-        coordinates += modes.pool_entries(part).T @ centred[part]
+    if landmarks is None:
+        modes = _exact_modes(rows, centred, gamma)
+    else:
+        modes = _projected_modes(rows, centred, gamma, landmarks)
     errors = np.empty((len(RIDGES), *centred.shape))
     for part in blocks(len(rows), width=len(modes.columns)):
-        errors[:, part] = _errors_without_itself(modes, part, coordinates, centred[part])
+        errors[:, part] = _errors_without_itself(modes, part, centred[part])
     best = int(np.argmin((errors**2).mean(axis=(1, 2))))
-    weights = coordinates * (modes.spectrum / (modes.spectrum + RIDGES[best]))[:, None]
-    predicted = np.concatenate(
-        [modes.columns(others[part]) @ (modes.turn @ weights) for part in blocks(len(others), width=len(modes.columns))]
-    )
+    weights = modes.turn @ (modes.coordinates * (modes.spectrum / (modes.spectrum + RIDGES[best]))[:, None])
+    parts = blocks(len(others), width=len(modes.columns))
+    predicted = np.concatenate([modes.columns(others[part]) @ weights for part in parts])
     return RidgeScores(left_out=indicators - errors[best], predicted=predicted + means, ridge=RIDGES[best])
 
 
@@ -82,54 +81,58 @@ class _Modes:
 
     Attributes:
         spectrum: eigenvalues of the kernel among the pool's rows.
+        coordinates: the eigenvectors' products with the centred indicators.
         pool_entries: the eigenvectors' entries at a part of the pool, one vector per column.
         columns: the kernel with the pool's rows, or with the landmarks.
         turn: what turns these kernel values into the eigenvectors' entries, and continues them to other rows.
     """
 
     spectrum: NDArray[np.float64]
+    coordinates: Scores
     pool_entries: Callable[[slice], Scores]
     columns: KernelColumns
     turn: Scores
 
 
-def _exact_modes(rows: Rows, gamma: float) -> _Modes:
+def _exact_modes(rows: Rows, centred: Scores, gamma: float) -> _Modes:
     columns = KernelColumns(rows, gamma=gamma, dtype=_DOUBLE)
     spectrum, vectors = eigh(columns(rows), overwrite_a=True, driver="evd")
     spectrum, vectors = spectrum[spectrum > _JITTER], vectors[:, spectrum > _JITTER]
-    return _Modes(spectrum, lambda part: vectors[part], columns, vectors / spectrum)
+    return _Modes(spectrum, vectors.T @ centred, lambda part: vectors[part], columns, vectors / spectrum)
 
 
-def _projected_modes(rows: Rows, gamma: float, landmarks: NDArray[np.int64]) -> _Modes:
+def _projected_modes(rows: Rows, centred: Scores, gamma: float, landmarks: NDArray[np.int64]) -> _Modes:
     """With ``L L'`` the kernel of the landmarks and ``C`` that of all rows with them, ``C (L L')⁻¹ C'`` stands for all.
 
     Its spectrum is that of ``L⁻¹ C'C L'⁻¹``, an eigenvector v of which continues to ``C L'⁻¹ v / sqrt(eigenvalue)``.
     """
     columns = KernelColumns(rows[landmarks], gamma=gamma, dtype=_DOUBLE)
     root = cholesky(columns(rows[landmarks]) + _JITTER * np.eye(len(landmarks)), lower=True)
-    products = np.zeros((len(landmarks), len(landmarks)))
+    products, sums = np.zeros((len(landmarks), len(landmarks))), np.zeros((len(landmarks), centred.shape[1]))
     for part in blocks(len(rows), width=len(landmarks)):
         kernel = columns(rows[part])
         products += kernel.T @ kernel
+        sums += kernel.T @ centred[part]
     half = solve_triangular(root, products, lower=True)
     spectrum, vectors = eigh(solve_triangular(root, half.T, lower=True), overwrite_a=True, driver="evd")
     kept = spectrum > _JITTER * len(rows)
     turn = solve_triangular(root, vectors[:, kept], lower=True, trans="T")
     turn /= np.sqrt(spectrum[kept])
-    return _Modes(spectrum[kept], lambda part: np.asarray(columns(rows[part]) @ turn), columns, turn)
+
+    def entries(part: slice) -> Scores:
+        return np.asarray(columns(rows[part]) @ turn)
+
+    return _Modes(spectrum[kept], turn.T @ sums, entries, columns, turn)
 
 
-def _errors_without_itself(modes: _Modes, part: slice, coordinates: Scores, centred: Scores) -> Scores:
+def _errors_without_itself(modes: _Modes, part: slice, centred: Scores) -> Scores:
     """For each ridge the errors of a part of the pool, each row predicted without itself."""
     vectors = modes.pool_entries(part)
-    shrunk = [modes.spectrum / (modes.spectrum + ridge) for ridge in RIDGES]
-    own = vectors**2 @ np.stack(shrunk, axis=1)
-    return np.stack(
-        [
-            (centred - vectors @ (shrink[:, None] * coordinates)) / (1.0 - own[:, [number]])
-            for number, shrink in enumerate(shrunk)
-        ]
-    )
+    shrunk = np.stack([modes.spectrum / (modes.spectrum + ridge) for ridge in RIDGES])
+    shrunk_coordinates = np.concatenate([shrink[:, None] * modes.coordinates for shrink in shrunk], axis=1)
+    fitted = (vectors @ shrunk_coordinates).reshape(len(vectors), len(RIDGES), -1)
+    errors = (centred[:, None, :] - fitted) / (1.0 - vectors**2 @ shrunk.T)[:, :, None]
+    return np.asarray(errors.transpose(1, 0, 2))
 
 
 def evenly_spread(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
