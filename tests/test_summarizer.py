@@ -16,6 +16,7 @@ from likeset.ledger import Ledger
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
 from likeset.protocol.notices import UniformOffers
+from likeset.simulation.market import digits_market
 from summarizer_world import (
     LABELS,
     LARGE,
@@ -259,3 +260,21 @@ class TestFallback:
 
     def test_a_wish_for_uniform_offers_is_no_warning(self) -> None:
         assert simulated(3, offers="uniform").fit(TARGET, OWNERS).warnings_ == ()
+
+
+def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None:
+    """Digits, of which the target has 3s and 4s; of a pinned seed: what comes of other noise is likely only."""
+    market = digits_market(coins=np.random.default_rng(3))
+    wishes: dict[str, Any] = {"epsilon": 4.0, "release_gamma": 0.05, "offer_factor": 6.0, "noise": "simulated"}
+    right = {}
+    for labels in ("match", "ignore"):
+        made = Summarizer(40, labels=labels, random_state=1, **wishes).fit(market.target, market.owners, market.labels)
+        right[labels] = float(np.isin(made.labels_, (3, 4)).mean())
+        assert (made.label_weight_ > 0.5) == (labels == "match")
+        assert made.label_skill_ == pytest.approx(made.label_weight_)
+    assert right["match"] > right["ignore"]
+
+
+def test_a_word_for_labels_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"labels = .*must be one of ignore, match"):
+        Summarizer(2, labels="maybe").fit(np.eye(3), {"a": np.eye(3)})

@@ -33,7 +33,7 @@ def _target(rows: int = 60) -> Rows32:
     coins = pinned_coins("a target of two classes")
     codes = 2 * (np.arange(rows) % 2)
     drawn = coins.normal(size=(rows, 3)) + 2.5 * codes[:, None] * np.array([1.0, 0.0, 0.0])
-    return drawn.astype(np.float32)
+    return np.asarray(drawn, dtype=np.float32)
 
 
 def _select(selection: Selection, labels: NDArray[Any] | None, *, pool: Rows32 | None = None) -> Selected:
