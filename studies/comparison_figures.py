@@ -22,6 +22,7 @@ COLOURS = {
     "protodash": "#9ecae9",
     "pooled": "#8c8c8c",
     "sealed": "#0b8457",
+    "sealed-joint": "#00b3a4",
     "sealed-hashed": "#7ac29a",
     "uniform-offers": "#b5a300",
     "sealed-unlabelled": "#2f5d50",

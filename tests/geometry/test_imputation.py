@@ -85,12 +85,28 @@ def test_a_pool_of_one_class_tells_nothing() -> None:
     assert not imputed.usable
 
 
-def test_a_target_beyond_the_reach_of_the_kernel_is_imputed_without_an_error() -> None:
-    """All kernels with the target are zero in double precision: every row of the pool counts alike."""
+def test_a_target_beyond_the_reach_of_the_kernel_is_not_imputed() -> None:
+    """No row of the pool says anything about it: all classes are alike."""
     coins = pinned_coins(6)
     pool, codes = _draw(coins, [0.5, 0.5], 40, apart=4.0)
     imputed = impute(pool, codes, np.full((3, 2), 1e4), gamma=1.0)
-    assert np.isfinite(imputed.chances).all()
+    np.testing.assert_allclose(imputed.chances, 0.5)
+    assert not imputed.usable
+
+
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e15])
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_rows_that_are_very_far_change_nothing(far: float, precision: type) -> None:
+    """An owner who sends them, of a class of their own, neither ends nor spoils the imputation."""
+    coins = pinned_coins(9)
+    pool, codes = _draw(coins, [0.5, 0.3, 0.2], 150, apart=3.0)
+    target, _ = _draw(coins, [0.5, 0.0, 0.5], 60, apart=3.0)
+    plain = impute(pool.astype(precision), codes, target.astype(precision), gamma=0.2)
+    beside = np.concatenate([pool, np.full((5, 2), far)]).astype(precision)
+    spoiled = impute(beside, np.append(codes, np.full(5, 3)), target.astype(precision), gamma=0.2)
+    np.testing.assert_allclose(spoiled.chances[:, :3], plain.chances, atol=1e-3)
+    assert spoiled.chances[:, 3].max() < 1e-3
+    assert spoiled.skill == pytest.approx(plain.skill, abs=1e-3)
 
 
 def test_many_rows_are_imputed_by_landmarks_as_by_all(monkeypatch: pytest.MonkeyPatch) -> None:

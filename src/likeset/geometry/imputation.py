@@ -16,7 +16,7 @@ Four steps, each of which was chosen by comparison (figures: docs/decisions/0017
    should follow: matched all the same, they made rare classes rarer and models no better.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ _FEWEST_SHIFTING = 3  # two classes shift in their proportion only, which chance
 _HELD = 0.3  # rows that hold the mix to its first step, as a share of the target's, at a shift of 1
 _STEPS = 500
 _SMALLEST = 1e-9
+_OUT_OF_REACH = 1e-30
 _OFFSET_PENALTY = 1.0
 _LOG_SCALES = (-2.0, 5.0)
 _LARGEST_OFFSET = 8.0
@@ -61,8 +62,9 @@ class Imputation:
     @property
     def usable(self) -> bool:
         """Whether a summary should follow it: classes can be told apart, or the target clearly has others."""
-        shifted = self.chances.shape[1] >= _FEWEST_SHIFTING and self.shift >= _ENOUGH_SHIFT and self.skill > 0.0
-        return self.skill >= _ENOUGH_SKILL or shifted
+        classes = np.count_nonzero(self.chances.any(axis=0))
+        shifted = classes >= _FEWEST_SHIFTING and self.shift >= _ENOUGH_SHIFT and self.skill > 0.0
+        return self.skill >= _ENOUGH_SKILL or bool(shifted)
 
 
 def impute(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: float) -> Imputation:
@@ -70,16 +72,31 @@ def impute(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: float) 
 
     Args:
         pool: labelled rows.
-        codes: for each of them the number of its class, from 0; every class has a row.
+        codes: for each of them the number of its class, from 0.
         target: rows without labels.
         gamma: width of the kernel.
     """
+    classes = int(codes.max()) + 1
+    nearness = kernel_means(pool, target.astype(np.float64), gamma=gamma)
+    # Rows beyond the reach of the kernel tell nothing; one that is very far would cost all others their digits.
+    near = nearness > _OUT_OF_REACH
+    if not near.any():
+        return Imputation(np.full((len(target), classes), 1.0 / classes), skill=0.0, shift=0.0)
+    present, within = np.unique(codes[near], return_inverse=True)
+    imputed = _impute_among(pool[near], within, target, nearness[near], gamma=gamma)
+    chances = np.zeros((len(target), classes))
+    chances[:, present] = imputed.chances
+    return replace(imputed, chances=chances)
+
+
+def _impute_among(
+    pool: Rows, codes: NDArray[np.int64], target: Rows, nearness: NDArray[np.float64], *, gamma: float
+) -> Imputation:
+    """The same where every row is within reach and every class has one."""
     indicators = np.eye(int(codes.max()) + 1)[codes]
-    nearness = kernel_means(pool, target, gamma=gamma)
     landmarks = None if len(pool) <= MOST_EXACT_ROWS else evenly_spread(nearness, _LANDMARKS)
     scores = ridge_scores(pool, indicators, target, gamma=gamma, landmarks=landmarks)
-    relevance = nearness**2
-    relevance = relevance / relevance.sum() if relevance.sum() > 0.0 else np.full(len(pool), 1.0 / len(pool))
+    relevance = nearness**2 / float((nearness**2).sum())
     scale, offsets = _calibrate(scores.left_out, codes, relevance * len(pool))
     own = np.exp(log_softmax(scale * scores.left_out + offsets, axis=1))
     chances = np.exp(log_softmax(scale * scores.predicted + offsets, axis=1))
