@@ -269,6 +269,7 @@ def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None
     right = {}
     for labels in ("match", "ignore"):
         made = Summarizer(40, labels=labels, random_state=1, **wishes).fit(market.target, market.owners, market.labels)
+        assert made.labels_ is not None
         right[labels] = float(np.isin(made.labels_, (3, 4)).mean())
         assert (made.label_weight_ > 0.5) == (labels == "match")
         assert made.label_skill_ == pytest.approx(made.label_weight_)
@@ -277,4 +278,4 @@ def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None
 
 def test_a_word_for_labels_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"labels = .*must be one of ignore, match"):
-        Summarizer(2, labels="maybe").fit(np.eye(3), {"a": np.eye(3)})
+        Summarizer(2, labels="maybe").fit(np.eye(3), {"a": np.eye(3)})  # type: ignore[arg-type]

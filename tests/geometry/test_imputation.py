@@ -102,7 +102,7 @@ def test_rows_that_are_very_far_change_nothing(far: float, precision: type) -> N
     pool, codes = _draw(coins, [0.5, 0.3, 0.2], 150, apart=3.0)
     target, _ = _draw(coins, [0.5, 0.0, 0.5], 60, apart=3.0)
     plain = impute(pool.astype(precision), codes, target.astype(precision), gamma=0.2)
-    beside = np.concatenate([pool, np.full((5, 2), far)]).astype(precision)
+    beside: Matrix = np.concatenate([pool, np.full((5, 2), far)]).astype(precision)
     spoiled = impute(beside, np.append(codes, np.full(5, 3)), target.astype(precision), gamma=0.2)
     np.testing.assert_allclose(spoiled.chances[:, :3], plain.chances, atol=1e-3)
     assert spoiled.chances[:, 3].max() < 1e-3
