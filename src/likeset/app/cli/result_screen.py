@@ -18,7 +18,7 @@ def show_result(result: Mapping[str, Any]) -> None:
         show_not_private(result["noise"])
     givers = sum(1 for owner in result["owners"] if owner["selected"])
     stdout.print(
-        f"\n[bold]{result['rows_selected']:,} rows[/] of {givers} owners "
+        f"\n[bold]{result['rows_selected']:,} rows[/] of {givers} {'owner' if givers == 1 else 'owners'} "
         f"match your {result['target']['rows']:,} rows with [bold]MMD² {result['squared_mmd']:.5f}[/].\n",
         soft_wrap=True,
     )
