@@ -1,6 +1,6 @@
 """Which class each row of an unlabelled target belongs to, as far as labelled rows (the pool) tell.
 
-Four steps, each of which was chosen by comparison (figures: docs/decisions/0017-labels-at-the-curator.md):
+Four steps, each of which was chosen by comparison (figures: docs/decisions/0020-labels-at-the-curator.md):
 
 1. *Scores*: kernel ridge regression on all rows of the pool (``ridge``). A few rows near the target know which classes
    it has, but not how to tell many classes apart; all rows know the latter.
