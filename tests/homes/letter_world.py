@@ -1,9 +1,10 @@
 """Homes with cards for tests of letters: each party of a run in a folder of its own, and a way to carry letters."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -102,8 +103,12 @@ class LetterWorld:
             return CuratorRun(letters, made.curator(), receipts=self._signed_receipts, **options)
         if name == self.agreed.consumer:
             return ConsumerRun(letters, made.consumer(), keep=self._keep_summary, **options)
-        keep: Callable[[bytes], bool] = lambda data: self.receipts.__setitem__(name, data) is None  # noqa: E731
+        keep = partial(self._keep_receipt, name)
         return OwnerRun(letters, made.owner(name), keep_receipt=keep, **options)
+
+    def _keep_receipt(self, owner: str, data: bytes) -> bool:
+        self.receipts[owner] = data
+        return True
 
     def transcript(self, owner: str, *, kept_by: Literal["owner", "curator"] = "curator") -> Transcript:
         """A copy of what passed between the curator and an owner."""

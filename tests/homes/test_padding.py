@@ -79,10 +79,20 @@ def _bodies(schema: Schema, agreed: Terms, letters: int, *, long: bool) -> list[
         Offer(blank(offered), labels(offered), handles(offered), _packed(schema, offered, long=long)),
         Delivery(blank(1), labels(1), 7, features, _packed(schema, 1, long=long)),
         Summary(
-            blank(chosen), labels(chosen), owners, handles(chosen), *[numbers] * 3, 60, nobody, nobody, reasons,
-            _packed(schema, chosen, long=long),
+            rows=blank(chosen),
+            labels=labels(chosen),
+            owners=owners,
+            handles=handles(chosen),
+            weights=numbers,
+            gains=numbers,
+            squared_mmds=numbers,
+            rows_seen=60,
+            absent=nobody,
+            flagged=nobody,
+            reasons=reasons,
+            records=_packed(schema, chosen, long=long),
         ),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("label", LABELS)

@@ -268,7 +268,7 @@ def test_a_receipt_that_is_refused_or_cannot_be_kept_is_answered_with_the_one_wo
     made = seat(wire.invitation, "a", wire.folder / "a")
     assert isinstance(made, OwnerRun)
 
-    def refuse(_: bytes) -> None:
+    def refuse(_: bytes) -> bool:
         raise error
 
     made.keep_receipt = refuse

@@ -1,10 +1,8 @@
 """The closed set of messages between parties, and their bytes.
 
-A message is an envelope (run, digest of the terms, sender, receiver, round) around one body. The encoding is
-versioned and bounded: a JSON head of declared length, then the arrays as they lie in memory. Nothing is imported by
-name and nothing is executed; bytes that do not decode to exactly one message of the set are refused. The bytes end
-in a digest of all others: what was damaged on its way is refused before anybody looks inside. It is no signature;
-who sent a message is for the engine to prove.
+An envelope (run, digest of the terms, sender, receiver, round) around one body; versioned and bounded: a JSON head of
+declared length, the arrays as they lie in memory, a digest of all of it against damage. Nothing is imported by name or
+executed. Who sent a message is proven by the letter that it comes in (``homes.correspondence``).
 """
 
 import hashlib
@@ -68,8 +66,7 @@ class Target:
 
     Attributes:
         rows: the target's rows or, where the curator may see hashes only, their hashes.
-        release: what owners hear, where rows are bid under it: the curator finds out whether a row is worth its bid,
-            and which one is best, by the same direction. Empty in ``sealed``, which selects without it.
+        release: what owners hear, where they bid under it, and by which bids are checked; empty in ``sealed``.
         gamma: width of the selection's kernel; where the curator may see hashes only, that of the terms.
         weighted: whether to weigh the selected rows.
         match_labels: whether to match rows together with their labels.
@@ -286,8 +283,7 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
         message = _build_message(head, data, _PREFIX.size + length, end)
     except BadMessage:
         raise
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        # The original may quote what was sent.
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:  # which may quote what was sent
         raise BadMessage(f"its head does not describe a message ({type(error).__name__})") from None
     message.__dict__["data"] = bytes(data)  # where ``cached_property`` keeps it
     return message
@@ -360,14 +356,10 @@ def _checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
         array = array.astype("<U1")
     if _DTYPE.fullmatch(array.dtype.str) is None:
         raise BadMessage(f"{name} holds {array.dtype}")
-    _check_letters(array.dtype.str)
-    return np.ascontiguousarray(array)
-
-
-def _check_letters(dtype: str) -> None:
-    """Whoever puts arrays of texts together needs for every text the room of the longest."""
-    if dtype.startswith("<U") and int(dtype[2:]) > MOST_LETTERS:
+    if array.dtype.kind == "U" and int(array.dtype.str[2:]) > MOST_LETTERS:
+        # Whoever puts arrays of texts together needs for every text the room of the longest.
         raise BadMessage(f"a text has more than {MOST_LETTERS} letters")
+    return np.ascontiguousarray(array)
 
 
 def _check_content(name: str, array: NDArray[Any]) -> None:
