@@ -43,10 +43,10 @@ def check_relations(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
         OtherRelation: an account has another relation.
     """
     accounts = ledger.accounts()
-    for one in planned:
+    for costs in planned:
         for account in accounts:
-            if account.view.hears(one.view):
-                check_relation(account.view, account.limit, one.event)
+            if account.view.hears(costs.view):
+                check_relation(account.view, account.limit, costs.event)
 
 
 def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:

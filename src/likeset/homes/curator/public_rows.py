@@ -38,17 +38,17 @@ class PublicRows:
         Raises:
             InvalidArgument: none of the schemas fits.
         """
-        found, reason = [], "there is no schema"
+        digests, reason = [], "there is no schema"
         for schema in schemas:
             try:
                 rows = _mapped(place, schema)
             except BadTable as error:
                 reason = str(error)
                 continue
-            found.append(self._keep(rows))
-        if not found:
+            digests.append(self._keep(rows))
+        if not digests:
             raise InvalidArgument("--seed-rows", place, f"fits none of the schemas that are known here: {reason}")
-        return tuple(found)
+        return tuple(digests)
 
     def get(self, digest: str) -> Rows:
         """The rows of this digest.

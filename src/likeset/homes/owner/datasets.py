@@ -189,38 +189,41 @@ class DataSet:
             with contextlib.suppress(LikesetError):
                 known = documents.read(self.folder / _SUSPECTED, _Suspected)
                 if known.schema_digest == self.schema.digest:
-                    return tuple(Suspicion(one.column, one.reason, one.word) for one in known.columns)
+                    return tuple(Suspicion(column.column, column.reason, column.word) for column in known.columns)
         return suspicions_in(self.schema)
 
     def keep_suspicions(self, suspicions: Iterable[Suspicion]) -> None:
         """Remember what a look at rows said; it stays in this node."""
         if self.folder is None:
             return
-        columns = [{"column": one.column, "reason": str(one.reason), "word": one.word} for one in suspicions]
+        columns = [
+            {"column": suspicion.column, "reason": str(suspicion.reason), "word": suspicion.word}
+            for suspicion in suspicions
+        ]
         content = {"likeset": "suspected", "version": 1, "schema_digest": self.schema.digest, "columns": columns}
         with contextlib.suppress(LikesetError):  # then the schema alone tells until the next look
             documents.write(self.folder / _SUSPECTED, content)
 
     def misfits(self, terms: Terms) -> list[str]:
         """What in the terms does not go with this data set."""
-        schema, found = self.schema, []
+        schema, misfits = self.schema, []
         if not set(schema.columns) <= set(terms.columns):
-            found.append("the terms name fewer columns than leave with a row")
+            misfits.append("the terms name fewer columns than leave with a row")
         odd = [name for name in terms.columns if name not in schema.record_columns]
         if odd:
-            found.append(f"the schema of data set {self.name} does not declare {', '.join(map(repr, odd))}")
+            misfits.append(f"the schema of data set {self.name} does not declare {', '.join(map(repr, odd))}")
         if terms.kernel.columns != schema.width:
-            found.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
+            misfits.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
         try:
             Admission(terms, DeclaredRecords(schema))
         except InvalidArgument as error:
-            found.append(f"in the terms {error.argument} {error.reason}")
+            misfits.append(f"in the terms {error.argument} {error.reason}")
         if terms.rows_per_unit < schema.rows_per_unit:
-            found.append(
+            misfits.append(
                 f"the terms protect {terms.rows_per_unit} rows of a person, the schema declares up to "
                 f"{schema.rows_per_unit}"
             )
-        return found
+        return misfits
 
 
 class Registry:
@@ -270,30 +273,30 @@ class Registry:
             raise InvalidArgument("data set", name, "is registered already; take another name")
         rules = None if mapping is None else documents.read(mapping, Mapping)
         lasting = str(Path(source).absolute()) if Path(source).exists() else source
-        found = DataSet(name, lasting, Schema.load(schema), rules)
-        with found.open_source() as opened:
+        data = DataSet(name, lasting, Schema.load(schema), rules)
+        with data.open_source() as opened:
             there = set(opened.schema.names)
-            for column in found.schema.needed_columns:
+            for column in data.schema.needed_columns:
                 if column not in there:
-                    found.schema.column_of(opened, column, table=opened.name)
-            check_ids(opened, found.schema)
+                    data.schema.column_of(opened, column, table=opened.name)
+            check_ids(opened, data.schema)
             if opened.row_count == 0:
                 raise BadTable(opened.name, "has no rows")
-            suspicions = _suspicions_at_first(opened, found.schema)
+            suspicions = _suspicions_at_first(opened, data.schema)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password
-        documents.write_text(place / _SCHEMA, found.schema.to_yaml())
+        documents.write_text(place / _SCHEMA, data.schema.to_yaml())
         if rules is not None:
             documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
         # Last, since a folder without it is no data set.
         documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
-        registered = replace(found, folder=place)
+        registered = replace(data, folder=place)
         registered.keep_suspicions(suspicions)
         return registered
 
     def for_terms(self, terms: Terms) -> list[DataSet]:
         """The data sets that are declared as the terms say."""
-        return [found for name in self.names() if (found := self.get(name)).schema.digest == terms.schema_digest]
+        return [data for name in self.names() if (data := self.get(name)).schema.digest == terms.schema_digest]
 
 
 def _suspicions_at_first(source: Source, schema: Schema) -> tuple[Suspicion, ...]:

@@ -71,9 +71,9 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
     decision = None if record is None else record.decided(terms.digest)
     smallest = (None if record is None else record.smallest_group) or node.policy.smallest_group
     chosen = data or (decision.data if decision is not None else "")
-    found = node.data_for(terms, data=chosen)
+    data_set = node.data_for(terms, data=chosen)
     basis, heard, used = _release(node, terms, release)
-    with found.opened(terms, smallest_group=smallest, key=node.home.key()) as opened:
+    with data_set.opened(terms, smallest_group=smallest, key=node.home.key()) as opened:
         hashes = None if terms.hashing is None else hash_map(terms, node.home.hash_seed(terms.digest))
         owner = make_owner(
             used, node.name, scan=opened.scan, key=node.home.key(), declared=opened.declared, hashes=hashes
@@ -82,7 +82,7 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
         leaving = tuple(reply.data for reply in replies if exchanges.rows_in([reply]))
         return Rehearsal(
             basis=basis,
-            rows=rows_of(leaving, found.schema),
+            rows=rows_of(leaving, data_set.schema),
             messages=leaving,
             row_count=opened.row_count,
             withheld=opened.withheld,
@@ -95,14 +95,14 @@ def read_release(path: Path, terms: Terms) -> NDArray[np.float64]:
     try:
         if path.stat().st_size > _MOST_RELEASE:
             raise BadDocument(str(path), "is too large for a release")
-        found: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, ndmin=1)
+        numbers: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, ndmin=1)
     except OSError as error:
         raise BadDocument(str(path), "cannot be read; give a .npy file, or text with one number a line") from error
     except ValueError as error:
         raise BadDocument(str(path), "holds no numbers; give a .npy file, or text with one number a line") from error
-    if found.shape != (terms.kernel.dimension,) or not np.isfinite(found).all():
+    if numbers.shape != (terms.kernel.dimension,) or not np.isfinite(numbers).all():
         raise BadDocument(str(path), f"must hold {terms.kernel.dimension} finite numbers, as the terms say")
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(numbers, dtype=np.float64)
 
 
 def _release(

@@ -69,7 +69,7 @@ class _Groups:
     def __init__(self, schema: Schema, *, labelled: bool) -> None:
         kinds = (CategoryColumn, OrdinalColumn, BooleanColumn)
         declared: dict[str, Any] = {
-            name: one for name, one in schema.declaration.columns.items() if isinstance(one, kinds)
+            name: column for name, column in schema.declaration.columns.items() if isinstance(column, kinds)
         }
         self._missing = MissingWords.of(schema.declaration.missing_words)
         label = schema.declaration.label
@@ -85,9 +85,9 @@ class _Groups:
     def of(self, table: pa.Table) -> Iterator[tuple[str, Any]]:
         """Each column of a table with its values; null where one is missing."""
         if self._records is not None:
-            found = self._records.of(table)
-            for name in found.column_names:
-                yield name, self._without_missing_words(plain_array(found.column(name)))
+            records = self._records.of(table)
+            for name in records.column_names:
+                yield name, self._without_missing_words(plain_array(records.column(name)))
         if self._label is not None:
             cells = plain_array(table.column(self._label.column))
             values, bad = read_labels(cells, kind="category", values=self._label.values, missing=self._missing)
