@@ -264,6 +264,7 @@ def test_what_is_no_card_is_neither_shown_nor_pinned(world: World, complaint: An
     ):
         assert "sent.card" in said
         assert words in said
+        assert "get the file again" in said or "likeset card show --export" in said
 
 
 def test_files_that_cannot_be_read(world: World, complaint: Any) -> None:
@@ -273,6 +274,14 @@ def test_files_that_cannot_be_read(world: World, complaint: Any) -> None:
     assert "is no text" in complaint("show", world.place / "picture.card")
     (world.place / "\x1b[2J.card").write_text("x")
     assert r"\x1b[2J.card" in complaint("show", world.place / "\x1b[2J.card")
+
+
+def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any) -> None:
+    secret = world.clinic.folder / SECRET_FILE
+    said = complaint("pin", secret, "--as", "consumer", "--home", world.node.folder)
+    assert "holds the keys of a card, which nobody may give away" in said
+    assert "`likeset card make --new`" in said
+    assert not any(line in said for line in secret.read_text().splitlines()[1:])
 
 
 def test_homes_that_cannot_be_used(world: World, complaint: Any) -> None:
@@ -285,7 +294,9 @@ def test_homes_that_cannot_be_used(world: World, complaint: Any) -> None:
         "show", "--home", world.clinic.folder
     )
     secret.unlink()
-    assert "there are no keys in this home" in complaint("show", "--home", world.clinic.folder)
+    lost = complaint("show", "--home", world.clinic.folder)
+    assert "there are no keys in this home; restore them from a copy, or make a new card" in lost
+    assert "'likeset card make --new'" in lost, "without --new it refuses, because the card is still there"
     assert "never overwritten" in complaint("make", "--home", world.clinic.folder)
     other = world.hub.folder / SECRET_FILE
     secret.write_bytes(other.read_bytes())

@@ -44,6 +44,12 @@ _TITLE, _SECRET_TITLE = "likeset card 1", "likeset card secret 1"
 _LINE = 76
 _MOST_BYTES = 1 << 16
 _OTHERS = 0o077
+_AGAIN = "get the file again"
+_EXPORTED = "the file to ask for is the one that `likeset card show --export FILE` writes"
+_GIVEN_AWAY = (
+    "holds the keys of a card, which nobody may give away, and is no card; if somebody sent it to you, tell them to "
+    "call `likeset card make --new`, for whoever has these keys speaks in their name"
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Card:
         check_signing_key(self.signing, what="card")
         check_sealing_key(self.sealing, what="card")
         if not self.verify(CARD_CONTEXT, _signed_parts(self.name, self.signing, self.sealing), self.signature):
-            raise BadDocument("card", "its signature does not hold: something in it was changed; get it again")
+            raise BadDocument("card", "its signature does not hold: something in it was changed")
 
     def to_bytes(self) -> bytes:
         """As it travels, and as its fingerprint is taken of."""
@@ -124,14 +130,16 @@ def card_in(name: str, text: str) -> Card:
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or lines[0] != _TITLE:
-        raise BadDocument(name, f"is no card: it does not begin with '{_TITLE}'")
+        if lines and lines[0] == _SECRET_TITLE:
+            raise BadDocument(name, _GIVEN_AWAY)
+        raise BadDocument(name, f"is no card: it does not begin with '{_TITLE}'; {_EXPORTED}")
     try:
         card = Card.from_bytes(_unarmoured(lines[3:]))
     except BadDocument as error:
-        raise BadDocument(name, error.reason) from None
+        raise BadDocument(name, f"{error.reason}; {_AGAIN}") from None
     for number, (word, value) in enumerate((("name", card.name), ("fingerprint", card.fingerprint)), start=1):
         if lines[number] != f"{word}: {value}":
-            raise BadDocument(name, "is not what the card below it says: somebody changed it", field=word)
+            raise BadDocument(name, f"is not what the card below it says: somebody changed it; {_AGAIN}", field=word)
     return card
 
 
@@ -197,7 +205,10 @@ class CardSecret:
             BadDocument: there are none, others can read them, they are damaged, or the card is of other keys.
         """
         path = folder / SECRET_FILE
-        text = _text_in(path, missing="there are no keys in this home; make them with 'likeset card make'", secret=True)
+        make = "make them with 'likeset card make'"
+        if (folder / CARD_FILE).exists():
+            make = "restore them from a copy, or make a new card with 'likeset card make --new'"
+        text = _text_in(path, missing=f"there are no keys in this home; {make}", secret=True)
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         damaged = BadDocument(str(path), "is damaged and holds no keys; restore it from a copy")
         if not lines or lines[0] != _SECRET_TITLE:
@@ -240,9 +251,9 @@ def _unarmoured(lines: Sequence[str]) -> bytes:
     try:
         data = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
-        raise BadDocument("card", "is damaged: some letters in it are none of base 64; get it again") from None
+        raise BadDocument("card", "is damaged: some letters in it are none of base 64") from None
     if base64.b64encode(data).decode("ascii") != text:
-        raise BadDocument("card", "is damaged at its end; get it again")
+        raise BadDocument("card", "is damaged at its end")
     return data
 
 
