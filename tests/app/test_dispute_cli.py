@@ -23,7 +23,8 @@ from likeset.trust.letters import write_letter
 
 
 def dispute(*words: object) -> Result:
-    return CliRunner().invoke(app, ["run", "dispute", *map(str, words)], env={"COLUMNS": "200", "LIKESET_HOME": None})
+    environment = {"COLUMNS": "200", "LIKESET_HOME": None, "LIKESET_NODE": None}
+    return CliRunner().invoke(app, ["run", "dispute", *map(str, words)], env=environment)
 
 
 def checked(path: Path, *words: object, code: int = 0) -> Any:
@@ -67,6 +68,14 @@ def test_every_home_shows_its_letters_with_everybody(world: LetterWorld, tmp_pat
     named = dispute(world.agreed.run_id, "--home", world.place / home, "--with", other, "--out", tmp_path / "by-id")
     assert named.exit_code == 0
     assert (tmp_path / "by-id").read_bytes() == path.read_bytes()
+
+
+def test_a_steward_need_not_name_the_node_again(world: LetterWorld, tmp_path: Path) -> None:
+    words = ["run", "dispute", world.agreed.run, "--out", str(tmp_path / "bundle")]
+    environment = {"LIKESET_HOME": None, "LIKESET_NODE": str(world.place / "a")}
+    result = CliRunner().invoke(app, words, env=environment)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert checked(tmp_path / "bundle")["parties"] == ["a", CURATOR]
 
 
 def test_what_is_proven_and_what_is_not_is_said_in_sentences(world: LetterWorld, tmp_path: Path) -> None:
@@ -211,7 +220,7 @@ def test_a_bundle_that_was_forged_is_one_clear_line(world: LetterWorld, tmp_path
     [
         (["run-1"], "name the run and the file to write"),
         (["--out", "bundle"], "name the run and the file to write"),
-        (["run-2", "--out", "bundle"], "is no run that this home took part in"),
+        (["run-2", "--out", "bundle"], "is no run that this home took part in; there are: run-1"),
         (["run-1", "--out", "bundle", "--with", "mallory"], "is nobody else in run run-1"),
         (["run-1", "--out", "bundle", "--with", "a"], "is nobody else in run run-1"),
         (["run-1", "--out", "bundle", "--with", "b"], "b did not take part in run run-1, as far as this home knows"),

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["dispute"]
 
 _MOST_RECEIPTS = 1000
+_MOST_NAMED = 20
 
 
 def dispute(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run, or its id.", show_default=False)] = None,
     *,
     home: Annotated[
-        Path, typer.Option("--home", envvar="LIKESET_HOME", help="Directory of an owner, a curator or a consumer.")
+        Path,
+        typer.Option(
+            "--home",
+            envvar=["LIKESET_HOME", "LIKESET_NODE"],
+            help="Directory of an owner, a curator or a consumer.",
+        ),
     ] = Path(),
     other: Annotated[
         str, typer.Option("--with", metavar="PARTY", help="With whom, as the terms name them; the curator by default.")
@@ -80,7 +86,8 @@ def _write(run: str, home: Path, other: str, disclose: Sequence[str], out: Path,
     from likeset.private_files import keep_private_bytes
 
     if not (home / BOOK_FILE).is_file():
-        raise InvalidArgument("--home", home, "has no letters: it is no home of a party, or no run was held from here")
+        reason = "has no letters: no run was held from here, or it is no home of a party; name one with --home"
+        raise InvalidArgument("--home", home, reason)
     with LetterBook(home / BOOK_FILE, read_only=True) as book:
         evidence = Evidence.of(book, _invitation(book.invitations(), run), other)
         shown = [_disclosed(evidence, what, home) for what in disclose]
@@ -105,7 +112,8 @@ def _invitation(documents: Sequence[bytes], run: str) -> "Invitation":
     known = [Invitation.read(data) for data in documents]
     named = [invitation for invitation in known if run in (invitation.terms.run, invitation.terms.run_id)]
     if not named:
-        raise InvalidArgument("RUN", run, "is no run that this home took part in")
+        names = ", ".join(sorted({invitation.terms.run for invitation in known})[:_MOST_NAMED]) or "none"
+        raise InvalidArgument("RUN", run, f"is no run that this home took part in; there are: {names}")
     if len(named) > 1:
         ids = ", ".join(invitation.terms.run_id for invitation in named)
         raise InvalidArgument(
@@ -161,7 +169,9 @@ def _letter(bundle: "Bundle", disclosure: "Disclosure") -> str:
 
 
 def _counted(bundle: "Bundle") -> str:
-    return f"{len(bundle.stubs)} letters, {len(bundle.receipts)} receipts between {' and '.join(bundle.parties)}"
+    counts = {"letter": len(bundle.stubs), "receipt": len(bundle.receipts)}
+    counted = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())
+    return f"{counted} between {' and '.join(bundle.parties)}"
 
 
 # Checking one.
