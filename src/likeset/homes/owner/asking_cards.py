@@ -5,6 +5,7 @@ The one source of what a steward reads about them, of what machines read, and of
 
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Literal
 
 from likeset.errors import BadDocument
@@ -12,7 +13,6 @@ from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import Policy
 from likeset.homes.signed_invitation import card_fault, must_know
 from likeset.protocol.terms import Terms
-from likeset.trust.cards import read_card
 from likeset.trust.pins import Pins, PinState, Role
 
 __all__ = ["AskingCard", "asking_cards", "own_card_fault"]
@@ -81,9 +81,9 @@ def own_card_fault(home: Home, name: str, terms: Terms) -> str:
     if not terms.cards:
         return "the terms name no cards, so nobody can prove who asks; ask the consumer for a signed invitation"
     try:
-        own = read_card(home.card_file)
+        own = home.card()  # with its keys: an approval that nothing can be signed under would only look like one
     except BadDocument as error:
-        return f"this node has no card that can be used: {error.reason}"
+        return f"this node has no card that can be used: {Path(error.document).name}: {error.reason}"
     if terms.cards.get(name) != own.fingerprint:
         return f"the terms name another card than this node's, which is {own.fingerprint}; ask for terms that name it"
     return ""
