@@ -125,6 +125,49 @@ def test_a_dry_run_needs_no_keys_and_approval_does(node: Path, tmp_path: Path) -
     assert not document(node, "approve", RUN.run, code=1)["approved"]
 
 
+@pytest.mark.parametrize("fault", ["open", "lost"])
+def test_nothing_is_approved_under_keys_that_cannot_sign(node: Path, tmp_path: Path, fault: str) -> None:
+    introduce(node, RUN)
+    run(node, "inbox", "--add", invitation(tmp_path))
+    secret = node / "card.secret"
+    if fault == "open":
+        secret.chmod(0o644)
+    else:
+        secret.unlink()
+    (reason,) = document(node, "review", RUN.run)["reasons"]
+    assert "card.secret: " in reason
+    assert ("chmod 600 it" if fault == "open" else "restore them from a copy") in reason
+    assert not document(node, "approve", RUN.run, code=1)["approved"]
+    assert document(node, "inbox")["runs"], "it still waits"
+
+
+def test_an_invitation_that_was_cut_off_is_to_be_sent_again(node: Path, tmp_path: Path) -> None:
+    path = invitation(tmp_path)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert "is cut off, or a length in it is wrong; ask the consumer to send" in mistake(node, "inbox", "--add", path)
+
+
+def test_where_nothing_is_to_be_listed_a_sentence_says_so(node: Path, tmp_path: Path) -> None:
+    introduce(node, RUN)
+    assert run(node, "inbox", "--all").stdout == "No run came yet.\n"
+    assert run(node, "outbox").stdout == "Nothing has left.\n"
+    run(node, "inbox", "--add", invitation(tmp_path))
+    came = document(node, "inbox")["runs"][0]["came"]
+    assert came[:16].replace("T", " ") in run(node, "inbox").stdout
+    run(node, "deny", RUN.run, "--reason", "no contract yet")
+    assert run(node, "inbox").stdout == "No run waits for a decision; --all shows the others.\n"
+
+
+def test_check_says_whose_cards_are_still_to_be_pinned(node: Path) -> None:
+    def pinned() -> str:
+        (finding,) = (item for item in document(node, "check")["findings"] if item["what"] == "pinned cards")
+        return str(finding["words"])
+
+    assert pinned().startswith("no consumer and no curator yet, so no run can begin")
+    introduce(node, RUN)
+    assert pinned() == "1 as curator, 1 as consumer"
+
+
 @pytest.fixture
 def restored(tmp_path: Path) -> Path:
     """A node that was put back from a copy, and met what it signed since."""

@@ -130,7 +130,7 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
     assert "approved" in run("approve", "run-1", node=node).stdout
     assert "rows to curators" in run("budget", node=node).stdout
     assert "holds" in run("audit", "verify", node=node).stdout
-    assert "What left" in run("outbox", node=node).stdout
+    assert "Nothing has left" in run("outbox", node=node).stdout
     assert "ready" in run("check", node=node).stdout
 
 

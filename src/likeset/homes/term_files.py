@@ -36,7 +36,8 @@ def read_invitation(path: Path) -> Invitation:
     try:
         return Invitation.read(data)
     except BadDocument as error:
-        raise BadDocument(str(path), f"{error.document} {error.reason}", field=error.field) from error
+        reason = f"{error.document}: {error.reason}; ask the consumer to send the file again"
+        raise BadDocument(str(path), reason, field=error.field) from error
     except LikesetError as error:
         raise BadDocument(str(path), str(error)) from error
 

@@ -41,6 +41,9 @@ def outbox(
         shown = {name: row_documents(table, table.count) for name, table in tables.items()}
         show_json({"messages": documents, **({"rows": shown} if rows else {})})
         return
+    if not documents:
+        stdout.print("Nothing has left.")
+        return
     lines = [
         [
             document["run"],

@@ -78,13 +78,16 @@ def write_rows(rows: "LeftRows", out: Path) -> None:
         raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
 
 
-def show_runs(runs: "Iterable[Mapping[str, Any]]") -> None:
-    """A table of runs, as ``run_document`` describes them."""
+def show_runs(runs: "Collection[Mapping[str, Any]]", *, every: bool) -> None:
+    """A table of runs, as ``run_document`` describes them; ``every`` if not only those that wait."""
+    if not runs:
+        stdout.print("No run came yet." if every else "No run waits for a decision; --all shows the others.")
+        return
     rows = []
     for run in runs:
         asked = "" if run["rows"] is None else str(run["rows"])
         who = f"{run['consumer']} ({_pinned(run['parties'])})"
-        rows.append((run["run"], who, run["purpose"] or "", asked, run["came"][:16], run["status"]))
+        rows.append((run["run"], who, run["purpose"] or "", asked, run["came"][:16].replace("T", " "), run["status"]))
     show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
 
 

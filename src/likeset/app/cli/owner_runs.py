@@ -77,7 +77,7 @@ def inbox(
             complain(stopped)
         if add:
             stdout.print(literal(added), soft_wrap=True)
-        show_runs(runs)
+        show_runs(runs, every=every)
     if stopped or (add and standing is None):
         raise typer.Exit(1)
 

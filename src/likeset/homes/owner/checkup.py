@@ -111,7 +111,10 @@ def _pinned_cards(node: OwnerNode) -> Iterator[Finding]:
     """How many of each role; none is no fault: a new node knows nobody yet."""
     counts = Counter(pin.role for pin in node.home.pins().all() if pin.state == "pinned")
     roles = [f"{counts[role]} as {role}" for role in get_args(Role) if counts[role]]
-    words = ", ".join(roles) or "none yet: compare others' cards by telephone, and call `likeset card pin`"
+    needed: tuple[Role, ...] = ("consumer", "curator")
+    missing = " and ".join(f"no {role}" for role in needed if not counts[role])
+    how = f"{missing} yet, so no run can begin: compare cards by telephone, and call `likeset card pin`"
+    words = "; ".join([*filter(None, [", ".join(roles)]), *([how] if missing else [])])
     yield Finding("pinned cards", ok=True, words=words)
 
 
