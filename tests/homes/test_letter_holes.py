@@ -1,22 +1,24 @@
 """Letters by parties who take part and are hostile: whatever they sign, nobody else is harmed, and little is kept."""
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from letter_world import LetterWorld
 from protocol_world import CONSUMER
 
-from likeset.errors import LetterRefused
+from likeset.errors import LetterRefused, LikesetError
 from likeset.homes.identity import Identity
 from likeset.homes.site_run import ConsumerRun, CuratorRun
+from likeset.protocol.messages import Message, Offer
 from likeset.protocol.party import CURATOR
 from likeset.trust.encoding import LETTER_CONTEXT, fields, read_fields
-from likeset.trust.letters import write_letter
+from likeset.trust.letters import letter_in, write_letter
 from likeset.trust.signed_terms import Acceptance
 
-_MOST_BYTES = 1 << 24
 _NUMBER_AT = 110  # in a header, as docs/wire.md says
 
 
@@ -62,3 +64,27 @@ def _numbered(data: bytes, writer: Identity, number: int) -> bytes:
     other = header[:_NUMBER_AT] + number.to_bytes(8, "big") + header[_NUMBER_AT + 8 :]
     signature = writer.secret.sign(LETTER_CONTEXT, other, hashlib.sha256(ciphertext).digest())
     return fields(tag, other, ciphertext, signature)
+
+
+def test_a_letter_kept_as_evidence_takes_no_more_room_than_its_signed_header(tmp_path: Path) -> None:
+    """It proves that its writer contradicts itself; sixteen of them, each as large as any letter, filled the disk."""
+    homes = LetterWorld(tmp_path)
+    first = _first_letters(homes)
+    homes.run_at("a").hear(first["a"])
+    other = _signed(homes, CONSUMER, "a", message=bytes(1 << 22))
+    assert homes.run_at("a").hear(other) == (first["a"],)
+    ((writer, kept),) = homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.run_id))
+    assert (writer, kept) == (CONSUMER, letter_in(other, most_bytes=1 << 24).stub)
+
+
+def test_rows_of_no_width_are_acknowledged_as_none(tmp_path: Path) -> None:
+    """An owner could have the curator sign for a billion rows, in a message of a few bytes that it refused."""
+    homes = LetterWorld(tmp_path)
+    first = _first_letters(homes)
+    curator = homes.run_at(CURATOR)
+    curator.hear(first[CURATOR])
+    empty = Offer(np.empty((1 << 30, 0), np.float32), np.empty(0), np.empty(0, np.uint64))
+    message = Message(homes.agreed.run, homes.agreed.digest, "a", CURATOR, 1, empty)
+    with suppress(LikesetError):
+        curator.hear(_signed(homes, "a", CURATOR, round=1, message=message.data))
+    assert homes.transcript("a").rows == 0

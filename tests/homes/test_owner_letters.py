@@ -26,7 +26,6 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
 from likeset.trust.encoding import LETTER_CONTEXT, TERMS_CONTEXT, fields
-from likeset.trust.letters import letter_in
 from likeset.trust.signed_terms import Acceptance, accept, sign_terms
 
 RUN = terms()
@@ -280,11 +279,6 @@ def test_a_letter_of_one_run_is_refused_in_another(node: OwnerNode, tmp_path: Pa
     assert len(runs[0].hear(letter)) == 1
 
 
-def stub_of(letter: bytes) -> bytes:
-    """What third parties have of a letter."""
-    return letter_in(letter, most_bytes=1 << 24).stub.to_bytes()
-
-
 def test_other_bytes_under_a_number_are_evidence_and_its_writer_sees_the_first(node: OwnerNode, tmp_path: Path) -> None:
     outside = Outside(tmp_path / "outside", RUN)
     run = seated(node, outside)
@@ -292,8 +286,8 @@ def test_other_bytes_under_a_number_are_evidence_and_its_writer_sees_the_first(n
     run.hear(letter)
     before = charged(node)
     other = outside.forged(node, secret_of(RUN.consumer), _RELEASE)
-    assert run.hear(other) == (stub_of(letter),)
-    assert node.book.evidence(bytes.fromhex(RUN.run_id)) == [(RUN.consumer, stub_of(other))]
+    assert run.hear(other) == (outside.parts(letter).stub.to_bytes(),)
+    assert node.book.evidence(bytes.fromhex(RUN.run_id)) == [(RUN.consumer, outside.parts(other).stub)]
     assert "two different letters under the number 0" in _reasons(node)[-1]
     assert charged(node) == before
 

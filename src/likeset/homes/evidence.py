@@ -15,7 +15,7 @@ from likeset.protocol.messages import decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card
-from likeset.trust.letters import Disclosure, Stub, discloses, letter_in, open_letter, padded
+from likeset.trust.letters import Disclosure, discloses, letter_in, open_letter, padded
 from likeset.trust.signed_terms import Acceptance
 
 __all__ = ["Evidence"]
@@ -76,9 +76,8 @@ class Evidence:
         """
         parties = (self.party, self.other)
         accepted = tuple(self._acceptance(name) for name in parties if name != self.terms.consumer)
-        contradicting = (stub for peer, stub in self.book.evidence(self._run_id) if peer == self.other)
         stubs = {letter.signed_header for letter in self.letters()}
-        stubs |= set(map(Stub.from_bytes, contradicting))
+        stubs |= {stub for peer, stub in self.book.evidence(self._run_id) if peer == self.other}
         mine = self.terms.cards[self.party]
         ordered = sorted(stubs, key=lambda stub: (stub.header.sender != mine, stub.header.number, stub.digest))
         positions = {stub: position for position, stub in enumerate(ordered)}

@@ -15,7 +15,7 @@ from likeset.errors import HomeRestored, IllegalMessage
 from likeset.homes.expiry import utc_now
 from likeset.homes.letter_records import IN, OUT, Arrival, Contents, KeptLetter, Outgoing, Peer, RunKeys, Way
 from likeset.ledger.store import Layout, Store
-from likeset.trust.letters import NOTHING_RECEIVED, Letter
+from likeset.trust.letters import NOTHING_RECEIVED, Letter, Stub
 from likeset.trust.sealing import SealingSecret
 
 __all__ = ["LetterBook"]
@@ -306,7 +306,10 @@ class LetterBook:
     # What must not be.
 
     def contradict(self, run_id: bytes, peer: str, letter: Letter) -> bytes:
-        """Keep as evidence that a letter is signed and has the number of another one; returns the stub of that one."""
+        """Keep the signed header of a letter that has the number of another one; returns the stub of that one.
+
+        It is evidence enough: whoever signed both contradicts itself. The letter may be as large as any.
+        """
         with self._store.writing() as connection:
             (count,) = connection.execute(
                 "SELECT count(*) FROM evidence WHERE run_id = ? AND peer = ?", (run_id, peer)
@@ -320,11 +323,11 @@ class LetterBook:
             ).fetchone()
         return bytes(earlier)
 
-    def evidence(self, run_id: bytes) -> list[tuple[str, bytes]]:
-        """Stubs of letters that contradict others of their writers, each with its writer's name."""
+    def evidence(self, run_id: bytes) -> list[tuple[str, Stub]]:
+        """Signed headers of letters that contradict others of their writers, each with its writer's name."""
         with self._store.reading() as connection:
             rows = connection.execute("SELECT peer, stub FROM evidence WHERE run_id = ? ORDER BY rowid", (run_id,))
-            return [(peer, bytes(stub)) for peer, stub in rows]
+            return [(peer, Stub.from_bytes(stub)) for peer, stub in rows]
 
     def stop(self, run_id: bytes, data: bytes) -> None:
         """Answer nothing more in any run: this home signed something that it does not remember."""
