@@ -10,7 +10,7 @@ import pytest
 from letter_world import LetterWorld
 from protocol_world import CONSUMER
 
-from likeset.errors import LetterRefused, LikesetError
+from likeset.errors import IllegalMessage, LetterRefused, LikesetError
 from likeset.homes.identity import Identity
 from likeset.homes.site_run import ConsumerRun, CuratorRun
 from likeset.protocol.messages import Message, Offer
@@ -88,3 +88,33 @@ def test_rows_of_no_width_are_acknowledged_as_none(tmp_path: Path) -> None:
     with suppress(LikesetError):
         curator.hear(_signed(homes, "a", CURATOR, round=1, message=message.data))
     assert homes.transcript("a").rows == 0
+
+
+def test_who_is_not_shown_to_the_consumer_again_after_a_crash_is_not_written_to(tmp_path: Path) -> None:
+    """Whoever carries acceptances held one back: its owner was charged, and the curator never heard of it."""
+    homes = LetterWorld(tmp_path)
+    accepted = {name: homes.run_at(name).acceptance() for name in homes.homes if name != CONSUMER}
+    letters = homes.letters(CONSUMER)
+
+    def crash() -> tuple[Message, ...]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        letters.begin(accepted.values(), crash)
+    consumer = homes.run_at(CONSUMER)
+    assert isinstance(consumer, ConsumerRun)
+    written = consumer.begin([data for name, data in accepted.items() if name != "c"])
+    assert {homes.reader(data) for data in written} == {"a", "b", CURATOR}
+
+
+def test_a_call_that_introduces_no_curator_costs_an_owner_nothing(tmp_path: Path) -> None:
+    """The answer had no reader: it was charged, written down as sent, and dropped."""
+    homes = LetterWorld(tmp_path)
+    first = _first_letters(homes)
+    heard = homes.letters("a").read(first["a"], most_bytes=1 << 24)
+    assert heard.message is not None
+    said: dict[str, Any] = {"round": heard.message.round, "message": heard.message.data}
+    with pytest.raises(IllegalMessage, match="curator"):
+        homes.run_at("a").hear(_signed(homes, CONSUMER, "a", **said))
+    assert homes.ledgers["a"].answers == {}
+    assert len(homes.run_at("a").hear(first["a"])) == 1

@@ -145,9 +145,11 @@ class Correspondence:
         if CURATOR not in peers or len(owners) < self.terms.quorum:
             raise QuorumMissed(f"{len(owners)} owners take part; the terms ask for {self.terms.quorum} and the curator")
         self._book.introduce(self.run_id, peers.values())
+        # Where a crash came first, others may be in the book: of them the curator would not hear.
+        peers = {name: self._book.peer(self.run_id, name) or peer for name, peer in peers.items()}
         enclosed = {CURATOR: tuple(peers[name].acceptance for name in owners)}
         enclosed |= dict.fromkeys(owners, (peers[CURATOR].acceptance,))
-        return self.write(start(), enclosures=enclosed)
+        return self.write((message for message in start() if message.receiver in peers), enclosures=enclosed)
 
     def introduce(self, enclosures: Iterable[bytes]) -> frozenset[str]:
         """Take in who takes part, from what the consumer encloses; returns the names of all who do.

@@ -116,8 +116,8 @@ class OwnerRun(SiteRun):
     def _admit(self, heard: HeardLetter) -> None:
         if heard.message is not None:
             self._check_present()
-            if self._is_of_consumer(heard):
-                self.letters.introduce(heard.enclosures)
+            if self._is_of_consumer(heard) and CURATOR not in self.letters.introduce(heard.enclosures):
+                raise IllegalMessage(f"run {self.terms.run}: nobody says where to write to the curator")
         elif heard.arrival.peer != CURATOR or len(heard.enclosures) != 1:
             raise IllegalMessage(f"run {self.terms.run}: a letter that says nothing, and brings no receipt")
 
