@@ -24,7 +24,7 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, CuratorRun, SiteRun
 from likeset.protocol.party import CURATOR
 from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
-from likeset.trust.letters import letter_in
+from likeset.trust.letters import Stub, is_stub, letter_in
 from likeset.trust.signed_terms import Acceptance, is_acceptance
 
 OWNERS = ("a", "b")
@@ -224,5 +224,6 @@ class Post:
         names = {fingerprint: name for name, fingerprint in self.invitation.terms.cards.items()}
         if is_acceptance(data):
             return names[Acceptance.from_bytes(data).card.fingerprint], CONSUMER
-        header = letter_in(data, most_bytes=_MOST_BYTES).header
+        stub = Stub.from_bytes(data) if is_stub(data) else letter_in(data, most_bytes=_MOST_BYTES).stub
+        header = stub.header
         return names[header.sender], names[header.recipient]

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["dispute"]
 
+HomeOfAnybody = Annotated[
+    Path,
+    typer.Option(
+        "--home", envvar=["LIKESET_HOME", "LIKESET_NODE"], help="Directory of an owner, a curator or a consumer."
+    ),
+]
 _MOST_RECEIPTS = 1000
 _MOST_NAMED = 20
 
@@ -25,14 +31,7 @@ _MOST_NAMED = 20
 def dispute(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run, or its id.", show_default=False)] = None,
     *,
-    home: Annotated[
-        Path,
-        typer.Option(
-            "--home",
-            envvar=["LIKESET_HOME", "LIKESET_NODE"],
-            help="Directory of an owner, a curator or a consumer.",
-        ),
-    ] = Path(),
+    home: HomeOfAnybody = Path(),
     other: Annotated[
         str, typer.Option("--with", metavar="PARTY", help="With whom, as the terms name them; the curator by default.")
     ] = "curator",

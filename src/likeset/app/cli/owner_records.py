@@ -1,7 +1,7 @@
 """``likeset owner outbox``, ``budget`` and ``audit verify``: what left, what it cost, and whether the records hold."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,24 +44,25 @@ def outbox(
     if not documents:
         stdout.print("Nothing has left.")
         return
-    lines = [
-        [
-            document["run"],
-            document["at"][:16].replace("T", " "),
-            str(document["round"]),
-            document["kind"],
-            str(document["rows"]),
-            f"{document['bytes']:,}",
-            "yes" if document["sent"] else "held back",
-            document["acknowledged"],
-        ]
-        for document in documents
-    ]
-    show_table("What left", ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"], lines)
+    heads = ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"]
+    show_table("What left", heads, [_line_of_message(document) for document in documents])
     for name, table in tables.items():
         held_back = f"; {table.held_back:,} more were held back, and did not leave" if table.held_back else ""
         stdout.print(f"\n[bold]{literal(name)}[/]: {table.count:,} rows{held_back}")
         show_rows(table, table.count)
+
+
+def _line_of_message(document: dict[str, Any]) -> list[str]:
+    return [
+        document["run"],
+        document["at"][:16].replace("T", " "),
+        str(document["round"]),
+        document["kind"],
+        str(document["rows"]),
+        f"{document['bytes']:,}",
+        "yes" if document["sent"] else "held back",
+        document["acknowledged"],
+    ]
 
 
 def budget(
