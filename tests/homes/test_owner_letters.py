@@ -20,6 +20,7 @@ from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import status_of
 from likeset.homes.owner.site import NodeRun, owner_run
+from likeset.homes.receipts import sign
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.messages import Message, Offer, TargetRelease
 from likeset.protocol.party import CURATOR
@@ -471,6 +472,32 @@ def test_the_key_goes_with_the_receipt_and_what_was_sealed_is_sent_again(
     node.withdraw(RUN.run, by="Ada")
     with pytest.raises(IllegalMessage, match="withdrawn"):
         run.hear(letter)
+
+
+def test_a_key_that_a_crash_left_goes_when_the_receipt_comes_again(
+    node: OwnerNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stayed until the terms ended: a receipt that is kept already is nothing new."""
+    outside = Outside(tmp_path / "outside", RUN)
+    run = seated(node, outside)
+    run.hear(outside.release(run.acceptance()))
+    receipt = _receipt(outside, _signed_receipt(node))
+
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LetterBook, "settle", crash)
+        with pytest.raises(KeyboardInterrupt):
+            run.hear(receipt)
+    assert _has_key(node, RUN)
+    assert run.hear(receipt) == ()
+    assert not _has_key(node, RUN)
+
+
+def _signed_receipt(node: OwnerNode) -> bytes:
+    """The curator's receipt for all that left."""
+    return sign(node.transcript(RUN.run), secret_of(CURATOR)).to_bytes()
 
 
 def test_a_receipt_for_less_than_left_settles_nothing(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
-from likeset.homes.correspondence import Correspondence
+from likeset.homes.correspondence import Correspondence, HeardLetter
 from likeset.homes.letter_records import RECEIPT
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
@@ -15,6 +15,7 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import OwnerRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.legality import last_call
+from likeset.protocol.messages import Message
 from likeset.trust.signed_terms import is_acceptance
 
 __all__ = ["NodeRun", "owner", "owner_run", "refused"]
@@ -32,6 +33,7 @@ class NodeRun(OwnerRun):
     """
 
     node: OwnerNode = field(kw_only=True)
+    _receipt_came: bool = field(default=False, init=False)  # with the letter that was heard last
 
     def acceptance(self) -> bytes:
         """What this node signs to take part; whatever was decided since, it signs nothing else.
@@ -55,11 +57,16 @@ class NodeRun(OwnerRun):
         answered = self._answered_before(data)
         if answered is not None:
             return answered
-        receipts = self._receipts
+        self._receipt_came = False
         replies = super().hear(data)
-        if self._receipts != receipts and self._nothing_can_follow():
+        # Also if it is kept already: a crash may have come between that and this.
+        if self._receipt_came and self._nothing_can_follow():
             self.letters.settle(resend=True)
         return replies
+
+    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
+        self._receipt_came = heard.message is None
+        return super()._replies(heard)
 
     def _answered_before(self, data: bytes) -> tuple[bytes, ...] | None:
         def look() -> tuple[bytes, ...] | None:
@@ -72,11 +79,6 @@ class NodeRun(OwnerRun):
             return answers
 
         return self.node.logging_refusals(self.terms.run, look)
-
-    @property
-    def _receipts(self) -> tuple[str, ...]:
-        """Digests of the receipts of the run that were kept."""
-        return tuple(self.node.runs.by_name[self.terms.run].receipts)
 
     def _nothing_can_follow(self) -> bool:
         """Whether this owner has said all that it will say in the run, and the curator acknowledged its rows."""
