@@ -86,6 +86,16 @@ def test_a_run_from_invitation_to_shares(world: World) -> None:
     assert (listed["jobs"], listed["result"]) == (1, True)
 
 
+def test_a_second_run_beyond_the_limit_of_the_first_says_where_that_stands(world: World) -> None:
+    world.say("invite", world.folder / "job.yaml")
+    world.say("submit", world.folder / "job.yaml")
+    with pytest.raises(BudgetExceeded) as refused:
+        world.say("invite", write_job(world.folder, run="run-2"))
+    look, change = refused.value.__notes__
+    assert look == f"look at it with: likeset ledger show {world.folder / 'home' / 'ledger.sqlite'}"
+    assert "likeset ledger limit" in change
+
+
 def test_people_read_tables(world: World) -> None:
     assert "What will travel" in world.shown("plan", world.folder / "job.yaml")
     assert "submitted" in world.shown("submit", world.folder / "job.yaml")

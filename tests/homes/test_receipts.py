@@ -372,6 +372,8 @@ def test_one_copy_is_shown_from_a_node_or_a_receipt(ended: Ended) -> None:
     assert (of_node["run_id"], of_node["curator_card"]) == (RUN.run_id, RUN.cards[CURATOR])
     table = CliRunner().invoke(app, ["transcript", "show", str(ended.receipt())], env={"COLUMNS": "120"}).stdout
     assert of_node["lines"][0]["digest"][:16] in table
+    unnamed = CliRunner().invoke(app, ["transcript", "show", str(ended.node())])
+    assert "--run = missing" in str(unnamed.exception)
 
 
 def test_receipts_of_a_run_can_be_made_again(ended: Ended) -> None:

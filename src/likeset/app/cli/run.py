@@ -8,7 +8,7 @@ import typer
 
 from likeset.app.cli.follow import follow
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
-from likeset.errors import InvalidArgument, UnfinishedRequest
+from likeset.errors import BudgetExceeded, InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
     from likeset.homes.consumer.home import ConsumerHome, KeptRun
@@ -361,7 +361,13 @@ def _invite(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
     from likeset.run.job import Job
     from likeset.run.remote import expiry, invite
 
-    return invite(home, Job.load(job), expires=expiry(days))
+    loaded = Job.load(job)
+    try:
+        return invite(home, loaded, expires=expiry(days))
+    except BudgetExceeded as error:
+        error.add_note(f"look at it with: likeset ledger show {home.ledger}")
+        error.add_note("the first run sets the limit for all; likeset ledger limit --help says how to change it")
+        raise
 
 
 def _submit(kept_run: "KeptRun", engine: "Engine", *, as_json: bool) -> None:

@@ -168,6 +168,8 @@ def show(
     from likeset.homes.receipts import read_receipt
 
     if copy.is_dir():
+        if not run:
+            raise InvalidArgument("--run", "missing", "name one that `likeset owner inbox --all` lists")
         with opened_node(copy) as node:
             shown = node.transcript(run)
     else:
