@@ -140,7 +140,7 @@ def page(costs: list[Cost], owners: tuple[float, float, float]) -> str:
         f"`benchmarks/letters.py`, {machine}: CPU time, median of {REPEATS}. Reading is believing, opening and",
         "taking the digest. The library alone seals, opens, signs and checks as many bytes in the same run. A letter",
         f"may take {allowed}; shown for writer and reader apart, and for both as one. Large",
-        "letters take hashing (two passes to write, three to read) and, where fresh memory comes slowly, copies.",
+        "letters take hashing (two passes to write, two to read) and, where fresh memory comes slowly, copies.",
         "",
         "| message | write, ms | read, ms | times the library | beyond: write, ms | read, ms | both as one, ms |",
         "|---|---|---|---|---|---|---|",
