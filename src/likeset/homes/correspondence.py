@@ -90,8 +90,7 @@ class Correspondence:
         Also when the run is settled: others may have lost something and hold it again, with what was answered before.
 
         Raises:
-            LikesetError: a card that must be pinned is not, the run's id is known under other terms, or this home is an
-                old copy.
+            LikesetError: a card is not pinned, the run's id is known under other terms, or this home is an old copy.
         """
         self._check_pins()
         role = role_in(self.terms, self.party)
