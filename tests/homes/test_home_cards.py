@@ -203,7 +203,7 @@ def test_the_checkup_looks_at_cards(tmp_path: Path) -> None:
     ok, words = words_about(home, "card")
     assert ok
     assert home.card().fingerprint in words
-    assert words_about(home, "pinned cards")[1].startswith("none yet")
+    assert words_about(home, "pinned cards")[1].startswith("no consumer and no curator yet")
     for name, role in (("clinic", "consumer"), ("lab", "consumer"), ("hub", "curator"), ("gone", "witness")):
         home.pins().pin(card_of(name), role, fingerprint=None)  # type: ignore[arg-type]
     home.pins().revoke("gone", "moved away")

@@ -31,6 +31,7 @@ from likeset.trust.encoding import CONTEXTS, LETTER_CONTEXT, fields, signed
 from likeset.trust.letters import HEADER_BYTES, Header, Letter, Opened, Refusal, letter_in, open_letter
 from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
 
+_ROUND_AT, _NUMBER_AT = 102, 110  # in a header
 LETTER = letter_to_bob()
 CIPHERTEXT = bytes(LETTER.ciphertext)
 GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -78,14 +79,17 @@ class TestDamage:
         reasons = {
             refusal(put_together(flipped(header, bit), CIPHERTEXT, LETTER.signature)) for bit in range(8 * HEADER_BYTES)
         }
-        assert reasons == {Refusal.VERSION, Refusal.SIGNATURE}
+        assert reasons == {Refusal.VERSION, Refusal.FORM, Refusal.SIGNATURE}
 
     def test_every_bit_of_the_header_counts_even_if_the_sender_signs_again(self) -> None:
         """What is sealed belongs to its header: no two headers share it."""
         header = LETTER.header.to_bytes()
         reasons = [refusal(signed_anew(ALICE, flipped(header, bit), CIPHERTEXT)) for bit in range(8 * HEADER_BYTES)]
         named = [Refusal.VERSION] * 4 + [Refusal.SEAL] * 48 + [Refusal.SENDER] * 25 + [Refusal.RECIPIENT] * 25
-        assert reasons == [reason for reason in named + [Refusal.SEAL] * 80 for _ in range(8)]
+        expected = [reason for reason in named + [Refusal.SEAL] * 80 for _ in range(8)]
+        for first in (_ROUND_AT, _NUMBER_AT):
+            expected[8 * first + 7] = Refusal.FORM  # the highest bit: counts have 63
+        assert reasons == expected
 
     def test_ten_thousand_bits_of_the_rest_count(self) -> None:
         """Of what is sealed, of the signature and of the lengths, wherever the coins say."""
@@ -286,10 +290,16 @@ class TestASenderWhoLies:
 def test_a_header_of_any_bytes_is_a_header_or_refused() -> None:
     coins = pinned_coins("headers")
     for _ in range(200):
-        data = b"\0\1\0\1" + coins.bytes(HEADER_BYTES - 4)
+        drawn = bytearray(b"\0\1\0\1" + coins.bytes(HEADER_BYTES - 4))
+        for first in (_ROUND_AT, _NUMBER_AT):
+            drawn[first] &= 0x7F
+        data = bytes(drawn)
         assert Header.from_bytes(data).to_bytes() == data
         with pytest.raises(LetterRefused):
             Header.from_bytes(data[1:])
+        for first in (_ROUND_AT, _NUMBER_AT):
+            with pytest.raises(LetterRefused):
+                Header.from_bytes(data[:first] + bytes([data[first] | 0x80]) + data[first + 1 :])
 
 
 def test_a_letter_is_the_same_whether_it_was_written_or_read() -> None:
