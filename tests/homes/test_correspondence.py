@@ -20,7 +20,7 @@ from likeset.protocol.messages import Message, TargetRelease
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.local import LocalEngine
-from likeset.trust.letters import letter_in, write_letter
+from likeset.trust.letters import letter_in, open_letter, write_letter
 from likeset.trust.signed_terms import sign_terms
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -248,15 +248,25 @@ def test_when_a_run_is_settled_a_stolen_card_opens_nothing_old(tmp_path: Path) -
     """The thief has all that the home has then, its card's secret among it, and all letters that ever travelled."""
     homes = LetterWorld(tmp_path)
     homes.carry(homes.all_runs())
+    run_id = bytes.fromhex(homes.agreed.run_id)
+    run_keys = {name: homes.letters(name).identity.book.run_keys(run_id) for name in homes.homes}
+    cards = {home.fingerprint: home.secret.card for home in homes.homes.values()}
     for name in homes.homes:
         homes.letters(name).settle()
-    secrets_of_cards = [home.secret.sealing for home in homes.homes.values()]
-    for _, data in homes.told:
-        letter = letter_in(data, most_bytes=MOST_BYTES)
-        for secret in secrets_of_cards:
-            with pytest.raises(LikesetError):
-                secret.open(letter.ciphertext, info=b"")
+    for reader, data in homes.told:
+        letter, thief = letter_in(data, most_bytes=MOST_BYTES), homes.homes[reader].secret
+        parties = {"writer": cards[letter.header.sender], "reader": thief.card}
+        keys = run_keys[reader]
+        assert keys is not None
+        assert keys.secret is not None
+        assert open_letter(letter, key=keys.secret, **parties).message  # it is the key alone that is missing
+        with pytest.raises(LetterRefused, match="not sealed to the key"):
+            open_letter(letter, key=thief.sealing, **parties)
     for name in homes.homes:
+        keys = run_keys[name]
+        assert keys is not None
+        assert keys.secret is not None
+        assert not any(keys.secret.to_bytes() in path.read_bytes() for path in (tmp_path / name).rglob("*.sqlite*"))
         for path in (tmp_path / name).rglob("letters.sqlite*"):
             content = path.read_bytes()
             assert not any(data[2000:2100] in content for _, data in homes.told), path

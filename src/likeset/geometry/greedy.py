@@ -92,9 +92,12 @@ def match(
     if method == "stochastic":
         hashed = features or FourierFeatures(rows.shape[1], _STOCHASTIC_DIMENSION, gamma, seed=0)
         return _match_stochastic(rows, wanted, size, gamma, hashed, coins, report)
-    if method == "exact":
-        return _match_exact(rows, wanted, size, gamma, report, shares)
-    return _match_block(rows, wanted, size, gamma, report, shares)
+    candidates = _candidates(rows, wanted, gamma, shares)
+    if method == "block":
+        return _match_block(candidates, size, report)
+    picks = Picks(size, report)
+    _pick(picks, size, candidates)
+    return picks.result()
 
 
 def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: PickProgress | None = None) -> Match:
@@ -109,31 +112,14 @@ def match_hashed(pool: ArrayLike, target: ArrayLike, size: int, *, progress: Pic
     return picks.result()
 
 
-def _match_exact(
-    pool: Rows,
-    target: Rows,
-    size: int,
-    gamma: float,
-    report: PickProgress,
-    shares: NDArray[np.float64] | None = None,
-) -> Match:
+def _candidates(pool: Rows, target: Rows, gamma: float, shares: NDArray[np.float64] | None = None) -> Candidates:
+    """All rows of a pool, each with its mean kernel to the target."""
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).means(pool, weights=shares)
-    picks = Picks(size, report)
-    _pick(picks, size, Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma)))
-    return picks.result()
+    return Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
 
 
-def _match_block(
-    pool: Rows,
-    target: Rows,
-    size: int,
-    gamma: float,
-    report: PickProgress,
-    shares: NDArray[np.float64] | None = None,
-) -> Match:
-    attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).means(pool, weights=shares)
+def _match_block(rows: Candidates, size: int, report: PickProgress) -> Match:
     picks = Picks(size, report)
-    rows = Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
     kept_share = _NARROWED_SHARE + _NARROWED_SAMPLE * (1.0 - _NARROWED_SHARE)
     for watched in _WATCHED_PICKS:
         if watched < size and kept_share * len(rows.indices) >= _PLENTY_PER_PICK * size:
@@ -169,7 +155,7 @@ def _match_stochastic(
 ) -> Match:
     count = max(_CANDIDATES_PER_PICK * size, _FEWEST_CANDIDATES)
     if count >= len(pool):
-        return _match_block(pool, target, size, gamma, report)
+        return _match_block(_candidates(pool, target, gamma), size, report)
     key = 0 if coins is None else int(coins.integers(2**63))
     subsample = np.sort(tilt.draw(np.zeros(len(pool)), np.arange(len(pool)), count, key=key).row_numbers)
     fitted = tilt.fit(
@@ -179,7 +165,7 @@ def _match_stochastic(
     for part, hashed in features.blocks(pool):
         scores[part] = fitted.score(hashed)
     candidates = np.sort(tilt.draw(scores, np.arange(len(pool)), count, key=key).row_numbers)
-    chosen = _match_block(pool[candidates], target, size, gamma, report)
+    chosen = _match_block(_candidates(pool[candidates], target, gamma), size, report)
     return Match(indices=candidates[chosen.indices], gains=chosen.gains, objectives=chosen.objectives)
 
 
