@@ -111,7 +111,7 @@ def make_card(folder: Path) -> Path:
 def test_who_contradicts_itself_is_shown_and_the_exit_code_says_so(tmp_path: Path) -> None:
     world = LetterWorld(tmp_path / "homes")
     world.carry(world.all_runs())
-    keys = world.homes["a"].book.run_keys(bytes.fromhex(world.agreed.run_id))
+    keys = world.homes["a"].book.run_keys(bytes.fromhex(world.agreed.digest))
     assert keys is not None
     assert keys.secret is not None
     other = write_letter(

@@ -77,7 +77,7 @@ class Outside:
         self, node: OwnerNode, writer: CardSecret, message: Message | None = None, *, said: bytes = b"", **changes: Any
     ) -> bytes:
         """A letter of anybody to the owner, sealed to its key for the run, which others may know; it says ``said``."""
-        keys = node.book.run_keys(bytes.fromhex(self.run.run_id))
+        keys = node.book.run_keys(bytes.fromhex(self.run.digest))
         assert keys is not None
         assert keys.secret is not None
         message = message or call(self.run, self.owner)

@@ -104,7 +104,7 @@ def _first_letters(homes: LetterWorld) -> dict[str, bytes]:
 def _forged(homes: LetterWorld, writer: Identity, owner: str, **changes: Any) -> bytes:
     """A release of somebody's own for an owner, sealed to the owner's true key."""
     message = Message(homes.agreed.run, homes.agreed.digest, CONSUMER, owner, 1, TargetRelease(release=np.zeros(16)))
-    kept = homes.letters(owner).identity.book.run_keys(bytes.fromhex(homes.agreed.run_id))
+    kept = homes.letters(owner).identity.book.run_keys(bytes.fromhex(homes.agreed.digest))
     assert kept is not None
     assert kept.secret is not None
     options: dict[str, Any] = {
@@ -174,7 +174,7 @@ def test_other_bytes_under_a_number_are_evidence_and_are_not_heard(tmp_path: Pat
     forged = _forged(homes, homes.homes[CONSUMER], "a")
     (earlier,) = homes.run_at("a").hear(forged)
     assert earlier == letter_in(first["a"], most_bytes=MOST_BYTES).stub.to_bytes()
-    assert [writer for writer, _ in homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.run_id))] == [
+    assert [writer for writer, _ in homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.digest))] == [
         CONSUMER
     ]
     assert homes.ledgers["a"].answers == answers
@@ -188,10 +188,10 @@ def test_a_curator_keeps_no_bytes_that_its_key_would_open(tmp_path: Path) -> Non
     """Offers, deliveries and the target go through its memory; what it keeps of them is what third parties check."""
     homes = LetterWorld(tmp_path, terms(protocol="interactive"))
     homes.carry(homes.all_runs())
-    book, run_id = homes.letters(CURATOR).identity.book, bytes.fromhex(homes.agreed.run_id)
-    came = [letter for letter in book.letters(run_id) if letter.way == IN]
+    book, digest = homes.letters(CURATOR).identity.book, bytes.fromhex(homes.agreed.digest)
+    came = [letter for letter in book.letters(digest) if letter.way == IN]
     assert {letter.peer for letter in came} == {CONSUMER, *homes.agreed.owners}
-    assert {book.letter_data(run_id, letter.peer, IN, letter.number) for letter in came} == {None}
+    assert {book.letter_data(digest, letter.peer, IN, letter.number) for letter in came} == {None}
     kept = b"".join(path.read_bytes() for path in (tmp_path / CURATOR).glob("letters.sqlite*"))
     for data in (data for reader, data in homes.told if reader == CURATOR):
         assert bytes(letter_in(data, most_bytes=MOST_BYTES).ciphertext)[2000:2100] not in kept
@@ -202,7 +202,7 @@ def test_evidence_does_not_fill_the_disk(tmp_path: Path) -> None:
     homes.run_at("a").hear(_first_letters(homes)["a"])
     for _ in range(40):
         homes.run_at("a").hear(_forged(homes, homes.homes[CONSUMER], "a"))
-    assert len(homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.run_id))) == 16
+    assert len(homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.digest))) == 16
 
 
 def test_a_home_put_back_from_an_old_copy_stops_when_it_meets_its_own_letter(tmp_path: Path) -> None:
@@ -248,8 +248,8 @@ def test_when_a_run_is_settled_a_stolen_card_opens_nothing_old(tmp_path: Path) -
     """The thief has all that the home has then, its card's secret among it, and all letters that ever travelled."""
     homes = LetterWorld(tmp_path)
     homes.carry(homes.all_runs())
-    run_id = bytes.fromhex(homes.agreed.run_id)
-    run_keys = {name: homes.letters(name).identity.book.run_keys(run_id) for name in homes.homes}
+    digest = bytes.fromhex(homes.agreed.digest)
+    run_keys = {name: homes.letters(name).identity.book.run_keys(digest) for name in homes.homes}
     cards = {home.fingerprint: home.secret.card for home in homes.homes.values()}
     for name in homes.homes:
         homes.letters(name).settle()
@@ -282,9 +282,23 @@ def test_keys_go_when_the_terms_end(tmp_path: Path) -> None:
     ended = Identity.of(tmp_path / "a", clock=lambda: homes.agreed.end)  # type: ignore[arg-type, return-value]
     assert ended.book.settle_ended() == 1
     assert ended.book.settle_ended() == 0
-    kept = ended.book.run_keys(bytes.fromhex(homes.agreed.run_id))
+    kept = ended.book.run_keys(bytes.fromhex(homes.agreed.digest))
     assert kept is not None
     assert kept.secret is None
+
+
+def test_nobody_takes_up_the_run_id_of_another_consumer(tmp_path: Path) -> None:
+    """Ids are in the terms, which others see: a rival whom the curator knows, too, is there first with the same one."""
+    homes = LetterWorld(tmp_path)
+    rival = make_identity(tmp_path / "rival", "rival")
+    homes.homes[CURATOR].pins.pin(rival.secret.card, "consumer", fingerprint=None)
+    cards = {"rival" if name == CONSUMER else name: card for name, card in homes.agreed.cards.items()}
+    other = homes.agreed.with_changes(consumer="rival", cards={**cards, "rival": rival.fingerprint})
+    assert other.run_id == homes.agreed.run_id
+    taken = Correspondence(homes.homes[CURATOR], Invitation.sign(other, rival), CURATOR).acceptance()
+    assert homes.carry(homes.all_runs()) is not None
+    with pytest.raises(IllegalMessage, match="where letters come"):  # nor does it make a home take itself for a copy
+        homes.run_at(CURATOR).hear(taken)
 
 
 def test_a_card_that_is_revoked_ends_runs_under_way(tmp_path: Path) -> None:

@@ -195,10 +195,10 @@ def test_a_writer_can_show_what_it_wrote_if_it_still_has_it(ended: Ended) -> Non
     world, evidence = ended.world, ended.evidence("a", CURATOR)
     delivered = next(line for line in world.transcript("a").lines if line.rows)
     data = world.letters("a").identity.book.letter_data(
-        bytes.fromhex(world.agreed.run_id), CURATOR, "out", delivered.number
+        bytes.fromhex(world.agreed.digest), CURATOR, "out", delivered.number
     )
     assert data is not None
-    keys = world.letters(CURATOR).identity.book.run_keys(bytes.fromhex(world.agreed.run_id))
+    keys = world.letters(CURATOR).identity.book.run_keys(bytes.fromhex(world.agreed.digest))
     assert keys is not None
     assert keys.secret is not None
     cards = {"writer": world.homes["a"].secret.card, "reader": world.homes[CURATOR].secret.card}

@@ -219,7 +219,7 @@ def test_a_receipt_counts_by_the_card_of_its_run_whatever_is_pinned_since(house:
 def test_messages_that_the_owner_removed_stay_acknowledged(house: House) -> None:
     house.take(house.signed())
     house.node.ledger.purge(run=RUN.run)
-    house.node.book.settle(bytes.fromhex(RUN.run_id))
+    house.node.book.settle(bytes.fromhex(RUN.digest))
     found = house.checked()
     assert (found.receipt is not None, found.problems, found.notes) == (True, (), ())
     assert verify(house.folder, house.path)["ok"]

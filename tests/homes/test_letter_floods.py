@@ -44,12 +44,12 @@ def run(node: OwnerNode, outside: Outside) -> NodeRun:
 
 
 def _kept(node: OwnerNode) -> int:
-    return len(node.book.letters(bytes.fromhex(RUN.run_id)))
+    return len(node.book.letters(bytes.fromhex(RUN.digest)))
 
 
 def _empty(node: OwnerNode, writer: str, number: int, *enclosures: bytes) -> bytes:
     """A letter to the node that says nothing."""
-    keys = node.book.run_keys(bytes.fromhex(RUN.run_id))
+    keys = node.book.run_keys(bytes.fromhex(RUN.digest))
     assert keys is not None
     assert keys.secret is not None
     return write_letter(

@@ -73,7 +73,7 @@ def test_a_letter_kept_as_evidence_takes_no_more_room_than_its_signed_header(tmp
     homes.run_at("a").hear(first["a"])
     other = _signed(homes, CONSUMER, "a", message=bytes(1 << 22))
     assert homes.run_at("a").hear(other) == (letter_in(first["a"], most_bytes=1 << 24).stub.to_bytes(),)
-    ((writer, kept),) = homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.run_id))
+    ((writer, kept),) = homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.digest))
     assert (writer, kept) == (CONSUMER, letter_in(other, most_bytes=1 << 24).stub)
 
 

@@ -214,7 +214,7 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
 
 
 def _own_acceptance(node: OwnerNode) -> bytes:
-    keys = node.book.run_keys(bytes.fromhex(RUN.run_id))
+    keys = node.book.run_keys(bytes.fromhex(RUN.digest))
     assert keys is not None
     return keys.acceptance
 
@@ -242,7 +242,7 @@ def test_an_attack_is_refused_logged_and_free(
     assert reason in said
     assert charged(node) == before
     assert node.ledger.messages() == ()
-    assert node.book.introduced(bytes.fromhex(RUN.run_id)) == frozenset(), "as if it had not come"
+    assert node.book.introduced(bytes.fromhex(RUN.digest)) == frozenset(), "as if it had not come"
 
 
 def test_after_all_attacks_the_true_letter_is_answered(node: OwnerNode, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_other_bytes_under_a_number_are_evidence_and_its_writer_sees_the_first(n
     before = charged(node)
     other = outside.forged(node, secret_of(RUN.consumer), _RELEASE)
     assert run.hear(other) == (outside.parts(letter).stub.to_bytes(),)
-    assert node.book.evidence(bytes.fromhex(RUN.run_id)) == [(RUN.consumer, outside.parts(other).stub)]
+    assert node.book.evidence(bytes.fromhex(RUN.digest)) == [(RUN.consumer, outside.parts(other).stub)]
     assert "two different letters under the number 0" in _reasons(node)[-1]
     assert charged(node) == before
 
@@ -444,7 +444,7 @@ def _acknowledge(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
 
 
 def _has_key(node: OwnerNode, run: Terms) -> bool:
-    keys = node.book.run_keys(bytes.fromhex(run.run_id))
+    keys = node.book.run_keys(bytes.fromhex(run.digest))
     assert keys is not None
     return keys.secret is not None
 
@@ -557,7 +557,7 @@ def test_keys_go_when_the_terms_end(node: OwnerNode, tmp_path: Path, clock: Cloc
     clock.now += timedelta(days=400)
     with OwnerNode(node.home.folder, clock=clock) as later:
         assert not _has_key(later, RUN)
-        assert answer not in later.book.sent(bytes.fromhex(RUN.run_id))
+        assert answer not in later.book.sent(bytes.fromhex(RUN.digest))
     with pytest.raises(LikesetError):
         run.hear(letter)
 
@@ -580,7 +580,7 @@ def test_a_thief_of_all_that_a_settled_node_has_opens_no_letter_that_came(
     run = seated(node, outside)
     letter = outside.release(run.acceptance())
     run.hear(letter)
-    keys = node.book.run_keys(bytes.fromhex(RUN.run_id))
+    keys = node.book.run_keys(bytes.fromhex(RUN.digest))
     assert keys is not None
     assert keys.secret is not None
     _acknowledge(monkeypatch, rows=12)

@@ -153,10 +153,10 @@ def test_when_the_result_is_there_nobody_can_open_the_letters_of_the_run(home: C
     """Also who has copied all letters on their way, and steals the home afterwards."""
     run, engine = invited(home), HereEngine(tmp_path)
     submit(run, engine)
-    run_id = bytes.fromhex(run.terms.run_id)
+    digest = bytes.fromhex(run.terms.digest)
     curators = CardSecret.load(tmp_path / "curator").card
     with home.identity.book as book:
-        keys = book.run_keys(run_id)
+        keys = book.run_keys(digest)
     sent = _letters_to_consumer(tmp_path, run)
     assert sent
     assert keys is not None
@@ -167,7 +167,7 @@ def test_when_the_result_is_there_nobody_can_open_the_letters_of_the_run(home: C
     conclude(home, run, collect(run), render=render)
     stolen = home.identity
     with stolen.book as book:
-        settled = book.run_keys(run_id)
+        settled = book.run_keys(digest)
         assert settled is not None
         assert settled.secret is None
     for data in sent:
@@ -183,11 +183,11 @@ def _letters_to_consumer(place: Path, run: KeptRun) -> list[bytes]:
     from likeset.homes.identity import Identity
 
     with Identity.of(place / "curator").book as book:
-        run_id = bytes.fromhex(run.terms.run_id)
-        numbers = [kept.number for kept in book.letters(run_id, CONSUMER) if kept.way == OUT]
+        digest = bytes.fromhex(run.terms.digest)
+        numbers = [kept.number for kept in book.letters(digest, CONSUMER) if kept.way == OUT]
         to_consumer = [
             data
-            for data in book.sent(run_id)
+            for data in book.sent(digest)
             if letter_in(data, most_bytes=1 << 28).header.recipient == run.terms.cards[CONSUMER]
         ]
     assert len(numbers) == len(to_consumer)

@@ -70,7 +70,7 @@ def test_without_a_quorum_nothing_is_asked_drawn_or_kept(tmp_path: Path, invited
     assert report.outcome is Ending.QUORUM_MISSED
     assert report.calls == 4
     assert sum(charges(tmp_path, site, "called") for site in SITES) == 0
-    assert Identity.of(tmp_path / SERVER).book.run_keys(bytes.fromhex(invited.terms.run_id)) is None
+    assert Identity.of(tmp_path / SERVER).book.run_keys(bytes.fromhex(invited.terms.digest)) is None
 
 
 def test_a_curator_that_was_put_back_from_an_old_copy_ends_the_run_and_sends_no_receipt(

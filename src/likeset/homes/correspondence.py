@@ -18,7 +18,7 @@ from likeset.errors import (
 from likeset.homes.acceptances import is_given_up, peer_in
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import IN, OUT, Arrival, Outgoing, Peer, RunKeys, contents_of
+from likeset.homes.letter_records import IN, OUT, Arrival, Outgoing, Peer, contents_of
 from likeset.homes.padding import padded_size
 from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
 from likeset.protocol.messages import Message, decode
@@ -78,6 +78,11 @@ class Correspondence:
         """Of the run."""
         return bytes.fromhex(self.terms.run_id)
 
+    @cached_property
+    def _digest(self) -> bytes:
+        """Of the terms, by which everything of the run is kept."""
+        return bytes.fromhex(self.terms.digest)
+
     @property
     def _book(self) -> LetterBook:
         return self.identity.book
@@ -90,32 +95,30 @@ class Correspondence:
         Also when the run is settled: others may have lost something and hold it again, with what was answered before.
 
         Raises:
-            LikesetError: a card is not pinned, the run's id is known under other terms, or this home is an old copy.
+            LikesetError: a card is not pinned, or this home is an old copy.
         """
         self._check_pins()
         role = role_in(self.terms, self.party)
         if role == "consumer":
             raise IllegalMessage(f"run {self.terms.run}: who signed the terms accepts nothing")
-        kept = self._book.run_keys(self.run_id)
+        kept = self._book.run_keys(self._digest)
         if kept is None:
             secret = SealingSecret.generate()
             accepted = accept(
                 self.identity.secret,
                 run_id=self.run_id,
-                terms=bytes.fromhex(self.terms.digest),
+                terms=self._digest,
                 role=role,
                 party=self.party,
                 run_key=secret.public,
             )
             kept = self._book.open_run(
-                self.run_id,
-                self.terms.digest,
+                self._digest,
                 secret,
                 invitation=self.invitation.to_bytes(),
                 ends=end_of(self.terms),
                 acceptance=accepted.to_bytes(),
             )
-        self._check_terms(kept)
         return kept.acceptance
 
     def begin(self, acceptances: Iterable[bytes], start: Callable[[], tuple[Message, ...]]) -> tuple[bytes, ...]:
@@ -130,10 +133,10 @@ class Correspondence:
         """
         self._open_keys()
         admitted = [peer for data in acceptances if (peer := self._admitted(data)) is not None]
-        sent = self._book.sent(self.run_id)
+        sent = self._book.sent(self._digest)
         if sent:
             # Whoever signed anew does not remember what it signed before, and is shown it.
-            known = (self._book.peer(self.run_id, peer.party) for peer in admitted)
+            known = (self._book.peer(self._digest, peer.party) for peer in admitted)
             signed = {peer.party: peer.acceptance for peer in known if peer is not None}
             echoes = [
                 signed[peer.party] for peer in admitted if signed.get(peer.party, peer.acceptance) != peer.acceptance
@@ -143,9 +146,9 @@ class Correspondence:
         owners = [name for name in self.terms.owners if name in peers]
         if CURATOR not in peers or len(owners) < self.terms.quorum:
             raise QuorumMissed(f"{len(owners)} owners take part; the terms ask for {self.terms.quorum} and the curator")
-        self._book.introduce(self.run_id, peers.values())
+        self._book.introduce(self._digest, peers.values())
         # Where a crash came first, others may be in the book: of them the curator would not hear.
-        peers = {name: self._book.peer(self.run_id, name) or peer for name, peer in peers.items()}
+        peers = {name: self._book.peer(self._digest, name) or peer for name, peer in peers.items()}
         enclosed = {CURATOR: tuple(peers[name].acceptance for name in owners)}
         enclosed |= dict.fromkeys(owners, (peers[CURATOR].acceptance,))
         return self.write((message for message in start() if message.receiver in peers), enclosures=enclosed)
@@ -164,7 +167,7 @@ class Correspondence:
             if peer is None:
                 raise IllegalMessage(f"run {self.terms.run}: an acceptance that is enclosed does not hold")
             peers.append(peer)
-        known = self._book.introduced(self.run_id)
+        known = self._book.introduced(self._digest)
         self._newcomers = {peer.party: peer for peer in peers if peer.party not in known}
         return known | self._newcomers.keys()
 
@@ -184,7 +187,7 @@ class Correspondence:
         """
         letter = letter_in(data, most_bytes=most_bytes)
         header = letter.header
-        if (header.run_id, header.terms.hex()) != (self.run_id, self.terms.digest):
+        if (header.run_id, header.terms) != (self.run_id, self._digest):
             raise IllegalMessage(f"run {self.terms.run}: a letter of another run, or under other terms")
         if header.sender == self.identity.fingerprint:
             self._meet_own(letter.stub)
@@ -196,7 +199,7 @@ class Correspondence:
         opened = open_letter(letter, writer=card, reader=self.identity.secret.card, key=secret)
         message = self._message_in(opened.message, peer, letter, most_bytes)
         contents = contents_of(message, opened.message, opened.enclosures)
-        if self._book.is_said_again(self.run_id, peer.party, contents, number=header.number):
+        if self._book.is_said_again(self._digest, peer.party, contents, number=header.number):
             raise IllegalMessage(f"run {self.terms.run}: {peer.party} says again, in a new letter, what it said before")
         # A curator would have all offered rows beside the key that opens them, until the terms end.
         arrival = Arrival(peer.party, letter, contents, opened.random, kept_whole=self.party != CURATOR)
@@ -228,7 +231,7 @@ class Correspondence:
         ]
         newcomers, self._newcomers = self._newcomers, {}
         return self._book.exchange(
-            self.run_id,
+            self._digest,
             came=None if came is None else came.arrival,
             replies=replies,
             newcomers=newcomers.values(),
@@ -246,7 +249,7 @@ class Correspondence:
             for name, receipt in receipts.items()
             if (peer := self._peer(name)) is not None
         ]
-        return self._book.exchange(self.run_id, replies=replies) if replies else ()
+        return self._book.exchange(self._digest, replies=replies) if replies else ()
 
     def settle(self, *, resend: bool = False) -> None:
         """Forget the key of the run: from now on nobody can open its letters here.
@@ -254,7 +257,7 @@ class Correspondence:
         Args:
             resend: whether letters that were sealed here stay until the terms end, for readers who lost them.
         """
-        self._book.settle(self.run_id, resend=resend)
+        self._book.settle(self._digest, resend=resend)
 
     def answered_before(self, data: bytes, *, most_bytes: int) -> tuple[str, tuple[bytes, ...]] | None:
         """In a run that is settled, what kind of message this very letter held, and the letters that answered it.
@@ -262,12 +265,12 @@ class Correspondence:
         None if the run is not settled, or the letter never came.
         """
         letter = letter_in(data, most_bytes=most_bytes)
-        keys, writer = self._book.run_keys(self.run_id), self._names.get(letter.header.sender)
+        keys, writer = self._book.run_keys(self._digest), self._names.get(letter.header.sender)
         if keys is None or keys.secret is not None or writer is None:
             return None
-        for kept in self._book.letters(self.run_id, writer):
+        for kept in self._book.letters(self._digest, writer):
             if (kept.way, kept.digest) == (IN, letter.digest):
-                return kept.kind, self._book.sent_in_answer(self.run_id, letter.digest)
+                return kept.kind, self._book.sent_in_answer(self._digest, letter.digest)
         return None
 
     def _outgoing(self, peer: Peer, message: Message | None, enclosures: tuple[bytes, ...]) -> Outgoing:
@@ -280,7 +283,7 @@ class Correspondence:
                 recipient=_card(peer.card),
                 recipient_key=peer.run_key,
                 run_id=self.run_id,
-                terms=bytes.fromhex(self.terms.digest),
+                terms=self._digest,
                 round=0 if message is None else message.round,
                 number=number,
                 last_received=last_received,
@@ -298,7 +301,7 @@ class Correspondence:
         if party == self.terms.consumer:
             signed = self.invitation.signed
             return Peer(party, signed.card.to_bytes(), signed.run_key)
-        return self._newcomers.get(party) or self._book.peer(self.run_id, party)
+        return self._newcomers.get(party) or self._book.peer(self._digest, party)
 
     @cached_property
     def _names(self) -> dict[str, str]:
@@ -317,9 +320,9 @@ class Correspondence:
         return peer
 
     def _check_number(self, peer: Peer, letter: Letter) -> None:
-        known = self._book.came(self.run_id, peer.party, letter.header.number)
+        known = self._book.came(self._digest, peer.party, letter.header.number)
         if known is not None and known != letter.digest:
-            earlier = self._book.contradict(self.run_id, peer.party, letter)
+            earlier = self._book.contradict(self._digest, peer.party, letter)
             raise LetterContradicts(self.terms.run, peer.party, letter.header.number, earlier)
 
     def _message_in(self, data: bytes, peer: Peer, letter: Letter, most_bytes: int) -> Message | None:
@@ -339,13 +342,13 @@ class Correspondence:
             LikesetError: it is, or this home did not sign it.
         """
         stub = Stub.from_bytes(data)
-        if stub.header.run_id != self.run_id:
-            raise IllegalMessage(f"run {self.terms.run}: a stub of another run")
+        if (stub.header.run_id, stub.header.terms) != (self.run_id, self._digest):
+            raise IllegalMessage(f"run {self.terms.run}: a stub of another run, or under other terms")
         self._meet_own(stub)
 
     def _meet_own(self, stub: Stub) -> None:
         _check_signature(stub, self.identity.secret.card)
-        kept = (kept.digest for kept in self._book.letters(self.run_id) if kept.way == OUT)
+        kept = (kept.digest for kept in self._book.letters(self._digest) if kept.way == OUT)
         if stub.digest not in kept:
             self._stop(stub.to_bytes())
         raise IllegalMessage(f"run {self.terms.run}: a letter of this home's own came back")
@@ -358,29 +361,25 @@ class Correspondence:
             IllegalMessage: it is, or this home did not sign it.
         """
         accepted = Acceptance.from_bytes(data)
-        if accepted.card.fingerprint == self.identity.fingerprint and accepted.run_id == self.run_id:
-            kept = self._book.run_keys(self.run_id)
+        own = accepted.card.fingerprint == self.identity.fingerprint
+        if own and (accepted.run_id, accepted.terms) == (self.run_id, self._digest):
+            kept = self._book.run_keys(self._digest)
             if kept is None or kept.acceptance != data:
                 self._stop(data)
         raise IllegalMessage(f"run {self.terms.run}: an acceptance came where letters come")
 
     def _stop(self, data: bytes) -> None:
-        self._book.stop(self.run_id, data)
+        self._book.stop(self._digest, data)
         self._book.check_running()
 
     def _open_keys(self) -> SealingSecret:
         self._check_pins()
-        keys = self._book.run_keys(self.run_id)
+        keys = self._book.run_keys(self._digest)
         if keys is None:
             raise IllegalMessage(f"run {self.terms.run}: this home has not accepted these terms")
-        self._check_terms(keys)
         if keys.secret is None:
             raise IllegalMessage(f"run {self.terms.run}: is settled, and its key is gone")
         return keys.secret
-
-    def _check_terms(self, keys: RunKeys) -> None:
-        if keys.terms != self.terms.digest:
-            raise IllegalMessage(f"run {self.terms.run}: its id is known under other terms")
 
     def _check_pins(self) -> None:
         self._book.check_running()

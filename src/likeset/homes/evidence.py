@@ -40,7 +40,7 @@ class Evidence:
     @classmethod
     def of(cls, book: LetterBook, invitation: Invitation, other: str) -> Self:
         """That of the home whose book it is, whatever card it has now: as who it took part, it signed."""
-        keys = book.run_keys(bytes.fromhex(invitation.terms.run_id))
+        keys = book.run_keys(bytes.fromhex(invitation.terms.digest))
         accepted = keys.acceptance if keys is not None else b""
         return cls(
             book, invitation, Acceptance.from_bytes(accepted).party if accepted else invitation.terms.consumer, other
@@ -57,12 +57,12 @@ class Evidence:
         return self.invitation.terms
 
     @property
-    def _run_id(self) -> bytes:
-        return bytes.fromhex(self.terms.run_id)
+    def _digest(self) -> bytes:
+        return bytes.fromhex(self.terms.digest)
 
     def letters(self) -> list[KeptLetter]:
         """All between the two."""
-        return self.book.letters(self._run_id, self.other)
+        return self.book.letters(self._digest, self.other)
 
     def bundle(self, receipts: Iterable[Receipt] = (), disclosures: Iterable[Disclosure] = ()) -> Bundle:
         """All of it, for a third party.
@@ -77,7 +77,7 @@ class Evidence:
         parties = (self.party, self.other)
         accepted = tuple(self._acceptance(name) for name in parties if name != self.terms.consumer)
         stubs = {letter.signed_header for letter in self.letters()}
-        stubs |= {stub for peer, stub in self.book.evidence(self._run_id) if peer == self.other}
+        stubs |= {stub for peer, stub in self.book.evidence(self._digest) if peer == self.other}
         mine = self.terms.cards[self.party]
         ordered = sorted(stubs, key=lambda stub: (stub.header.sender != mine, stub.header.number, stub.digest))
         positions = {stub: position for position, stub in enumerate(ordered)}
@@ -117,7 +117,7 @@ class Evidence:
         return Disclosure(kept.signed_header, kept.opening, body)
 
     def _acceptance(self, name: str) -> Acceptance:
-        keys, peer = self.book.run_keys(self._run_id), self.book.peer(self._run_id, name)
+        keys, peer = self.book.run_keys(self._digest), self.book.peer(self._digest, name)
         data = keys.acceptance if name == self.party and keys else peer.acceptance if peer else b""
         if not data:
             raise BadDocument("bundle", f"{name} did not take part in run {self.terms.run}, as far as this home knows")
@@ -137,7 +137,7 @@ class Evidence:
         return self.invitation.signed.card if name == self.terms.consumer else self._acceptance(name).card
 
     def _body_that_came(self, kept: KeptLetter) -> bytes | None:
-        data, keys = self.book.letter_data(self._run_id, self.other, IN, kept.number), self.book.run_keys(self._run_id)
+        data, keys = self.book.letter_data(self._digest, self.other, IN, kept.number), self.book.run_keys(self._digest)
         if data is None or keys is None or keys.secret is None:
             return None
         letter = letter_in(data, most_bytes=MOST_BUNDLE_BYTES)

@@ -3,6 +3,9 @@
 A letter is sealed once. Its bytes are on the disk before they leave, and asked for again the same ones are sent again:
 two letters under one number would be evidence against their writer. When a run is settled its key goes, and with it the
 bytes that only that key opens; signed headers and digests stay, which is what a third party checks.
+
+A run goes by the digest of its terms, which its id is part of: an id alone is whatever a consumer wrote, and another
+consumer may have seen it.
 """
 
 import sqlite3
@@ -11,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from likeset.errors import HomeRestored, IllegalMessage
+from likeset.errors import HomeRestored
 from likeset.homes.expiry import utc_now
 from likeset.homes.letter_records import IN, OUT, Arrival, Contents, KeptLetter, Outgoing, Peer, RunKeys, Way
 from likeset.ledger.store import Layout, Store
@@ -27,25 +30,25 @@ _LAYOUT = Layout(
     version=1,
     statements=(
         """CREATE TABLE runs (
-            run_id BLOB PRIMARY KEY, terms TEXT NOT NULL, invitation BLOB NOT NULL, ends REAL NOT NULL, key BLOB,
+            terms BLOB PRIMARY KEY, invitation BLOB NOT NULL, ends REAL NOT NULL, key BLOB,
             acceptance BLOB NOT NULL, settled TEXT NOT NULL
         ) WITHOUT ROWID""",
         """CREATE TABLE peers (
-            run_id BLOB, party TEXT, card BLOB NOT NULL, run_key BLOB NOT NULL, acceptance BLOB NOT NULL,
-            PRIMARY KEY (run_id, party)
+            terms BLOB, party TEXT, card BLOB NOT NULL, run_key BLOB NOT NULL, acceptance BLOB NOT NULL,
+            PRIMARY KEY (terms, party)
         ) WITHOUT ROWID""",
         """CREATE TABLE letters (
-            run_id BLOB, peer TEXT, way TEXT, number INTEGER, digest BLOB NOT NULL, stub BLOB NOT NULL,
+            terms BLOB, peer TEXT, way TEXT, number INTEGER, digest BLOB NOT NULL, stub BLOB NOT NULL,
             bytes INTEGER NOT NULL, kind TEXT NOT NULL, rows INTEGER NOT NULL, at TEXT NOT NULL,
             answers BLOB, content BLOB, opening BLOB, data BLOB,
-            PRIMARY KEY (run_id, peer, way, number)
+            PRIMARY KEY (terms, peer, way, number)
         )""",  # the last three go when the run is settled
-        "CREATE INDEX letters_by_content ON letters (run_id, peer, way, content)",
+        "CREATE INDEX letters_by_content ON letters (terms, peer, way, content)",
         """CREATE TABLE evidence (
-            run_id BLOB, peer TEXT, number INTEGER, digest BLOB, stub BLOB NOT NULL, at TEXT NOT NULL,
-            PRIMARY KEY (run_id, peer, number, digest)
+            terms BLOB, peer TEXT, number INTEGER, digest BLOB, stub BLOB NOT NULL, at TEXT NOT NULL,
+            PRIMARY KEY (terms, peer, number, digest)
         )""",
-        "CREATE TABLE stopped (run_id BLOB PRIMARY KEY, data BLOB NOT NULL, at TEXT NOT NULL)",
+        "CREATE TABLE stopped (terms BLOB PRIMARY KEY, data BLOB NOT NULL, at TEXT NOT NULL)",
     ),
 )
 
@@ -67,8 +70,7 @@ class LetterBook:
 
     def open_run(
         self,
-        run_id: bytes,
-        terms: str,
+        terms: bytes,
         secret: SealingSecret,
         *,
         invitation: bytes,
@@ -78,48 +80,46 @@ class LetterBook:
         """Keep the keys of a run; those that were kept first count.
 
         Args:
-            run_id: of the run.
-            terms: their digest.
+            terms: of the run, by their digest.
             secret: opens its letters.
             invitation: the terms as the consumer signed them.
             ends: when the terms end, and with them the key.
             acceptance: what this home signed to take part; empty at the consumer.
         """
         with self._store.writing() as connection:
-            row = (run_id, terms, invitation, ends.timestamp(), secret.to_bytes(), acceptance, "")
-            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        kept = self.run_keys(run_id)
-        if kept is None or kept.terms != terms:
-            raise IllegalMessage("a run of this id is known under other terms")
+            row = (terms, invitation, ends.timestamp(), secret.to_bytes(), acceptance, "")
+            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
+        kept = self.run_keys(terms)
+        assert kept is not None  # noqa: S101 - just written, and never removed
         return kept
 
-    def run_keys(self, run_id: bytes) -> RunKeys | None:
+    def run_keys(self, terms: bytes) -> RunKeys | None:
         """The keys of a run; None if it is not known."""
         with self._store.reading() as connection:
             row = connection.execute(
-                "SELECT terms, key, invitation, acceptance, settled FROM runs WHERE run_id = ?", (run_id,)
+                "SELECT key, invitation, acceptance, settled FROM runs WHERE terms = ?", (terms,)
             ).fetchone()
         if row is None:
             return None
-        terms, key, invitation, acceptance, settled = row
+        key, invitation, acceptance, settled = row
         secret = None if key is None else SealingSecret.from_bytes(key)
-        return RunKeys(run_id, terms, secret, invitation, acceptance, settled)
+        return RunKeys(terms, secret, invitation, acceptance, settled)
 
     def invitations(self) -> list[bytes]:
         """The signed terms of all runs that this home took part in."""
         with self._store.reading() as connection:
-            return [bytes(data) for (data,) in connection.execute("SELECT invitation FROM runs ORDER BY run_id")]
+            return [bytes(data) for (data,) in connection.execute("SELECT invitation FROM runs ORDER BY terms")]
 
-    def settle(self, run_id: bytes, *, resend: bool = False) -> bool:
+    def settle(self, terms: bytes, *, resend: bool = False) -> bool:
         """Forget the key of a run and the bytes that it opens; returns whether there was one to forget.
 
         Args:
-            run_id: of the run.
+            terms: of the run, by their digest.
             resend: whether letters that were sealed here stay until the terms end. Their readers' keys open them, no
                 key of this home does; somebody who lost them may ask for them again (``sent_in_answer``).
         """
         with self._store.writing() as connection:
-            forgotten = self._forget(connection, [run_id], resend=resend)
+            forgotten = self._forget(connection, [terms], resend=resend)
         self._store.empty_log()  # which would hold it until it is written over
         return forgotten > 0
 
@@ -127,11 +127,11 @@ class LetterBook:
         """The same for all runs whose terms have ended; returns how many keys were forgotten."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT run_id FROM runs WHERE ends <= ? AND (key IS NOT NULL OR EXISTS "
-                "(SELECT 1 FROM letters WHERE letters.run_id = runs.run_id AND data IS NOT NULL))",
+                "SELECT terms FROM runs WHERE ends <= ? AND (key IS NOT NULL OR EXISTS "
+                "(SELECT 1 FROM letters WHERE letters.terms = runs.terms AND data IS NOT NULL))",
                 (self._clock().timestamp(),),
             )
-            ended = [run_id for (run_id,) in rows]
+            ended = [terms for (terms,) in rows]
         if not ended:
             return 0  # to look writes nothing
         with self._store.writing() as connection:
@@ -139,73 +139,73 @@ class LetterBook:
         self._store.empty_log()
         return forgotten
 
-    def _forget(self, connection: sqlite3.Connection, run_ids: Iterable[bytes], *, resend: bool = False) -> int:
+    def _forget(self, connection: sqlite3.Connection, runs: Iterable[bytes], *, resend: bool = False) -> int:
         count, ways = 0, (IN, IN if resend else OUT)
-        for run_id in run_ids:
+        for terms in runs:
             count += connection.execute(
-                "UPDATE runs SET key = NULL, settled = ? WHERE run_id = ? AND key IS NOT NULL", (self._now(), run_id)
+                "UPDATE runs SET key = NULL, settled = ? WHERE terms = ? AND key IS NOT NULL", (self._now(), terms)
             ).rowcount
-            connection.execute("UPDATE letters SET content = NULL, opening = NULL WHERE run_id = ?", (run_id,))
-            connection.execute("UPDATE letters SET data = NULL WHERE run_id = ? AND way IN (?, ?)", (run_id, *ways))
+            connection.execute("UPDATE letters SET content = NULL, opening = NULL WHERE terms = ?", (terms,))
+            connection.execute("UPDATE letters SET data = NULL WHERE terms = ? AND way IN (?, ?)", (terms, *ways))
         return count
 
     # Who takes part.
 
-    def introduce(self, run_id: bytes, peers: Iterable[Peer]) -> None:
+    def introduce(self, terms: bytes, peers: Iterable[Peer]) -> None:
         """Keep whom to write to; who is known stays as it is."""
         with self._store.writing() as connection:
-            self._introduce(connection, run_id, peers)
+            self._introduce(connection, terms, peers)
 
-    def _introduce(self, connection: sqlite3.Connection, run_id: bytes, peers: Iterable[Peer]) -> None:
-        rows = [(run_id, peer.party, peer.card, peer.run_key, peer.acceptance) for peer in peers]
+    def _introduce(self, connection: sqlite3.Connection, terms: bytes, peers: Iterable[Peer]) -> None:
+        rows = [(terms, peer.party, peer.card, peer.run_key, peer.acceptance) for peer in peers]
         connection.executemany("INSERT OR IGNORE INTO peers VALUES (?, ?, ?, ?, ?)", rows)
 
-    def peer(self, run_id: bytes, party: str) -> Peer | None:
+    def peer(self, terms: bytes, party: str) -> Peer | None:
         """Somebody to write to in a run; None who was not introduced."""
         with self._store.reading() as connection:
             row = connection.execute(
-                "SELECT party, card, run_key, acceptance FROM peers WHERE run_id = ? AND party = ?", (run_id, party)
+                "SELECT party, card, run_key, acceptance FROM peers WHERE terms = ? AND party = ?", (terms, party)
             ).fetchone()
         return None if row is None else Peer(*row)
 
-    def introduced(self, run_id: bytes) -> frozenset[str]:
+    def introduced(self, terms: bytes) -> frozenset[str]:
         """The names of all who were introduced in a run."""
         with self._store.reading() as connection:
-            rows = connection.execute("SELECT party FROM peers WHERE run_id = ?", (run_id,))
+            rows = connection.execute("SELECT party FROM peers WHERE terms = ?", (terms,))
             return frozenset(party for (party,) in rows)
 
     # Letters.
 
-    def came(self, run_id: bytes, peer: str, number: int) -> bytes | None:
+    def came(self, terms: bytes, peer: str, number: int) -> bytes | None:
         """The digest of the letter that came under a number; None if none did."""
         with self._store.reading() as connection:
             row = connection.execute(
-                "SELECT digest FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
-                (run_id, peer, IN, number),
+                "SELECT digest FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
+                (terms, peer, IN, number),
             ).fetchone()
         return None if row is None else bytes(row[0])
 
-    def is_said_again(self, run_id: bytes, peer: str, contents: Contents, *, number: int) -> bool:
+    def is_said_again(self, terms: bytes, peer: str, contents: Contents, *, number: int) -> bool:
         """Whether this came from somebody before, under another number: who sends it again sends the same letter."""
         with self._store.reading() as connection:
             row = connection.execute(
-                "SELECT 1 FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND content = ? AND number <> ?",
-                (run_id, peer, IN, contents.digest, number),
+                "SELECT 1 FROM letters WHERE terms = ? AND peer = ? AND way = ? AND content = ? AND number <> ?",
+                (terms, peer, IN, contents.digest, number),
             ).fetchone()
         return row is not None
 
-    def last_received(self, run_id: bytes, peer: str) -> bytes:
+    def last_received(self, terms: bytes, peer: str) -> bytes:
         """The digest of the letter of the largest number that came from somebody; zeros if none did."""
         with self._store.reading() as connection:
             row = connection.execute(
-                "SELECT digest FROM letters WHERE run_id = ? AND peer = ? AND way = ? ORDER BY number DESC LIMIT 1",
-                (run_id, peer, IN),
+                "SELECT digest FROM letters WHERE terms = ? AND peer = ? AND way = ? ORDER BY number DESC LIMIT 1",
+                (terms, peer, IN),
             ).fetchone()
         return NOTHING_RECEIVED if row is None else bytes(row[0])
 
     def exchange(
         self,
-        run_id: bytes,
+        terms: bytes,
         *,
         came: Arrival | None = None,
         replies: Sequence[Outgoing] = (),
@@ -216,7 +216,7 @@ class LetterBook:
         A reply that says what an earlier letter to the same reader says is that letter, as it was sealed.
 
         Args:
-            run_id: of the run.
+            terms: of the run, by their digest.
             came: what came, if anything did.
             replies: what is to be sent, in order.
             newcomers: who was introduced by it.
@@ -225,33 +225,33 @@ class LetterBook:
             The bytes of each reply.
         """
         with self._store.writing() as connection:
-            self._introduce(connection, run_id, newcomers)
+            self._introduce(connection, terms, newcomers)
             if came is not None:
                 data = came.letter.data if came.kept_whole else None
-                self._insert(connection, run_id, came.peer, IN, came.letter, came.contents, came.opening, data)
+                self._insert(connection, terms, came.peer, IN, came.letter, came.contents, came.opening, data)
             answers = None if came is None else came.letter.digest
-            return tuple(self._sealed(connection, run_id, reply, answers) for reply in replies)
+            return tuple(self._sealed(connection, terms, reply, answers) for reply in replies)
 
-    def _sealed(self, connection: sqlite3.Connection, run_id: bytes, reply: Outgoing, answers: bytes | None) -> bytes:
-        place = (run_id, reply.peer, OUT)
+    def _sealed(self, connection: sqlite3.Connection, terms: bytes, reply: Outgoing, answers: bytes | None) -> bytes:
+        place = (terms, reply.peer, OUT)
         kept = connection.execute(
-            "SELECT data FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND content = ?",
+            "SELECT data FROM letters WHERE terms = ? AND peer = ? AND way = ? AND content = ?",
             (*place, reply.contents.digest),
         ).fetchone()
         if kept is not None:
             return bytes(kept[0])
         (number,) = connection.execute(
-            "SELECT coalesce(max(number) + 1, 0) FROM letters WHERE run_id = ? AND peer = ? AND way = ?", place
+            "SELECT coalesce(max(number) + 1, 0) FROM letters WHERE terms = ? AND peer = ? AND way = ?", place
         ).fetchone()
-        letter = reply.seal(number, self.last_received(run_id, reply.peer))
+        letter = reply.seal(number, self.last_received(terms, reply.peer))
         opening = None if letter.content is None else letter.content.random
-        self._insert(connection, run_id, reply.peer, OUT, letter, reply.contents, opening, letter.data, answers)
+        self._insert(connection, terms, reply.peer, OUT, letter, reply.contents, opening, letter.data, answers)
         return letter.data
 
     def _insert(
         self,
         connection: sqlite3.Connection,
-        run_id: bytes,
+        terms: bytes,
         peer: str,
         way: Way,
         letter: Letter,
@@ -260,79 +260,79 @@ class LetterBook:
         data: bytes | None,
         answers: bytes | None = None,
     ) -> None:
-        place = (run_id, peer, way, letter.header.number)
+        place = (terms, peer, way, letter.header.number)
         kept = (letter.digest, letter.stub.to_bytes(), len(letter.data), contents.kind, contents.rows, self._now())
         row = (*place, *kept, answers, contents.digest, opening, data)
         connection.execute(f"INSERT OR IGNORE INTO letters VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
 
-    def sent(self, run_id: bytes) -> list[bytes]:
+    def sent(self, terms: bytes) -> list[bytes]:
         """The letters of a run that were sealed here, in the order in which they were."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT data FROM letters WHERE run_id = ? AND way = ? AND data IS NOT NULL ORDER BY rowid",
-                (run_id, OUT),
+                "SELECT data FROM letters WHERE terms = ? AND way = ? AND data IS NOT NULL ORDER BY rowid",
+                (terms, OUT),
             )
             return [bytes(data) for (data,) in rows]
 
-    def sent_in_answer(self, run_id: bytes, digest: bytes) -> tuple[bytes, ...]:
+    def sent_in_answer(self, terms: bytes, digest: bytes) -> tuple[bytes, ...]:
         """The letters that were sealed here in answer to the one of this digest, as far as they are kept."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT data FROM letters WHERE run_id = ? AND way = ? AND answers = ? AND data IS NOT NULL "
+                "SELECT data FROM letters WHERE terms = ? AND way = ? AND answers = ? AND data IS NOT NULL "
                 "ORDER BY rowid",
-                (run_id, OUT, digest),
+                (terms, OUT, digest),
             )
             return tuple(bytes(data) for (data,) in rows)
 
-    def letters(self, run_id: bytes, peer: str | None = None) -> list[KeptLetter]:
+    def letters(self, terms: bytes, peer: str | None = None) -> list[KeptLetter]:
         """What is kept of the letters of a run (with one peer), in the order in which they were kept."""
         columns = "peer, way, number, digest, stub, bytes, kind, rows, at, opening"
         with self._store.reading() as connection:
             rows = connection.execute(
-                f"SELECT {columns} FROM letters WHERE run_id = ? AND peer = coalesce(?, peer) ORDER BY rowid",  # noqa: S608
-                (run_id, peer),
+                f"SELECT {columns} FROM letters WHERE terms = ? AND peer = coalesce(?, peer) ORDER BY rowid",  # noqa: S608
+                (terms, peer),
             )
             return [KeptLetter(*row) for row in rows]
 
-    def letter_data(self, run_id: bytes, peer: str, way: Way, number: int) -> bytes | None:
+    def letter_data(self, terms: bytes, peer: str, way: Way, number: int) -> bytes | None:
         """The bytes of a letter; None if there is none, or the run is settled."""
         with self._store.reading() as connection:
             row = connection.execute(
-                "SELECT data FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
-                (run_id, peer, way, number),
+                "SELECT data FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
+                (terms, peer, way, number),
             ).fetchone()
         return None if row is None or row[0] is None else bytes(row[0])
 
     # What must not be.
 
-    def contradict(self, run_id: bytes, peer: str, letter: Letter) -> bytes:
+    def contradict(self, terms: bytes, peer: str, letter: Letter) -> bytes:
         """Keep the signed header of a letter that has the number of another one; returns the stub of that one.
 
         It is evidence enough: whoever signed both contradicts itself. The letter may be as large as any.
         """
         with self._store.writing() as connection:
             (count,) = connection.execute(
-                "SELECT count(*) FROM evidence WHERE run_id = ? AND peer = ?", (run_id, peer)
+                "SELECT count(*) FROM evidence WHERE terms = ? AND peer = ?", (terms, peer)
             ).fetchone()
             if count < _MOST_EVIDENCE:
-                row = (run_id, peer, letter.header.number, letter.digest, letter.stub.to_bytes(), self._now())
+                row = (terms, peer, letter.header.number, letter.digest, letter.stub.to_bytes(), self._now())
                 connection.execute("INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?, ?, ?)", row)
             (earlier,) = connection.execute(
-                "SELECT stub FROM letters WHERE run_id = ? AND peer = ? AND way = ? AND number = ?",
-                (run_id, peer, IN, letter.header.number),
+                "SELECT stub FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
+                (terms, peer, IN, letter.header.number),
             ).fetchone()
         return bytes(earlier)
 
-    def evidence(self, run_id: bytes) -> list[tuple[str, Stub]]:
+    def evidence(self, terms: bytes) -> list[tuple[str, Stub]]:
         """Signed headers of letters that contradict others of their writers, each with its writer's name."""
         with self._store.reading() as connection:
-            rows = connection.execute("SELECT peer, stub FROM evidence WHERE run_id = ? ORDER BY rowid", (run_id,))
+            rows = connection.execute("SELECT peer, stub FROM evidence WHERE terms = ? ORDER BY rowid", (terms,))
             return [(peer, Stub.from_bytes(stub)) for peer, stub in rows]
 
-    def stop(self, run_id: bytes, data: bytes) -> None:
+    def stop(self, terms: bytes, data: bytes) -> None:
         """Answer nothing more in any run: this home signed something that it does not remember."""
         with self._store.writing() as connection:
-            connection.execute("INSERT OR IGNORE INTO stopped VALUES (?, ?, ?)", (run_id, data, self._now()))
+            connection.execute("INSERT OR IGNORE INTO stopped VALUES (?, ?, ?)", (terms, data, self._now()))
 
     def check_running(self) -> None:
         """Raise if this home was found to be put back from an old copy.

@@ -37,16 +37,14 @@ class RunKeys:
     """A home's own side of a run.
 
     Attributes:
-        run_id: of the run.
-        terms: digest of its terms.
+        terms: of the run, by their digest.
         secret: opens letters; None when the run is settled.
         invitation: the terms as the consumer signed them.
         acceptance: what this home signed to take part; empty at the consumer, who signed the terms.
         settled: when (UTC); empty if it is not.
     """
 
-    run_id: bytes
-    terms: str
+    terms: bytes
     secret: SealingSecret | None = field(repr=False)
     invitation: bytes = field(repr=False)
     acceptance: bytes = field(repr=False)

@@ -55,8 +55,8 @@ class Invitation:
             raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
         secret = SealingSecret.generate()
         signed = sign_terms(terms.to_json(), identity.secret, secret.public)
-        run_id = bytes.fromhex(terms.run_id)
-        kept = identity.book.open_run(run_id, terms.digest, secret, invitation=signed.to_bytes(), ends=end_of(terms))
+        digest = bytes.fromhex(terms.digest)
+        kept = identity.book.open_run(digest, secret, invitation=signed.to_bytes(), ends=end_of(terms))
         if kept.secret is None:
             raise InvalidArgument("run", terms.run, "is settled")
         return cls(SignedTerms.from_bytes(kept.invitation), terms)

@@ -118,7 +118,7 @@ def transcript_of(
         kept_by: whose book it is.
     """
     peer, from_owner = (CURATOR, OUT) if kept_by == "owner" else (owner, IN)
-    letters = [] if book is None else book.letters(bytes.fromhex(terms.run_id), peer)
+    letters = [] if book is None else book.letters(bytes.fromhex(terms.digest), peer)
     lines = (_line(letter, FROM_OWNER if letter.way == from_owner else TO_OWNER) for letter in letters)
     ordered = sorted(line for line in lines if line.kind != RECEIPT)  # what acknowledges is not acknowledged
     cards = (terms.cards.get(owner, ""), terms.cards.get(CURATOR, ""))

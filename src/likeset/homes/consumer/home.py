@@ -263,11 +263,11 @@ class ConsumerHome(PartyHome):
 
     def settle(self, run: KeptRun) -> None:
         """Forget the key of a run that has its result: from now on nobody can open its letters here."""
-        run_id = bytes.fromhex(run.terms.run_id)
+        digest = bytes.fromhex(run.terms.digest)
         with LetterBook(self.book_file) as book:
-            keys = book.run_keys(run_id)
+            keys = book.run_keys(digest)
             if keys is not None and keys.secret is not None:
-                book.settle(run_id)
+                book.settle(digest)
 
     def runs(self) -> list[KeptRun]:
         """All runs, by name."""

@@ -133,7 +133,7 @@ class CuratorHome(PartyHome):
 
     def _signed(self, terms: Terms, identity: Identity) -> dict[Path, Receipt]:
         """Receipts for the owners who took part in a run, by their files; apart, if there are versions of its terms."""
-        present = identity.book.introduced(bytes.fromhex(terms.run_id))
+        present = identity.book.introduced(bytes.fromhex(terms.digest))
         place = self.folder / "receipts" / file_name(terms.run)
         version = f"-{terms.digest[:12]}" if len(_versions(identity, terms.run)) > 1 else ""
         receipts = {}
