@@ -11,6 +11,8 @@
     ├── UnprovenPart                          a part without a proof that was not accepted by name
     ├── EntropyMissing                        the secure generator gave nothing; no noise was drawn
     ├── UnreliableArithmetic                  this machine rounds as no proof allows; nothing was drawn
+    ├── MailboxTrouble                        a mailbox cannot be used now; names it, says why and what to do
+    │   └── PostTrouble                       one file or folder of a mailbox cannot; the others may
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── LetterRefused                     bytes that are no letter from that sender to this reader
@@ -60,11 +62,13 @@ __all__ = [
     "LetterContradicts",
     "LetterRefused",
     "LikesetError",
+    "MailboxTrouble",
     "MessagePurged",
     "NoAnswer",
     "NotCurated",
     "OtherRelation",
     "PartyFailed",
+    "PostTrouble",
     "ProtocolError",
     "QuorumMissed",
     "RunCancelled",
@@ -281,6 +285,28 @@ class EntropyMissing(LikesetError):
 
 class UnreliableArithmetic(LikesetError):
     """This machine rounds in a way that a proof does not allow; nothing was drawn or released."""
+
+
+class MailboxTrouble(LikesetError):
+    """The place where letters are left cannot be used now: it is full, gone, read-only, closed to this user or silent.
+
+    Attributes:
+        mailbox: its address, without secrets.
+        reason: what is wrong and what to do about it, in one line.
+    """
+
+    def __init__(self, mailbox: str, reason: str) -> None:
+        mailbox, reason = without_secrets(mailbox), harmless(without_secrets(reason), most=_MOST_SHOWN)
+        super().__init__(mailbox, reason)
+        self.mailbox = mailbox
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"mailbox {harmless(self.mailbox, most=_MOST_SHOWN)}: {self.reason}"
+
+
+class PostTrouble(MailboxTrouble):
+    """One file or folder of a mailbox cannot be used; it is left, and the others may be fine."""
 
 
 class ProtocolError(LikesetError):
