@@ -197,6 +197,26 @@ def _directory(url: str, folder: Path) -> Store:
 
 
 def _distant_store(url: str, parts: SplitResult) -> Store:
-    raise InvalidArgument(
-        "mailbox", url, f"{parts.scheme}:// is not known; use a folder's path, file://, sftp:// or s3://"
-    )
+    if parts.scheme not in ("sftp", "s3"):
+        reason = f"{parts.scheme}:// is not known; use a folder's path, file://, sftp:// or s3://"
+        raise InvalidArgument("mailbox", url, reason)
+    if not parts.hostname:
+        raise InvalidArgument("mailbox", url, "names no host or bucket; write sftp://user@host/folder or s3://bucket")
+    path = unquote(parts.path)
+    try:
+        if parts.scheme == "sftp":
+            from likeset.transports.mailbox.sftp import SftpStore
+            from likeset.transports.mailbox.sftp_connection import SftpPlace
+
+            user = unquote(parts.username) if parts.username else None
+            return SftpStore(SftpPlace.of(parts.hostname, path, port=parts.port, user=user))
+        from likeset.transports.mailbox.s3 import S3Store
+
+        if parts.username is not None or parts.port is not None:
+            raise InvalidArgument(
+                "mailbox", url, "names more than a bucket; keys and endpoint come from AWS_ variables"
+            )
+        return S3Store(parts.netloc, path.strip("/"))
+    except ModuleNotFoundError:
+        reason = f"needs a part that is not installed: pip install 'likeset[{parts.scheme}]'"
+        raise InvalidArgument("mailbox", url, reason) from None
