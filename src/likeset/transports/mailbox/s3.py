@@ -15,6 +15,7 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     ConnectTimeoutError,
+    EndpointConnectionError,
     HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
@@ -160,7 +161,10 @@ class S3Store:
         for kinds, reason in (
             ((NoCredentialsError, PartialCredentialsError), _NO_KEYS),
             ((ConnectTimeoutError, ReadTimeoutError, TimeoutError, FSTimeoutError), _SLOW),
-            ((HTTPClientError, OSError), "is not reached; see whether AWS_ENDPOINT_URL and the network are right"),
+            (
+                (EndpointConnectionError, HTTPClientError, OSError),
+                "is not reached; see whether AWS_ENDPOINT_URL and the network are right",
+            ),
         ):
             if any(isinstance(cause, kinds) for cause in causes):
                 return MailboxTrouble(self.address, reason)

@@ -1,0 +1,244 @@
+"""A place that is full, gone, read-only, silent or not the right one: one line that names it and says what to do."""
+
+import errno
+import hashlib
+import os
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh_server
+
+from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.transports.mailbox.s3 import S3Store
+from likeset.transports.mailbox.sftp import SftpStore
+from likeset.transports.mailbox.sftp_connection import SftpPlace
+from likeset.transports.mailbox.stores import PARTIAL_SECONDS, open_store
+
+PAIR = "a" * 32
+DATA = b"a letter"
+NAME = hashlib.sha256(DATA).hexdigest()
+PARTIAL = f".{NAME}.01234567"
+
+
+@pytest.fixture(scope="module")
+def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    with ssh_server(tmp_path_factory.mktemp("ssh")) as server, mail_environment(server):
+        yield server
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[MailServer]:
+    with s3_server() as server, mail_environment(server):
+        yield server
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Takes connections, and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Taken by us, and nobody listens."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+def trouble(action: Callable[[], object], reason: str) -> str:
+    with pytest.raises(MailboxTrouble, match=reason) as caught:
+        action()
+    assert type(caught.value) is MailboxTrouble  # all of the mailbox, and not one file
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "is full"),
+        (errno.EDQUOT, "is full"),
+        (errno.EROFS, "is read-only"),
+        (errno.EIO, "does not answer"),
+        (errno.ESTALE, "does not answer"),
+        (errno.EMFILE, "cannot be used: Too many open files"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_says_why_and_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: str
+) -> None:
+    store = open_store(str(tmp_path))
+
+    def fails(_descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
+        said = trouble(lambda: store.write(PAIR, NAME, DATA), reason)
+    assert said.startswith(f"mailbox file://{tmp_path}: ")
+    assert list((tmp_path / PAIR).iterdir()) == []
+    store.write(PAIR, NAME, DATA)
+    assert store.read(PAIR, NAME, most_bytes=100) == DATA
+
+
+def test_a_disk_that_is_really_full_is_said_to_be(tmp_path: Path) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True, timeout=60).returncode != 0:  # noqa: S603 - arguments that stand here
+        pytest.skip("a small file system can be mounted by root only, and not in every container")
+    try:
+        store = open_store(str(tmp_path))
+        store.write(PAIR, NAME, DATA)
+        trouble(lambda: store.write(PAIR, "0" * 64, b"x" * 100_000), "is full")
+        assert [path.name for path in (tmp_path / PAIR).iterdir()] == [NAME]
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True, timeout=60)  # noqa: S603, S607 - likewise
+
+
+def test_a_folder_that_nobody_may_enter_or_write_is_said_to_be(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may enter and write everywhere")
+    store = open_store(str(tmp_path))
+    tmp_path.chmod(0o500)
+    trouble(lambda: store.write(PAIR, NAME, DATA), "no permission")
+    tmp_path.chmod(0o000)
+    trouble(lambda: store.list(PAIR), "no permission")
+    tmp_path.chmod(0o700)
+    (tmp_path / PAIR).mkdir(mode=0o000)
+    with pytest.raises(PostTrouble, match="no permission for one of its folders"):
+        store.list(PAIR)
+
+
+def test_a_folder_of_somebody_else_is_trouble_with_that_folder_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system says it to whoever is not root."""
+
+    def refuses(*_place: object, **_how: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "open", refuses)
+    with pytest.raises(PostTrouble, match="no permission for one of its folders"):
+        open_store(str(tmp_path)).list(PAIR)
+    monkeypatch.setattr(Path, "mkdir", refuses)
+    trouble(lambda: open_store(str(tmp_path)).write(PAIR, NAME, DATA), "no permission to use it")
+
+
+def test_what_a_killed_writer_began_is_not_listed_and_goes_when_it_is_old(tmp_path: Path, ssh: SshServer) -> None:
+    for address, mailbox in ((str(tmp_path), tmp_path), (ssh.address, ssh.mailbox)):
+        folder = mailbox / PAIR
+        folder.mkdir(exist_ok=True)
+        (folder / PARTIAL).write_bytes(b"a let")
+        assert open_store(address).list(PAIR) == []
+        open_store(address).write(PAIR, NAME, DATA)
+        assert (folder / PARTIAL).exists()  # somebody may be writing it
+        old = time.time() - PARTIAL_SECONDS - 60
+        os.utime(folder / PARTIAL, (old, old))
+        open_store(address).write(PAIR, NAME, DATA)
+        assert [path.name for path in folder.iterdir()] == [NAME]
+        open_store(address).remove(PAIR, NAME)
+
+
+def test_an_unknown_host_key_is_refused_with_the_remedy(
+    ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for known_hosts in (tmp_path / "none", tmp_path / "empty"):
+        monkeypatch.setenv("LIKESET_KNOWN_HOSTS", str(known_hosts))
+        said = trouble(lambda: open_store(ssh.address).list(PAIR), "ssh-ed25519 SHA256:.* is not known")
+        assert said.endswith(f"ssh-keyscan -p {ssh.port} 127.0.0.1 >> {known_hosts}")
+        (tmp_path / "empty").touch()
+
+
+def test_a_changed_host_key_is_refused(ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = (ssh.known_hosts.parent / "user_key.pub").read_text(encoding="ascii").split()[:2]
+    (tmp_path / "other").write_text(f"[127.0.0.1]:{ssh.port} {' '.join(other)}\n", encoding="ascii")
+    monkeypatch.setenv("LIKESET_KNOWN_HOSTS", str(tmp_path / "other"))
+    assert "ssh-keyscan" in trouble(lambda: open_store(ssh.address).list(PAIR), "is not the known one")
+
+
+def test_a_key_that_the_server_does_not_know_or_that_is_not_there_is_said_to_be(
+    ssh: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIKESET_SFTP_KEY", str(ssh.known_hosts.parent / "host_key"))
+    trouble(lambda: open_store(ssh.address).list(PAIR), "with none of the keys")
+    monkeypatch.setenv("LIKESET_SFTP_KEY", str(ssh.known_hosts.parent / "none"))
+    trouble(lambda: open_store(ssh.address).list(PAIR), "LIKESET_SFTP_KEY names a file that is not there")
+
+
+def test_a_broken_connection_is_made_anew(ssh: SshServer) -> None:
+    store = open_store(ssh.address)
+    store.write(PAIR, NAME, DATA)
+    for _ in range(3):
+        ssh.cut_connections()
+        assert store.read(PAIR, NAME, most_bytes=100) == DATA
+    ssh.cut_connections()
+    store.remove(PAIR, NAME)
+    store.close()
+
+
+def test_a_folder_that_is_gone_on_the_server_is_not_an_empty_one(ssh: SshServer) -> None:
+    store = open_store(f"{ssh.address}/elsewhere")
+    for use in (
+        lambda: store.list(PAIR),
+        lambda: store.read(PAIR, NAME, most_bytes=100),
+        lambda: store.write(PAIR, NAME, DATA),
+        lambda: store.remove(PAIR, NAME),
+    ):
+        trouble(use, "there is no such folder on the server")
+    store.close()
+
+
+def test_on_the_server_modes_follow_from_the_mailbox_and_no_link_or_fifo_is_opened(ssh: SshServer) -> None:
+    pair = "b" * 32
+    store = open_store(ssh.address)
+    ssh.mailbox.chmod(0o770)
+    store.write(pair, NAME, DATA)
+    ssh.mailbox.chmod(0o700)
+    folder = ssh.mailbox / pair
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
+    assert stat.S_IMODE((folder / NAME).stat().st_mode) == 0o640
+    os.mkfifo(folder / ("1" * 64))
+    (folder / ("2" * 64)).symlink_to(folder / NAME)
+    assert [file.name for file in store.list(pair)] == [NAME]
+    for name in ("1" * 64, "2" * 64):
+        with pytest.raises(PostTrouble, match="no ordinary file"):
+            store.read(pair, name, most_bytes=100)
+    store.close()
+
+
+def test_servers_that_are_not_reached_or_silent_are_said_to_be(
+    closed_port: int, silent_port: int, s3: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble(lambda: open_store(f"sftp://x@127.0.0.1:{closed_port}/m").list(PAIR), "its server is not reached")
+    silent = SftpStore(SftpPlace("127.0.0.1", silent_port, "x", "/m"), seconds=0.2)
+    trouble(lambda: silent.list(PAIR), "does not answer in time|broke off while connecting")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed_port}")
+    trouble(lambda: open_store(s3.address).list(PAIR), "is not reached")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent_port}")
+    trouble(lambda: S3Store("mailbox", "", seconds=0.2).list(PAIR), "does not answer in time")
+
+
+def test_a_bucket_that_is_missing_and_keys_that_are_missing_are_said_to_be(
+    s3: MailServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del s3
+    store = open_store("s3://elsewhere/letters")
+    for use in (
+        lambda: store.list(PAIR),
+        lambda: store.read(PAIR, NAME, most_bytes=100),
+        lambda: store.write(PAIR, NAME, DATA),
+    ):
+        assert trouble(use, "there is no such bucket").startswith("mailbox s3://elsewhere/letters: ")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    trouble(lambda: open_store("s3://mailbox/letters").list(PAIR), "no keys for it")
