@@ -65,6 +65,17 @@ class SealingSecret:
         """The public half, 1216 bytes."""
         return self._public
 
+    def exchange_with(self, public: bytes) -> bytes:
+        """What the X25519 halves of this key and of another one's public half have in common: 32 secret bytes.
+
+        Both holders get the same. It is no key: whatever is derived from it must say what for.
+
+        Raises:
+            BadDocument: ``public`` is no sealing key.
+        """
+        check_sealing_key(public, what="sealing key")
+        return self._exchange.exchange(X25519PublicKey.from_public_bytes(public[_KEM_PUBLIC_BYTES:]))
+
     def open(self, ciphertext: bytes | memoryview, *, info: bytes) -> bytes:
         """What was sealed to the public half with the same ``info``.
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -18,9 +19,10 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.homes.expiry import utc_now
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.party_home import PartyHome
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.signed_invitation import Invitation, end_of
 from likeset.ledger import Ledger
 from likeset.private_files import (
     keep_private,
@@ -36,7 +38,7 @@ from likeset.protocol.terms import Terms
 from likeset.tables.schema.schema import Schema
 from likeset.trust.cards import CardSecret
 
-__all__ = ["Connection", "ConsumerHome", "KeptRun", "make_consumer_home"]
+__all__ = ["Connection", "ConsumerHome", "KeptRun", "Travel", "make_consumer_home"]
 
 _INVITATION = ".invitation"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -56,6 +58,20 @@ class Connection(Document):
     name: str
     kit: str = ""
     user: str = ""
+
+
+class Travel(Document):
+    """``mailbox.json`` in a run's folder: that its letters travel by mailbox, and how long others may think.
+
+    Attributes:
+        mailbox: its address, as its store tells it.
+        decide_by: when the run begins without those who have not decided, if a quorum accepted; never moved.
+    """
+
+    likeset: Literal["travel"] = "travel"
+    version: Literal[1] = 1
+    mailbox: str
+    decide_by: datetime
 
 
 @dataclass(frozen=True)
@@ -171,6 +187,32 @@ class KeptRun:
         """What that says; nothing if nobody asked yet."""
         path = self.ending_path
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    @property
+    def travel_path(self) -> Path:
+        """The file that says that its letters travel by mailbox."""
+        return self.folder / "mailbox.json"
+
+    @property
+    def travel(self) -> Travel | None:
+        """By which mailbox its letters travel; None if by none."""
+        return documents.read(self.travel_path, Travel) if self.travel_path.exists() else None
+
+    def keep_travel(self, mailbox: str, *, decide_by: datetime | None = None, now: datetime | None = None) -> Travel:
+        """Let the run travel by mailbox; asked again, as it was.
+
+        Args:
+            mailbox: the address, as the store tells it.
+            decide_by: when to begin without those who have not decided; after half of the terms' life if None.
+            now: when its life begins; now if None.
+        """
+        known = self.travel
+        if known is not None:
+            return known
+        begin, end = now or utc_now(), end_of(self.terms)
+        travel = Travel(mailbox=mailbox, decide_by=min(decide_by or begin + (end - begin) / 2, end))
+        documents.write_text(self.travel_path, travel.model_dump_json(indent=1) + "\n")
+        return travel
 
     @property
     def result(self) -> Path:
