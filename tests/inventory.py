@@ -11,6 +11,7 @@ from typer.main import get_command
 from likeset import Summarizer, Terms
 from likeset.app import cli
 from likeset.homes.consumer.home import Connection
+from likeset.homes.curator.settings import CuratorSettings
 from likeset.homes.owner.policy import Policy
 from likeset.run.job import Job
 from likeset.tables.schema.schema import Declaration
@@ -32,6 +33,7 @@ def existing() -> dict[str, set[str]]:
         "Results of the Summarizer": _results(),
         "Fields of owner.yaml": set(_fields(Policy)),
         "Fields of consumer.yaml": set(_fields(Connection)),
+        "Fields of curator.yaml": set(_fields(CuratorSettings)),
         "Fields of likeset_site.json": set(inspect.signature(SiteSettings).parameters) - _NOT_IN_A_FILE,
         "Fields of the terms": set(inspect.signature(Terms).parameters),
         "Fields of a schema": set(_fields(Declaration)),

@@ -15,7 +15,7 @@ from remote_world import HereEngine, introduce_all, write_job
 
 import job_world
 from likeset import documents
-from likeset.app.cli import app, run
+from likeset.app.cli import app, run_setup
 from likeset.homes.consumer.home import ConsumerHome
 
 OWNERS = ("a", "b")
@@ -84,7 +84,7 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.Monk
     done("card", "make", "--new", "--home", made / "node-b")
     introduce_all(made)
     engine = HereEngine(made)
-    monkeypatch.setattr(run, "_engine", lambda _: engine)
+    monkeypatch.setattr(run_setup, "engine_of", lambda _: engine)
     home = ("--home", made / "home")
     done("run", "invite", job, *home)
     node_a = ("--node", made / "node-a")

@@ -23,7 +23,7 @@ from remote_world import HereEngine, make_world
 import likeset.app
 import likeset.display
 import studies
-from likeset.app.cli import app, follow, main, run
+from likeset.app.cli import app, follow, main, run_setup
 from likeset.display import screen
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger
@@ -153,7 +153,7 @@ def test_a_consumer_reads_what_the_server_says(
     make_world(tmp_path)
     engine = HereEngine(tmp_path)
     home = ("--home", tmp_path / "home")
-    monkeypatch.setattr(run, "_engine", lambda _: engine)
+    monkeypatch.setattr(run_setup, "engine_of", lambda _: engine)
 
     def told(*words: object) -> str:
         return said("run", *words, *home, capsys=capsys, monkeypatch=monkeypatch)
@@ -165,7 +165,7 @@ def test_a_consumer_reads_what_the_server_says(
     monkeypatch.setattr(engine, "news", lambda _: news)
     assert "evil" in told("watch", "run-1", "--once")
     monkeypatch.undo()
-    monkeypatch.setattr(run, "_engine", lambda _: engine)
+    monkeypatch.setattr(run_setup, "engine_of", lambda _: engine)
     odd: dict[str, Any] = {
         "outcome": Ending.NOT_CURATED,
         "detail": HOSTILE,

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 from node_world import rows_text
 from remote_world import HereEngine, make_world, write_job
 
-from likeset.app.cli import app, follow, run
+from likeset.app.cli import app, follow, run_setup
 from likeset.errors import (
     BadDocument,
     BudgetExceeded,
@@ -41,7 +41,7 @@ class World:
         self.folder = folder
         make_world(folder)
         self.engine = HereEngine(folder)
-        monkeypatch.setattr(run, "_engine", lambda _: self.engine)
+        monkeypatch.setattr(run_setup, "engine_of", lambda _: self.engine)
         monkeypatch.setenv("LIKESET_HOME", str(folder / "home"))
 
     def say(self, *words: object, code: int = 0) -> Any:
@@ -249,7 +249,7 @@ def test_a_run_whose_charge_has_no_draw_says_what_is_spent_and_what_to_do(
     monkeypatch.setattr("likeset.mechanisms.gaussian_mean.run", _stopped)
     world.say("submit", world.folder / "job.yaml")
     monkeypatch.undo()
-    monkeypatch.setattr(run, "_engine", lambda _: world.engine)
+    monkeypatch.setattr(run_setup, "engine_of", lambda _: world.engine)
     monkeypatch.setenv("LIKESET_HOME", str(world.folder / "home"))
     why = world.say("watch", "run-1", code=1)["obstacle"]["text"]
     epsilon = _terms(world.say("invite", world.folder / "job.yaml")).target_budget.epsilon

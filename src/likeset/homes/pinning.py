@@ -34,7 +34,7 @@ def home_in(folder: Path) -> PartyHome:
         except InvalidArgument:
             continue
         return home
-    made_by = "`likeset owner init`, `likeset run init` and `likeset site curator` make one"
+    made_by = "`likeset owner init`, `likeset run init` and `likeset curator init` make one"
     raise InvalidArgument("--home", folder, f"is not the directory of an owner, a consumer or a curator; {made_by}")
 
 

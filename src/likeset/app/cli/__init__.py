@@ -10,6 +10,7 @@ from likeset.app.cli import (
     account,
     audit,
     card,
+    curator,
     demo,
     dispute,
     ledger,
@@ -42,6 +43,7 @@ app.command(name="audit")(audit.audit)
 app.command(name="reference", hidden=True)(reference.reference)
 run.run.command()(dispute.dispute)
 app.add_typer(card.card)
+app.add_typer(curator.curator)
 app.add_typer(ledger.ledger)
 app.add_typer(owner.owner)
 app.add_typer(run.run)

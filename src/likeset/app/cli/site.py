@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likeset.app.cli.card import show_fingerprint
+from likeset.app.cli.curator import show_card_to_give
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument
 
@@ -94,7 +94,7 @@ def curator(
 
     _check_kit(kit)
     made = _curator_home(home, name)
-    card = made.card()
+    made.card()  # without keys it could sign no receipt
     for path in schema or []:
         made.add_schema(path)
     for path in seed_rows or []:
@@ -104,12 +104,7 @@ def curator(
     _settle_site(kit, "likeset.homes.curator.home:curator", home, as_json=as_json, limits=limits)
     _keep_jobs_in(home / "nvflare", kit)
     if not as_json:
-        stdout.print(f"Its card, for consumers and owners: {literal(str(made.card_file))}", soft_wrap=True)
-        show_fingerprint(card)
-        stdout.print(
-            "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as curator",
-            soft_wrap=True,
-        )
+        show_card_to_give(made)
 
 
 def _curator_home(folder: Path, name: str | None) -> "CuratorHome":

@@ -1,12 +1,12 @@
 """The directory of a consumer: ``consumer.yaml``, its card, its ledger, its letters, and a folder for each run.
 
 A run is known from the moment its invitation lies in its folder: the terms, signed. Everything else of a run is there
-before, and the terms are read from nowhere else.
+before, and the terms are read from nowhere else. By which mailbox it travels comes later, in ``mailbox.json``.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
@@ -21,6 +21,7 @@ from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes.expiry import utc_now
 from likeset.homes.letter_book import LetterBook
+from likeset.homes.mailbox_address import MailboxAddress, checked_addresses
 from likeset.homes.party_home import PartyHome
 from likeset.homes.signed_invitation import Invitation, end_of
 from likeset.ledger import Ledger
@@ -45,17 +46,19 @@ _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Connection(Document):
-    """``consumer.yaml``: who the consumer is, and with which start-up kit it submits.
+    """``consumer.yaml``: who the consumer is, by which mailboxes its runs travel, with which start-up kit it submits.
 
     Attributes:
-        name: of the consumer, which is its site's name.
-        kit: start-up kit of a user who may submit jobs.
+        name: of the consumer; over NVFlare its site's name.
+        mailboxes: addresses; a new run travels by the only one, unless it is told otherwise.
+        kit: start-up kit of a user who may submit jobs to NVFlare; empty where there is none.
         user: that user's name.
     """
 
     likeset: Literal["consumer"] = "consumer"
     version: Literal[1] = 1
     name: str
+    mailboxes: tuple[MailboxAddress, ...] = ()
     kit: str = ""
     user: str = ""
 
@@ -333,20 +336,23 @@ class ConsumerHome(PartyHome):
         return run
 
 
-def make_consumer_home(folder: Path, *, name: str, kit: str = "", user: str = "") -> ConsumerHome:
+def make_consumer_home(
+    folder: Path, *, name: str, kit: str = "", user: str = "", mailboxes: Sequence[str] = ()
+) -> ConsumerHome:
     """A new directory of a consumer.
 
     Raises:
         InvalidArgument: it holds something already, or cannot be made, or no party may have that name.
     """
     card = CardSecret.generate(name)
+    connection = Connection(name=name, mailboxes=checked_addresses(mailboxes), kit=kit, user=user)
     make_home_folder(folder)
     card.write(folder)
     home = ConsumerHome(folder)
     with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file
     LetterBook(home.book_file).close()  # likewise
-    documents.write(folder / "consumer.yaml", Connection(name=name, kit=kit, user=user))
+    documents.write(folder / "consumer.yaml", connection)
     return home
 
 

@@ -1,20 +1,24 @@
 """The curator's own side: a directory with its ledgers, the schemas that it knows, its card and its letters.
 
 What the settings of the curator's NVFlare site name: ``"factory": "likeset.homes.curator.home:curator"``, with the
-directory. When a run ends, each owner's receipt lies in ``receipts``, and goes to the owner in a letter.
+directory. Over a mailbox nothing names it but its people: ``curator.yaml`` says where letters come and go. When a run
+ends, each owner's receipt lies in ``receipts``, and goes to the owner in a letter.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.curator.public_rows import PublicRows
+from likeset.homes.curator.settings import SETTINGS_FILE, CuratorSettings, starting_settings
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
+from likeset.homes.mailbox_address import checked_addresses
 from likeset.homes.party_home import PartyHome
 from likeset.homes.receipts import Receipt, file_name, signed_once
 from likeset.homes.run_accounts import open_accounts, owner_limits
@@ -84,6 +88,16 @@ class CuratorHome(PartyHome):
         return _ChargesOpenedLate(lambda: self.ledger(terms))
 
     @property
+    def settings(self) -> CuratorSettings:
+        """What ``curator.yaml`` says; a home that an older likeset made has none."""
+        path = self.folder / SETTINGS_FILE
+        return documents.read(path, CuratorSettings) if path.exists() else CuratorSettings()
+
+    def schemas_known(self) -> list[Schema]:
+        """The schemas that runs may use."""
+        return [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))]
+
+    @property
     def is_made(self) -> bool:
         """Whether this is the directory of a curator; its card may be missing while a new one is made."""
         return self.schemas.is_dir() and self.ledgers.is_dir()
@@ -91,7 +105,7 @@ class CuratorHome(PartyHome):
     def check(self) -> None:
         """Raise unless this is the directory of a curator."""
         if not self.is_made:
-            raise InvalidArgument("DIR", self.folder, "is not the directory of a curator; make one with `site curator`")
+            raise InvalidArgument("DIR", self.folder, "is not the directory of a curator; make one with `curator init`")
 
     def add_schema(self, path: Path) -> Schema:
         """Know a schema; runs of which it is not known end before anything is asked."""
@@ -118,7 +132,7 @@ class CuratorHome(PartyHome):
 
     def add_seed_rows(self, place: str) -> tuple[str, ...]:
         """Know public rows, as the schemas that are known here map them; returns their digests."""
-        return self.public_rows.add(place, [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))])
+        return self.public_rows.add(place, self.schemas_known())
 
     def write_receipts(self, run: str) -> list[Path]:
         """Sign what is known of a run, for each owner who took part; returns the files."""
@@ -167,22 +181,24 @@ class _ChargesOpenedLate:
         return self._ledger.answer(*arguments, **options)
 
 
-def make_curator_home(folder: Path, *, name: str = CURATOR) -> CuratorHome:
-    """A new directory of a curator: a card, no ledgers, no schemas.
+def make_curator_home(folder: Path, *, name: str = CURATOR, mailboxes: Sequence[str] = ()) -> CuratorHome:
+    """A new directory of a curator: a card, settings, no ledgers, no schemas.
 
     Args:
         folder: where.
         name: on its card; those who deal with several curators tell them apart by it.
+        mailboxes: where letters come and go.
 
     Raises:
         InvalidArgument: it holds something already, or cannot be made, or no party may have that name.
     """
-    home, card = CuratorHome(folder), CardSecret.generate(name)
+    home, card, addresses = CuratorHome(folder), CardSecret.generate(name), checked_addresses(mailboxes)
     make_home_folder(folder)
     card.write(folder)
     home.schemas.mkdir(mode=PRIVATE_FOLDER)
     home.ledgers.mkdir(mode=PRIVATE_FOLDER)
     LetterBook(home.book_file).close()  # makes the file
+    documents.write_text(folder / SETTINGS_FILE, starting_settings(addresses))
     return home
 
 

@@ -17,6 +17,7 @@ from likeset import documents
 from likeset.documents import Document
 from likeset.errors import InvalidArgument
 from likeset.homes.expiry import clock_words
+from likeset.homes.mailbox_address import MailboxAddress
 from likeset.ledger import Limit
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import checked_name
@@ -67,6 +68,7 @@ class Policy(Document):
         manual_approval: whether a person decides about each run.
         price_at_least: the least price for a row disclosed.
         certificates: files that ``check`` looks at, if there are any.
+        mailboxes: addresses where letters are looked for; nothing else that others may do depends on them.
     """
 
     likeset: Literal["owner"]
@@ -85,6 +87,7 @@ class Policy(Document):
     manual_approval: bool = True
     price_at_least: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
     certificates: tuple[str, ...] = ()
+    mailboxes: tuple[MailboxAddress, ...] = ()
 
     @field_validator("name")
     @classmethod
@@ -317,4 +320,8 @@ manual_approval: true
 
 # The least price for a row.
 price_at_least: 0
+
+# Where letters come and go, as agreed with the others: file:///mnt/share, sftp://user@host/folder or s3://bucket/folder,
+# never with a password in it.
+mailboxes: []
 """

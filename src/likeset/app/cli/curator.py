@@ -1,0 +1,106 @@
+"""``likeset curator``: the side of whom all trust to see offered rows; letters travel by mailbox."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from likeset.app.cli.card import show_fingerprint
+from likeset.app.cli.mailbox import MailboxOption
+from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
+
+if TYPE_CHECKING:
+    from likeset.homes.curator.home import CuratorHome
+
+__all__ = ["curator", "show_card_to_give"]
+
+curator = typer.Typer(
+    name="curator",
+    help="The curator's own side: schemas, letters.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+HomePath = Annotated[
+    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The curator's directory; by default the current one.")
+]
+HERE = Path()
+
+
+@curator.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    *,
+    name: Annotated[str, typer.Option(help="The name on its card.")] = "curator",
+    schema: Annotated[list[Path] | None, typer.Option(help="A schema that runs may use; repeatable.")] = None,
+    mailbox: MailboxOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the directory of a curator: its card, its letters, the schemas that it knows.
+
+    Give consumers and owners its card, to be pinned, and pin the cards of consumers. A run is curated only if the card
+    of its consumer is pinned here: [bold]likeset card pin FILE --as consumer[/].
+
+    Example: [bold]likeset curator init curator --schema schema.yaml --mailbox file:///mnt/share[/]
+    """
+    from likeset.homes.curator.home import make_curator_home
+    from likeset.tables.schema.schema import Schema
+
+    for path in schema or []:
+        Schema.load(path)  # before anything is made
+    home = make_curator_home(folder, name=name, mailboxes=mailbox or ())
+    known = [home.add_schema(path) for path in schema or []]
+    if as_json:
+        digests = [declared.digest for declared in known]
+        show_json({"home": str(folder), "name": name, "card": home.card().fingerprint, "schemas": digests})
+        return
+    stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
+    show_card_to_give(home)
+
+
+@curator.command()
+def schema(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[SCHEMA.yaml]...", help="Schemas that runs may use from now on.")
+    ] = None,
+    *,
+    seed_rows: Annotated[
+        list[Path] | None, typer.Option(help="Public rows that runs may start from, on those schemas; repeatable.")
+    ] = None,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Know schemas, and list all that are known. A run on another one ends before anybody is asked for rows.
+
+    Example: [bold]likeset curator schema schema.yaml --home curator[/]
+    """
+    opened = opened_curator(home)
+    for path in files or []:
+        opened.add_schema(path)
+    digests = [digest for path in seed_rows or [] for digest in opened.add_seed_rows(str(path))]
+    known = opened.schemas_known()
+    if as_json:
+        documents = [{"schema": declared.digest, "columns": list(declared.record_columns)} for declared in known]
+        show_json({"schemas": documents, "seed_rows_added": digests})
+        return
+    rows = [[", ".join(declared.record_columns), declared.digest[:12]] for declared in known]
+    show_table("Schemas that runs may use", ["columns", "digest"], rows)
+    for digest in digests:
+        stdout.print(f"[bold green]added[/]  public rows {literal(digest[:12])}")
+
+
+def opened_curator(folder: Path) -> "CuratorHome":
+    """The curator's home in a directory."""
+    from likeset.homes.curator.home import CuratorHome
+
+    home = CuratorHome(folder)
+    home.check()
+    return home
+
+
+def show_card_to_give(home: "CuratorHome") -> None:
+    """The card of a curator, and what others do with it."""
+    stdout.print(f"Its card, for consumers and owners: {literal(str(home.card_file))}", soft_wrap=True)
+    show_fingerprint(home.card())
+    stdout.print(
+        "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as curator", soft_wrap=True
+    )

@@ -1,0 +1,110 @@
+"""``likeset run sites``, ``submit`` and ``resume``: runs over NVFlare."""
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from likeset.app.cli import run_setup
+from likeset.app.cli.run_setup import (
+    HERE,
+    Days,
+    HomePath,
+    JobPath,
+    RunName,
+    invited,
+    opened_home,
+    seed_file,
+    show_seed,
+)
+from likeset.display.screen import JsonFlag, literal, show_json, stdout
+from likeset.errors import InvalidArgument, UnfinishedRequest
+
+if TYPE_CHECKING:
+    from likeset.homes.consumer.home import KeptRun
+    from likeset.run.submission import Engine
+
+__all__ = ["resume", "sites", "submit"]
+
+_SECONDS_BETWEEN_LOOKS = 1.5
+
+
+def sites(
+    job: JobPath,
+    *,
+    seconds: Annotated[float, typer.Option(min=0, help="How long to wait for those that are not there.")] = 0.0,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Are all sites of a job connected? Exit code 1 if one is not.
+
+    Example: [bold]likeset run sites job.yaml --seconds 60 --home clinic[/]
+    """
+    from likeset.errors import LikesetError
+    from likeset.run.job import Job
+
+    wanted, engine = Job.load(job), run_setup.engine_of(opened_home(home))
+    end, presence = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
+    while True:
+        last = time.monotonic() >= end
+        try:
+            there = engine.connected_sites()
+        except LikesetError:
+            if last:
+                raise
+        else:
+            presence = {name: name in there for name in presence}
+        if last or all(presence.values()):
+            break
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    if as_json:
+        show_json({"connected": presence})
+    else:
+        for name, is_there in presence.items():
+            stdout.print(f"{'[green]connected[/]' if is_there else '[bold red]absent[/]'}  {literal(name)}")
+    if not all(presence.values()):
+        raise typer.Exit(1)
+
+
+def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Submit a job to the network. Owners decide by themselves; follow it with [bold]likeset run watch[/].
+
+    Example: [bold]likeset run submit job.yaml --home clinic[/]
+    """
+    consumer = opened_home(home)
+    kept_run = invited(job, days, consumer)
+    if kept_run.jobs:
+        raise InvalidArgument("run", kept_run.name, "was submitted already; go on with `likeset run resume`")
+    _submit(kept_run, run_setup.engine_of(consumer), as_json=as_json)
+
+
+def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Submit a run that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
+
+    Example: [bold]likeset run resume sepsis-2026-07 --home clinic[/]
+    """
+    from likeset.run.submission import look, obstacle
+
+    consumer = opened_home(home)
+    consumer.check_able_to_write()
+    kept_run, engine = consumer.known(name), run_setup.engine_of(consumer)
+    whereabouts = look(kept_run, engine) if kept_run.jobs else None
+    if whereabouts is not None and whereabouts.is_open:
+        raise InvalidArgument("RUN", name, f"is {whereabouts.text}; there is nothing to resume")
+    if (why := obstacle(kept_run, None if whereabouts is None else whereabouts.ending)) is not None:
+        raise UnfinishedRequest(why.text)
+    _submit(kept_run, engine, as_json=as_json)
+
+
+def _submit(kept_run: "KeptRun", engine: "Engine", *, as_json: bool) -> None:
+    from likeset.run.submission import submit
+
+    job = submit(kept_run, engine)
+    if as_json:
+        show_json({"run": kept_run.name, "job": job, "digest": kept_run.terms.digest, "hash_seed": seed_file(kept_run)})
+        return
+    stdout.print(
+        f"[bold green]submitted[/]  {literal(kept_run.name)}, terms {kept_run.terms.digest[:12]}", soft_wrap=True
+    )
+    show_seed(kept_run)
+    stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)

@@ -1,0 +1,139 @@
+"""What the commands of ``likeset run`` share, and ``likeset run init``: a consumer's directory before its first run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from likeset.app.cli.mailbox import MailboxOption
+from likeset.display.screen import JsonFlag, literal, show_json, stdout
+from likeset.errors import BudgetExceeded, InvalidArgument
+
+if TYPE_CHECKING:
+    from likeset.homes.consumer.home import ConsumerHome, KeptRun
+    from likeset.run.submission import Engine
+
+__all__ = [
+    "HERE",
+    "Days",
+    "HomePath",
+    "JobPath",
+    "RunName",
+    "engine_of",
+    "init",
+    "invited",
+    "opened_home",
+    "result_of",
+    "seed_file",
+    "show_seed",
+]
+
+HomePath = Annotated[
+    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The consumer's directory; by default the current one.")
+]
+HERE = Path()
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job names it.", show_default=False)]
+JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
+Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    *,
+    name: Annotated[str, typer.Option(help="The consumer's name, as it stands in terms.", show_default=False)],
+    mailbox: MailboxOption = None,
+    kit: Annotated[
+        Path | None, typer.Option(help="For runs over NVFlare: start-up kit of the user who submits.")
+    ] = None,
+    user: Annotated[str, typer.Option(help="That user's name, as provisioned.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the directory in which a consumer keeps its runs and its ledger.
+
+    Example: [bold]likeset run init clinic --name new-clinic --mailbox file:///mnt/share[/]
+    """
+    from likeset.homes.consumer.home import make_consumer_home
+
+    if kit is not None and not (kit / "startup").is_dir():
+        raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
+    if (kit is None) != (not user):
+        raise InvalidArgument("--user", user or "none", "goes with --kit: give both, or none for runs by mailbox")
+    home = make_consumer_home(
+        folder, name=name, kit="" if kit is None else str(kit.resolve()), user=user, mailboxes=mailbox or ()
+    )
+    if as_json:
+        show_json({"home": str(home.folder), "name": name, "card": home.card().fingerprint})
+        return
+    stdout.print(f"[bold green]made[/]  {literal(str(home.folder))}", soft_wrap=True)
+    stdout.print(f"its card, for others to pin: {literal(str(home.card_file))} (likeset card show)", soft_wrap=True)
+
+
+def opened_home(folder: Path) -> "ConsumerHome":
+    """The consumer's home in a directory."""
+    from likeset.homes.consumer.home import ConsumerHome
+
+    home = ConsumerHome(folder)
+    _ = home.connection
+    return home
+
+
+def engine_of(home: "ConsumerHome") -> "Engine":
+    """How a consumer submits to NVFlare.
+
+    Raises:
+        InvalidArgument: it has no start-up kit.
+    """
+    connection = home.connection
+    if not connection.kit:
+        reason = (
+            "has no start-up kit of NVFlare (kit: and user: in consumer.yaml); without one runs travel by mailbox: "
+            "likeset run start"
+        )
+        raise InvalidArgument("--home", home.folder, reason)
+    from likeset.transports.nvflare.quiet_client import QuietEngine
+
+    return QuietEngine(Path(connection.kit), connection.user)
+
+
+def invited(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
+    """The run of a job, with its terms signed and kept."""
+    from likeset.run.job import Job
+    from likeset.run.remote import expiry, invite
+
+    loaded = Job.load(job)
+    try:
+        return invite(home, loaded, expires=expiry(days))
+    except BudgetExceeded as error:
+        error.add_note(f"look at it with: likeset ledger show {home.ledger}")
+        error.add_note("the first run sets the limit for all; likeset ledger limit --help says how to change it")
+        raise
+
+
+def seed_file(kept_run: "KeptRun") -> str | None:
+    """Where the seed of hashes lies; None where the curator sees rows."""
+    return str(kept_run.hash_seed_path) if kept_run.terms.hashing else None
+
+
+def show_seed(kept_run: "KeptRun") -> None:
+    """How the seed of hashes goes to owners, where there is one."""
+    seed = seed_file(kept_run)
+    if seed is not None:
+        stdout.print(
+            f"[bold]{literal(seed)}[/]  the seed of the hashes, for owners alone: hand it over, or send it encrypted. "
+            "Whoever has it and the hashes has the rows, so it must not pass through the curator.",
+            soft_wrap=True,
+        )
+        stdout.print(
+            f"They approve with: likeset owner approve {literal(kept_run.name)} --hash-seed FILE", soft_wrap=True
+        )
+
+
+def result_of(home: "ConsumerHome", kept_run: "KeptRun") -> dict[str, Any]:
+    """The result of a run whose summary has come; published when it is first asked for."""
+    from likeset.app.report import render
+    from likeset.run.publish import read_result
+    from likeset.run.remote import collect, conclude
+
+    if not kept_run.result.exists():
+        conclude(home, kept_run, collect(kept_run), render=render)
+    return read_result(kept_run.result)[0]

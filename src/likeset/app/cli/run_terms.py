@@ -1,0 +1,111 @@
+"""``likeset run plan``, ``invite`` and ``list``: what a job asks for, and the terms that were signed."""
+
+from typing import Any
+
+from likeset.app.cli.run_setup import HERE, Days, HomePath, JobPath, invited, opened_home, seed_file, show_seed
+from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
+
+__all__ = ["invite", "list_runs", "plan"]
+
+
+def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
+    """Say what a job would do and cost, as [bold]likeset plan[/] does; writes nothing and asks nobody.
+
+    Example: [bold]likeset run plan job.yaml[/]
+    """
+    from likeset.app.cli.result_screen import show_guarantees
+    from likeset.run.job import Job
+    from likeset.run.job_plan import check_owners_files
+    from likeset.run.notices import notice_documents
+    from likeset.run.remote import check_carried, notes_on_size, plan_between
+
+    wanted = Job.load(job)
+    check_owners_files(wanted)
+    planned = plan_between(wanted)
+    notes = [*check_carried(wanted, planned.files.schema), *notes_on_size(planned.traffic)]
+    document = planned.document()
+    if as_json:
+        show_json({**document, "between_organisations": notice_documents(notes)})
+        return
+    terms = planned.terms
+    facts = [
+        ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
+        (f"{'hashes of rows' if terms.hashing else 'rows'} that the curator sees, at most", f"{planned.rows_seen:,}"),
+        ("messages between curator and owners, at most", f"{planned.messages:,}"),
+        ("numbers released about the target", f"{document['released_coordinates']:,}"),
+    ]
+    show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
+    show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
+    stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)
+    show_notes(notice.text for notice in (*planned.warnings, *notes))
+
+
+def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Sign the terms of a job, for owners to look at before it is submitted; they name all parties by their cards.
+
+    The cards of all owners and of the curator must be pinned here ([bold]likeset card pin[/]). Where the release's
+    width is chosen privately, that choice is made and charged now, once. Where the curator is to see hashes only, the
+    seed of the hashes is drawn as well: give it to owners, and never to the curator.
+
+    Example: [bold]likeset run invite job.yaml --home clinic[/]
+    """
+    from likeset.protocol.party import CURATOR
+    from likeset.run.notices import notice_documents
+    from likeset.run.remote import notes_on
+
+    kept_run = invited(job, days, opened_home(home))
+    terms, notes = kept_run.terms, notes_on(kept_run)
+    if as_json:
+        told = {"run": kept_run.name, "invitation": str(kept_run.invitation_path), "digest": terms.digest}
+        told["expires"] = terms.expires
+        show_json(
+            {**told, "cards": dict(terms.cards), "hash_seed": seed_file(kept_run), "notes": notice_documents(notes)}
+        )
+        return
+    path = kept_run.invitation_path
+    stdout.print(f"[bold]{literal(str(path))}[/]  terms {terms.digest[:12]}, until {terms.expires}", soft_wrap=True)
+    stdout.print(
+        f"Give this file to owners; they look at it with: likeset owner inbox --add {literal(path.name)}",
+        soft_wrap=True,
+    )
+    stdout.print("Invited are, by these cards:")
+    for name, fingerprint in terms.cards.items():
+        if name != terms.consumer:
+            role = "curator" if name == CURATOR else "owner"
+            stdout.print(f"  {fingerprint}  {role}  [bold]{literal(name)}[/]", soft_wrap=True)
+    own = terms.cards[terms.consumer]
+    stdout.print(f"They take part only if they have pinned yours: {own}", soft_wrap=True)
+    show_seed(kept_run)
+    show_notes(notice.text for notice in notes)
+
+
+def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """All runs of this consumer.
+
+    Example: [bold]likeset run list --home clinic[/]
+    """
+    runs: list[dict[str, Any]] = [
+        {
+            "run": kept_run.name,
+            "digest": kept_run.terms.digest,
+            "invitation": str(kept_run.invitation_path),
+            "expires": kept_run.terms.expires,
+            "jobs": len(kept_run.jobs),
+            "result": kept_run.result.exists(),
+        }
+        for kept_run in opened_home(home).runs()
+    ]
+    if as_json:
+        show_json({"runs": runs})
+        return
+    lines = [
+        [
+            run_document["run"],
+            run_document["expires"],
+            str(run_document["jobs"]),
+            "yes" if run_document["result"] else "no",
+            run_document["digest"][:12],
+        ]
+        for run_document in runs
+    ]
+    show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)

@@ -1,0 +1,58 @@
+"""``likeset run watch`` and ``cancel``: a run that is under way, however it travels."""
+
+from typing import Annotated
+
+import typer
+
+from likeset.app.cli import run_setup
+from likeset.app.cli.follow import follow
+from likeset.app.cli.run_setup import HERE, HomePath, RunName, opened_home
+from likeset.display.screen import JsonFlag, complain, literal, show_json, stdout
+
+__all__ = ["cancel", "watch"]
+
+
+def watch(
+    name: RunName,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and do not wait for the end.")] = False,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Follow a run: which owner waits for approval, works, is done or gave no answer. Exit code 1 if it failed.
+
+    Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
+    """
+    from likeset.run.submission import ending_of, obstacle
+
+    consumer = opened_home(home)
+    kept_run = consumer.known(name)
+    with run_setup.engine_of(consumer) as engine:
+        whereabouts = follow(kept_run, engine, once=once, quiet=as_json)
+        if whereabouts.is_done:
+            ending_of(kept_run, engine)
+    failed = not (whereabouts.is_done or whereabouts.is_open)
+    why = obstacle(kept_run, whereabouts.ending) if failed else None
+    if as_json:
+        told = {"run": name, "state": whereabouts.stage, "detail": whereabouts.detail, "sites": whereabouts.sites}
+        show_json({**told, "obstacle": None if why is None else why.document()})
+    elif whereabouts.is_done:
+        stdout.print(f"See it with: likeset run report {literal(name)}", soft_wrap=True)
+    elif failed:
+        complain(f"run {name}: {whereabouts.text}" if why is None else why.text)
+        if why is None and whereabouts.is_resumable:
+            words = f"{literal(whereabouts.before_resuming)} It goes on with: likeset run resume {literal(name)}"
+            stdout.print(words.lstrip(), soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Stop a run. What was drawn is kept and stays charged; the run can be resumed.
+
+    Example: [bold]likeset run cancel sepsis-2026-07 --home clinic[/]
+    """
+    consumer = opened_home(home)
+    kept_run = consumer.known(name)
+    run_setup.engine_of(consumer).cancel(kept_run.last_job())
+    show_json({"run": name, "cancelled": True}) if as_json else stdout.print(f"[bold]cancelled[/]  {literal(name)}")
