@@ -126,7 +126,7 @@ def test_a_curator_of_terms_that_nobody_agreed_to_leaves_nothing_on_the_disk(hom
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("said", ["abstains", "waiting"])
+@pytest.mark.parametrize("said", ["abstains", pytest.param("waiting", marks=pytest.mark.slow)])
 def test_a_job_without_a_quorum_ends_before_anybody_is_asked_and_leaves_nothing(
     home: CuratorHome, kind: str, said: str
 ) -> None:

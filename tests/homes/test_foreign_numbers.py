@@ -118,7 +118,8 @@ def test_terms_with_odd_numbers_are_read_or_refused_in_few_steps_and_little_room
 
 
 @pytest.mark.parametrize(
-    "shape", [pytest.param(shape, marks=[pytest.mark.slow] * (shape in ("theorem", "proof"))) for shape in SHAPES]
+    "shape",
+    [pytest.param(shape, marks=[pytest.mark.slow] * (shape not in ("sealed", "threshold"))) for shape in SHAPES],
 )
 def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(node: OwnerNode, shape: str) -> None:
     priced, policy = 0, node.policy

@@ -75,7 +75,7 @@ def _with_row(made: World, row: NDArray[np.float32], *, replaces: int | None) ->
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("release", ["gaussian", "mwem"])
+@pytest.mark.parametrize("release", [pytest.param("gaussian", marks=pytest.mark.slow), "mwem"])
 def test_an_owner_who_misses_steps_does_not_make_its_rows_count_for_more(release: str, relation: Relation) -> None:
     """Its rows would lag behind those of its neighbour, and each round that it missed could change one more."""
     kernel = Kernel(columns=2, dimension=4, gamma=0.5, seed=7, kind="paper" if release == "mwem" else "paired")

@@ -28,6 +28,8 @@ from likeset.tables.sources.row_blocks import ahead
 
 DOCS = Path(__file__).parents[2] / "docs"
 
+pytestmark = pytest.mark.slow  # it is about the inside of the house; users feel nothing of it
+
 
 @pytest.fixture(scope="module")
 def matches(tmp_path_factory: pytest.TempPathFactory) -> list[Walk]:
