@@ -21,7 +21,9 @@ from likeset.homes.consumer.home import ConsumerHome
 OWNERS = ("a", "b")
 
 
-@pytest.fixture(params=[0o022, 0o000, 0o027], ids=oct)
+@pytest.fixture(
+    params=[0o000, pytest.param(0o022, marks=pytest.mark.slow), pytest.param(0o027, marks=pytest.mark.slow)], ids=oct
+)
 def umask(request: pytest.FixtureRequest) -> Iterator[None]:
     before = os.umask(request.param)
     yield
