@@ -16,6 +16,7 @@
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
     │   ├── LetterRefused                     bytes that are no letter from that sender to this reader
+    │   ├── OfferRefused                      a part of an offer that does not belong to its owner's signed list
     │   ├── LetterContradicts                 another letter came under that number; both are kept as evidence
     │   ├── HomeRestored                      this home signed what it does not remember: it is an old copy, and stops
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
@@ -66,6 +67,7 @@ __all__ = [
     "MessagePurged",
     "NoAnswer",
     "NotCurated",
+    "OfferRefused",
     "OtherRelation",
     "PartyFailed",
     "PostTrouble",
@@ -333,6 +335,21 @@ class LetterRefused(ProtocolError, ValueError):
 
     def __str__(self) -> str:
         return f"letter refused: {self.reason}"
+
+
+class OfferRefused(ProtocolError, ValueError):
+    """What an owner sent to a compute party does not belong to its signed list: the offer counts as absent.
+
+    Attributes:
+        reason: a word of ``likeset.trust.offer_lists.OfferFault``; never anything that the offer says.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"offer refused: {self.reason}"
 
 
 class LetterContradicts(ProtocolError):

@@ -11,7 +11,10 @@ __all__ = [
     "CARD_CONTEXT",
     "CONTEXTS",
     "LETTER_CONTEXT",
+    "LIST_CONTEXT",
     "RECEIPT_CONTEXT",
+    "ROSTER_CONTEXT",
+    "SHARE_RECEIPT_CONTEXT",
     "TERMS_CONTEXT",
     "fields",
     "read_fields",
@@ -25,8 +28,22 @@ TERMS_CONTEXT = "likeset/terms/1"
 ACCEPTANCE_CONTEXT = "likeset/acceptance/1"
 LETTER_CONTEXT = "likeset/letter/1"
 RECEIPT_CONTEXT = "likeset/receipt/2"
+LIST_CONTEXT = "likeset/list/1"
+SHARE_RECEIPT_CONTEXT = "likeset/share-receipt/1"
+ROSTER_CONTEXT = "likeset/roster/1"
 
-CONTEXTS = frozenset({CARD_CONTEXT, TERMS_CONTEXT, ACCEPTANCE_CONTEXT, LETTER_CONTEXT, RECEIPT_CONTEXT})
+CONTEXTS = frozenset(
+    {
+        CARD_CONTEXT,
+        TERMS_CONTEXT,
+        ACCEPTANCE_CONTEXT,
+        LETTER_CONTEXT,
+        RECEIPT_CONTEXT,
+        LIST_CONTEXT,
+        SHARE_RECEIPT_CONTEXT,
+        ROSTER_CONTEXT,
+    }
+)
 """Everything that a card signs. One that is not here cannot be signed: two kinds never share a name by accident."""
 
 _LENGTH_BYTES = 8
