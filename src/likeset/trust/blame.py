@@ -172,4 +172,8 @@ class _Slot:
     def unopened(self) -> set[ComputeRole]:
         """Whose part is needed, and not shown or not the one that was committed to."""
         missing = {role for role in self._context.roles if role not in self._shares}
-        return missing | ({"consumer"} if not self._key else set()) | ({"curator"} if not self._envelope else set())
+        if not self._key:
+            missing.add("consumer")
+        if not self._envelope:
+            missing.add("curator")
+        return missing

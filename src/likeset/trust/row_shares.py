@@ -123,7 +123,7 @@ def fixed_point(rows: Rows) -> Words:
 
 def from_fixed_point(words: Words) -> NDArray[np.float64]:
     """The numbers that words stand for."""
-    return np.ascontiguousarray(words).view(np.int64) * 2.0**-FRACTION_BITS
+    return np.ascontiguousarray(words).view(np.int64).astype(np.float64) * 2.0**-FRACTION_BITS
 
 
 def slot_words(layout: SlotLayout, rows: Rows, classes: NDArray[np.int64], *, slots: int) -> Words:

@@ -9,7 +9,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Self, cast
+from typing import Self
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.cards import Card, CardSecret
@@ -253,5 +253,5 @@ def dropped_owners(
 def _role_in(word: bytes, roles: tuple[ComputeRole, ...]) -> ComputeRole:
     for role in roles:
         if word == role.encode("ascii"):
-            return cast(ComputeRole, role)
+            return role
     raise BadDocument("compute party", "has a role that nobody has")

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class OfferPart:
             raise OfferRefused(OfferFault.FORM) from None
         if word not in offer_list.context.roles:
             raise OfferRefused(OfferFault.FORM)
-        return cls(cast(ComputeRole, word), offer_list, *rest)
+        return cls(word, offer_list, *rest)
 
     def words(self, layout: SlotLayout) -> Words:
         """This party's share, one line for each slot: what goes into the computation, as it is."""

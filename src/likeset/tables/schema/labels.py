@@ -15,7 +15,7 @@ from likeset.tables.schema.cell_values import Mask, MissingWords
 from likeset.tables.schema.columns import CategoryColumn
 from likeset.tables.schema.declared_values import DeclaredValues
 
-__all__ = ["MOST_LETTERS", "fault_of", "narrow", "read_labels", "unusable_texts"]
+__all__ = ["MOST_LETTERS", "fault_of", "label_values", "narrow", "read_labels", "unusable_texts"]
 
 MOST_LETTERS = 1000
 """Of a label that is text. Arrays of texts take as much room for each as for the longest."""
@@ -74,7 +74,7 @@ def fault_of(labels: NDArray[Any], *, kind: str, values: Sequence[Any] | None) -
         return "labels that are not text, as the schema declares them"
     if values is None:
         return None
-    return None if np.isin(labels, _label_values(values)).all() else "labels that are none of the declared values"
+    return None if np.isin(labels, label_values(values)).all() else "labels that are none of the declared values"
 
 
 def unusable_texts(labels: NDArray[Any]) -> Mask:
@@ -93,7 +93,7 @@ def narrow(labels: NDArray[Any]) -> NDArray[Any]:
     return labels.astype(f"<U{max(1, int(np.strings.str_len(labels).max(initial=0)))}")
 
 
-def _label_values(values: Sequence[Any]) -> NDArray[Any]:
+def label_values(values: Sequence[Any]) -> NDArray[Any]:
     """Declared values, as labels have them."""
     known = np.array(values)
     return known.astype(np.int64) if known.dtype.kind == "f" and (known == np.rint(known)).all() else known
@@ -101,7 +101,7 @@ def _label_values(values: Sequence[Any]) -> NDArray[Any]:
 
 def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
     places, troubles = DeclaredValues(CategoryColumn(kind="category", values=tuple(values)), missing).find(column)
-    known = _label_values(values)
+    known = label_values(values)
     words = {
         Trouble.MISSING: _MISSING,
         Trouble.UNKNOWN: "is none of the declared values of the label",

@@ -1,0 +1,193 @@
+"""Compact records: short, one way to write each, and nothing else is read."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schema_samples import SCHEMA, as_text, typed
+from test_declared_records import KINDS, SCHEMA_OF_EVERY_KIND, TYPED
+
+from chance import examples, public_coins
+from likeset.errors import InvalidArgument
+from likeset.tables.schema.compact_records import CompactRecords, most_compact_bytes
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
+
+FEATURES = """
+likeset: schema
+version: 1
+columns:
+  size: {kind: numeric, bounds: [0, 1]}
+"""
+OPEN_LABEL = Schema.from_text(FEATURES + "label: {column: word, kind: text}\n")
+NUMBER_LABEL = Schema.from_text(FEATURES + "label: {column: cost, kind: number, bounds: [0, 9], match: true}\n")
+WORD_LABEL = Schema.from_text(FEATURES + "label: {column: stage, values: [low, high, middle]}\n")
+NUMBERS = Schema.from_text(
+    "likeset: schema\nversion: 1\ncolumns:\n"
+    + "".join(f"  c{number}: {{kind: numeric, bounds: [0, 1]}}\n" for number in range(14))
+)
+
+
+def labels_of(schema: Schema, table: pa.Table) -> Any:
+    return schema.map(table, table="rows", locate=str).labels
+
+
+def handles_for(count: int) -> Any:
+    return public_coins("handles").integers(0, 2**64, count, dtype=np.uint64)
+
+
+def sample() -> tuple[CompactRecords, pa.Table, Any, Any, list[bytes]]:
+    table = typed(60)
+    labels, handles, compact = labels_of(SCHEMA, table), handles_for(60), CompactRecords(SCHEMA)
+    return compact, table, labels, handles, compact.encode(table, labels, handles)
+
+
+def test_records_come_back_as_they_were() -> None:
+    compact, table, labels, handles, records = sample()
+    read = compact.read(records)
+    assert read.sound.all()
+    assert read.table.equals(DeclaredRecords(SCHEMA).of(table))
+    assert read.rows.tobytes() == SCHEMA.map(table, table="rows", locate=str).rows.tobytes()
+    assert read.labels.tolist() == labels.tolist()
+    assert [compact.classes[place] for place in read.classes] == labels.tolist()
+    assert read.handles.tolist() == handles.tolist()
+
+
+def test_a_file_of_text_gives_the_same_records() -> None:
+    compact, table, labels, handles, records = sample()
+    written = compact.read(compact.encode(as_text(table), labels, handles))
+    assert written.sound.all()
+    assert written.rows.tobytes() == compact.read(records).rows.tobytes()
+
+
+@given(st.lists(TYPED, min_size=1, max_size=4))
+@settings(max_examples=examples(60))
+def test_cells_of_every_kind_come_back(rows: list[dict[str, Any]]) -> None:
+    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in KINDS.items()})
+    compact, declared = CompactRecords(SCHEMA_OF_EVERY_KIND), DeclaredRecords(SCHEMA_OF_EVERY_KIND)
+    records = compact.encode(table, np.empty(0), handles_for(len(rows)))
+    read, made = compact.read(records), declared.of(table)
+    expected, good = declared.rows_of(made)
+    assert read.sound.tolist() == (good & ~declared.too_long(made)).tolist()
+    assert read.table.equals(made.filter(pa.array(read.sound)))
+    assert read.rows[read.sound].tobytes() == expected[read.sound].tobytes()
+    assert max(map(len, records)) <= compact.most_bytes
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, SCHEMA_OF_EVERY_KIND, OPEN_LABEL, NUMBER_LABEL, WORD_LABEL, NUMBERS])
+def test_a_record_is_hardly_longer_than_what_is_declared(schema: Schema) -> None:
+    """At most 1.25 times the declared record plus 64 bytes, whatever stands in it."""
+    declared = DeclaredRecords(schema).record_bytes
+    assert CompactRecords(schema).most_bytes <= most_compact_bytes(declared) <= 1.25 * declared + 64
+
+
+def test_fourteen_numbers_take_little_more_than_their_bytes() -> None:
+    """Version, handle, two bytes of marks and eight for each number: 1 + 8 + 2 + 14 * 8 = 123."""
+    table = pa.table({f"c{number}": pa.array([0.5]) for number in range(14)})
+    (record,) = CompactRecords(NUMBERS).encode(table, np.empty(0), handles_for(1))
+    assert len(record) == 123
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "cells"),
+    [
+        (OPEN_LABEL, "word", ["müde", "wach", "x" * 1000]),
+        (NUMBER_LABEL, "cost", [0.5, 0.0, 9.0]),
+        (WORD_LABEL, "stage", ["middle", "low", "high"]),
+    ],
+)
+def test_labels_of_every_kind_come_back(schema: Schema, name: str, cells: list[Any]) -> None:
+    table = pa.table({"size": pa.array([0.1, 0.2, 0.3]), name: pa.array(cells)})
+    labels, compact = labels_of(schema, table), CompactRecords(schema)
+    read = compact.read(compact.encode(table, labels, handles_for(3)))
+    assert read.sound.all()
+    assert read.labels.tolist() == cells
+    assert [compact.classes[place] for place in read.classes] == (cells if schema is WORD_LABEL else [])
+
+
+def test_records_without_labels_where_the_terms_name_none() -> None:
+    table = typed(5)
+    compact = CompactRecords(SCHEMA, labelled=False)
+    read = compact.read(compact.encode(table, np.empty(0), handles_for(5)))
+    assert read.sound.all()
+    assert not len(read.labels)
+    assert compact.classes == ()
+
+
+def test_every_changed_bit_is_refused_or_another_record() -> None:
+    """There is one way to write a record: whatever is read, is written again as the same bytes."""
+    compact, _, _, _, records = sample()
+    record = records[0]
+    changed = [
+        record[:at] + bytes([record[at] ^ 1 << bit]) + record[at + 1 :] for at in range(len(record)) for bit in range(8)
+    ]
+    read = compact.read(changed)
+    kept = [data for data, sound in zip(changed, read.sound, strict=True) if sound]
+    assert compact.encode(read.table, read.labels, read.handles[read.sound]) == kept
+    assert not read.sound[:8].any()  # the version
+    assert read.sound[8:72].all()  # the handle is the owner's own
+    assert read.sound[72:].mean() < 0.9
+
+
+def test_whatever_is_no_record_is_refused_alone() -> None:
+    compact, _, _, _, records = sample()
+    start = compact._starts["note"]
+    place = next(at for at, record in enumerate(records) if record[start + 3] >= 4)
+    note = records[place]
+    bad = {
+        "empty": b"",
+        "cut": records[1][:-1],
+        "a byte more": records[1] + b"\0",
+        "another version": b"\2" + records[1][1:],
+        "no text": note[:-1] + b"\xff",
+        "a length beyond all": note[:start] + b"\xff" * 4 + note[start + 4 :],
+        "an unknown class": note[: compact._label_start] + b"\0\2" + note[compact._label_start + 2 :],
+        "beyond the bounds": _with_number(compact, records[1], "age", 101.0),
+        "no number": _with_number(compact, records[1], "age", float("nan")),
+    }
+    read = compact.read([records[0], *bad.values(), records[2]])
+    assert read.sound.tolist() == [True, *(False for _ in bad), True]
+    assert read.table.num_rows == 2
+    assert not read.rows[1:-1].any()
+
+
+def test_nothing_hides_under_a_missing_cell() -> None:
+    compact, table, _, _, records = sample()
+    place = next(at for at, cell in enumerate(table["dose"].to_pylist()) if cell is None)
+    assert compact.read([records[place]]).sound.all()
+    assert not compact.read([_with_number(compact, records[place], "dose", 7.0)]).sound.any()
+
+
+def test_a_label_that_is_not_the_one_in_the_record_is_refused() -> None:
+    compact = CompactRecords(NUMBER_LABEL)
+    table = pa.table({"size": pa.array([0.1]), "cost": pa.array([2.0])})
+    (record,) = compact.encode(table, np.array([3.0]), handles_for(1))
+    assert not compact.read([record]).sound.any()
+
+
+def test_a_cell_longer_than_declared_is_not_written() -> None:
+    compact, table, labels, handles, _ = sample()
+    long = pa.array(["x" * 4097, *["y"] * 59])
+    with pytest.raises(InvalidArgument, match="longer than the schema declares"):
+        compact.encode(table.set_column(table.column_names.index("note"), "note", long), labels, handles)
+
+
+def test_labels_and_handles_must_belong_to_the_rows() -> None:
+    compact, table, labels, handles, _ = sample()
+    for wrong_labels, wrong_handles in ((labels[1:], handles), (labels, handles[1:]), (labels + 7, handles)):
+        with pytest.raises(InvalidArgument, match="labels"):
+            compact.encode(table, wrong_labels, wrong_handles)
+
+
+def test_no_records_at_all() -> None:
+    compact, table, _, _, _ = sample()
+    assert compact.encode(table.slice(0, 0), np.empty(0), handles_for(0)) == []
+    assert compact.read([]).table.num_rows == 0
+
+
+def _with_number(compact: CompactRecords, record: bytes, column: str, number: float) -> bytes:
+    start = compact._starts[column]
+    return record[:start] + np.array(number, dtype=">f8").tobytes() + record[start + 8 :]
