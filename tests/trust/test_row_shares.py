@@ -1,0 +1,175 @@
+"""Words and shares: exact sums, uniform shares, and a test that a careless sharer fails."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from chance import examples, pinned_coins
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.trust.row_shares import (
+    SlotLayout,
+    Words,
+    checksums,
+    fixed_point,
+    from_fixed_point,
+    joined_shares,
+    secret_order,
+    slot_words,
+    split_words,
+    word_bytes,
+    words_in,
+)
+
+LAYOUT = SlotLayout(columns=2, classes=3)
+IMPOSSIBLE = 1e-9
+WORDS = np.tile(slot_words(SlotLayout(60, 3), np.full((1, 60), 0.5), np.array([1]), slots=1), (1000, 1))
+"""Rows that are all alike: what is not hidden shows."""
+
+Sharer = Callable[[Words, int], tuple[Words, ...]]
+
+
+def least_probability(share: Words) -> float:
+    """Of chi-square tests that the bytes at each of the eight places of a word are uniform; times their number."""
+    data = np.frombuffer(word_bytes(share), dtype=np.uint8).reshape(-1, 8)
+    return 8 * min(float(stats.chisquare(np.bincount(data[:, place], minlength=256)).pvalue) for place in range(8))
+
+
+def careless(draw: Callable[[tuple[int, ...]], Words]) -> Sharer:
+    """A sharer that draws its words otherwise."""
+
+    def split(words: Words, parties: int) -> tuple[Words, ...]:
+        drawn = [draw(words.shape) for _ in range(parties - 1)]
+        return (*drawn, words - joined_shares(drawn))
+
+    return split
+
+
+COINS = pinned_coins("careless sharers")
+CARELESS: dict[str, Sharer] = {
+    "only 62 bits": careless(lambda shape: COINS.integers(0, 2**62, shape, dtype=np.uint64)),
+    "as large as the words": careless(lambda shape: COINS.integers(0, 2**17, shape, dtype=np.uint64)),
+    "one word for a row": careless(
+        lambda shape: np.repeat(COINS.integers(0, 2**64, (shape[0], 1), dtype=np.uint64), shape[1], axis=1)
+    ),
+    "nothing is drawn": careless(lambda shape: np.zeros(shape, dtype=np.uint64)),
+}
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+def test_every_share_is_uniform(parties: int) -> None:
+    """63,000 words of equal rows: each place of a byte, of each party, passes a test of level 1e-9."""
+    for share in split_words(WORDS, parties):
+        assert least_probability(share) > IMPOSSIBLE
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("label", CARELESS)
+def test_a_careless_sharer_is_caught(label: str, parties: int) -> None:
+    shares = CARELESS[label](WORDS, parties)
+    assert np.array_equal(joined_shares(shares), WORDS)
+    assert min(map(least_probability, shares)) < IMPOSSIBLE
+
+
+def test_every_word_but_the_last_partys_comes_from_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(count: int) -> bytes:
+        asked.append(count)
+        return bytes(count)
+
+    monkeypatch.setattr(os, "urandom", counted)
+    first, second, last = split_words(WORDS, 3)
+    assert asked == [WORDS.nbytes, WORDS.nbytes]
+    assert not first.any()
+    assert not second.any()
+    assert np.array_equal(last, WORDS)
+
+
+@given(arrays(np.uint64, (3, 4), elements=st.integers(0, 2**64 - 1)), st.sampled_from([2, 3]))
+@settings(max_examples=examples(30))
+def test_shares_add_up(words: Words, parties: int) -> None:
+    shares = split_words(words, parties)
+    assert len(shares) == parties
+    assert np.array_equal(joined_shares(shares), words)
+    assert all(np.array_equal(words_in(word_bytes(share), width=4), share) for share in shares)
+
+
+def test_a_slot_has_its_words_in_their_places() -> None:
+    """-1.5 is 2^64 - 98304 in 16 bits of fraction; class 2 of 3 is 0, 0, 1; the second slot is empty."""
+    words = slot_words(LAYOUT, np.array([[0.5, -1.5]]), np.array([2]), slots=2)
+    assert words.tolist() == [[32768, 2**64 - 98304, 0, 0, 1, 1, 0, 0, 0, 0], [0] * 10]
+    assert from_fixed_point(words[:, LAYOUT.row]).tolist() == [[0.5, -1.5], [0.0, 0.0]]
+    assert words[0, LAYOUT.valid] == 1
+    assert words[:, LAYOUT.random].shape == (2, 4)
+
+
+def test_words_travel_with_the_most_significant_byte_first() -> None:
+    assert word_bytes(np.array([[1, 2**63]], dtype=np.uint64)).hex() == "0000000000000001" + "8000000000000000"
+
+
+@given(st.floats(-1000, 1000))
+def test_fixed_point_is_off_by_half_a_step_at_most(number: float) -> None:
+    back = from_fixed_point(fixed_point(np.array([[number]])))[0, 0]
+    assert abs(back - number) <= 2.0**-17
+
+
+@pytest.mark.parametrize("number", [2.0**20 + 1, np.inf, np.nan])
+def test_what_cannot_be_shared_is_refused(number: float) -> None:
+    with pytest.raises(InvalidArgument, match="to be shared"):
+        fixed_point(np.array([[number]]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "classes"),
+    [
+        (np.zeros((3, 2)), np.zeros(3, dtype=np.int64)),
+        (np.zeros((1, 3)), np.zeros(1, dtype=np.int64)),
+        (np.zeros((1, 2)), np.zeros(0, dtype=np.int64)),
+        (np.zeros((1, 2)), np.array([3])),
+        (np.zeros((1, 2)), np.array([-1])),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(rows: Words, classes: Words) -> None:
+    with pytest.raises(InvalidArgument):
+        slot_words(LAYOUT, rows, classes, slots=2)  # type: ignore[arg-type]
+
+
+def test_one_party_alone_gets_no_share() -> None:
+    with pytest.raises(InvalidArgument, match="parties"):
+        split_words(WORDS, 1)
+
+
+def test_lines_that_are_cut_are_no_words() -> None:
+    with pytest.raises(BadDocument, match="lines of 2"):
+        words_in(bytes(24), width=2)
+
+
+def test_the_secret_order_is_a_permutation_and_changes() -> None:
+    first, second = secret_order(1000), secret_order(1000)
+    assert sorted(first.tolist()) == list(range(1000))
+    assert first.tolist() != second.tolist()
+
+
+def test_a_checksum_is_over_everything_but_the_random_words() -> None:
+    """Modulo 2^64: 2 * 1 + (2^64 - 1) * 3 = 2^64 - 1, and so on; a naive twin with Python's integers."""
+    coins = pinned_coins("checksums")
+    words = coins.integers(0, 2**64, (5, LAYOUT.width), dtype=np.uint64)
+    coefficients = coins.integers(0, 2**64, LAYOUT.width - 4, dtype=np.uint64)
+    expected = [
+        sum(word * factor for word, factor in zip(line[:-4], coefficients.tolist(), strict=True)) % 2**64
+        for line in words.tolist()
+    ]
+    assert checksums(LAYOUT, words, coefficients).tolist() == expected
+    for place in range(LAYOUT.width):
+        changed = words.copy()
+        changed[:, place] += np.uint64(1)
+        same = checksums(LAYOUT, changed, coefficients) == checksums(LAYOUT, words, coefficients)
+        assert same.all() == (place >= LAYOUT.width - 4)
+    with pytest.raises(InvalidArgument, match="coefficients"):
+        checksums(LAYOUT, words, coefficients[1:])

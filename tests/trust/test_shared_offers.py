@@ -1,0 +1,268 @@
+"""An offer in parts: what each compute party gets, checks and signs for, and what the consumer opens in the end."""
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+from offer_world import (
+    CARDS,
+    COEFFICIENTS,
+    LAYOUT,
+    OTHER_OWNER,
+    OWNER,
+    PARTIES,
+    READER,
+    RECORDS,
+    ROWS,
+    SHAPE,
+    context_of,
+    envelopes_of,
+    offer,
+    pick,
+    receipt_of,
+    receipts_of,
+    words_of,
+)
+from trust_world import flipped
+
+from likeset.errors import BadDocument, InvalidArgument, OfferRefused
+from likeset.trust.envelopes import OfferContext, envelope_bytes, open_envelope, seal_record
+from likeset.trust.offer_lists import OfferFault, OfferList, sign_list
+from likeset.trust.picks import OpenedPick, Pick, PickFault, open_picks
+from likeset.trust.row_shares import from_fixed_point
+from likeset.trust.share_receipts import (
+    Roster,
+    ShareReceipt,
+    SignedRoster,
+    agreed_roster,
+    dropped_owners,
+    roster_of,
+    sign_roster,
+)
+from likeset.trust.shared_offers import OfferPart, check_part, repeated_between
+
+OFFER = offer()
+ROSTER = roster_of(receipts_of(OFFER), terms=context_of().terms, parties=context_of().parties)
+
+
+def refused(part: OfferPart, **changes: Any) -> str:
+    expected = {"context": context_of(), "role": part.role, "owner": OWNER.card, "shape": SHAPE}
+    with pytest.raises(OfferRefused) as caught:
+        check_part(part, **(expected | changes))
+    return caught.value.reason
+
+
+def opened(shared: Any, *picks: Pick, **changes: Any) -> tuple[OpenedPick, ...]:
+    content = {"envelopes": envelopes_of(shared), "layout": LAYOUT, "coefficients": COEFFICIENTS, "reader": READER}
+    return open_picks(shared.parts["consumer"], picks, **(content | changes))
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+def test_every_party_signs_for_its_part_and_the_sum_is_the_row(parties: int) -> None:
+    shared = offer(parties=parties)
+    assert len(receipts_of(shared)) == parties
+    words = words_of(shared)[shared.slot_of_row]
+    assert from_fixed_point(words[:, LAYOUT.row]).tolist() == ROWS.tolist()
+    assert words[:, LAYOUT.valid].tolist() == [1] * 4
+    assert words_of(shared)[:, LAYOUT.valid].sum() == 4
+
+
+@pytest.mark.parametrize("role", PARTIES)
+def test_parts_receipts_and_lists_travel_as_bytes(role: Any) -> None:
+    part = OFFER.parts[role]
+    assert OfferPart.from_bytes(part.to_bytes()) == part
+    receipt = receipt_of(part)
+    assert ShareReceipt.from_bytes(receipt.to_bytes()) == receipt
+    assert receipt.is_signed_by(PARTIES[role].card)
+    assert not receipt.is_signed_by(OWNER.card)
+
+
+def test_what_was_bought_opens_and_nothing_else() -> None:
+    picks = [pick(OFFER, int(slot)) for slot in OFFER.slot_of_row]
+    assert [(bought.record, bought.fault) for bought in opened(OFFER, *picks)] == [(data, None) for data in RECORDS]
+    part = OFFER.parts["consumer"]
+    for slot, envelope in envelopes_of(OFFER).items():
+        for other in picks:
+            if other.slot != slot:
+                with pytest.raises(BadDocument):
+                    open_envelope(envelope, context=context_of(), slot=slot, key=part.key, random=other.random)
+
+
+def test_no_part_holds_a_record_a_row_an_r_or_anothers_secrets() -> None:
+    randoms = [pick(OFFER, slot).random for slot in range(SHAPE.slots)]
+    for role, part in OFFER.parts.items():
+        data = part.to_bytes()
+        others = [other for name, other in OFFER.parts.items() if name != role]
+        secrets = [
+            *RECORDS,
+            *randoms,
+            *(other.salt_of(0) for other in others),
+            *(other.share_of(0) for other in others),
+        ]
+        assert not any(secret in data for secret in secrets)
+        assert (OFFER.parts["consumer"].key in data) == (role == "consumer")
+
+
+def test_empty_slots_look_like_others() -> None:
+    empty = offer(rows=ROWS[:0], classes=np.empty(0, dtype=np.int64), records=[])
+    assert {role: len(part.to_bytes()) for role, part in empty.parts.items()} == {
+        role: len(part.to_bytes()) for role, part in OFFER.parts.items()
+    }
+    assert len(receipts_of(empty)) == 3
+    assert [bought.fault for bought in opened(empty, pick(empty, 0))] == [PickFault.EMPTY]
+
+
+def test_a_guess_is_not_confirmed_by_k_and_the_digests() -> None:
+    """A consumer that knows a row exactly lacks its r and the others' salts: no digest can be made from the guess."""
+    shared = offer(parties=2)
+    part, slot = shared.parts["consumer"], int(shared.slot_of_row[0])
+    digests, share = part.digests_of(slot), part.share_of(slot)
+    for random in (bytes(32), part.key, share[-32:], part.salt_of(slot)):
+        guess = {"context": context_of(parties=2), "slot": slot, "key": part.key, "random": random}
+        sealed = seal_record(RECORDS[0], **guess, record_bytes=SHAPE.record_bytes)
+        assert hashlib.sha256(sealed).digest() != digests.envelope
+        assert hashlib.sha256(random).digest() != digests.random
+
+
+CHANGES: dict[OfferFault, dict[str, Any]] = {
+    OfferFault.LEAVES: {"digests": flipped(OFFER.parts["curator"].digests, 5)},
+    OfferFault.SHARE: {"share": flipped(OFFER.parts["curator"].share, 5)},
+    OfferFault.ENVELOPES: {"envelopes": flipped(OFFER.parts["curator"].envelopes, 5)},
+    OfferFault.SIZE: {"envelopes": b""},
+}
+
+
+@pytest.mark.parametrize("fault", CHANGES)
+def test_a_part_that_does_not_belong_to_the_list_is_refused(fault: OfferFault) -> None:
+    assert refused(dataclasses.replace(OFFER.parts["curator"], **CHANGES[fault])) == fault
+
+
+def test_another_salt_key_order_or_role_is_refused() -> None:
+    curator, consumer, witness = OFFER.parts.values()
+    size = SHAPE.envelope_bytes
+    swapped = curator.envelopes[size : 2 * size] + curator.envelopes[:size] + curator.envelopes[2 * size :]
+    assert refused(dataclasses.replace(curator, envelopes=swapped)) == OfferFault.ENVELOPES
+    assert refused(dataclasses.replace(consumer, key=bytes(32))) == OfferFault.KEY
+    assert refused(dataclasses.replace(witness, salts=flipped(witness.salts, 0))) == OfferFault.SHARE
+    assert refused(witness, role="curator") == OfferFault.ROLE
+    assert refused(dataclasses.replace(witness, role="curator"), role="curator") == OfferFault.SIZE
+    assert refused(dataclasses.replace(witness, share=consumer.share)) == OfferFault.SHARE
+    assert refused(witness, shape=dataclasses.replace(SHAPE, slots=7)) == OfferFault.SIZE
+
+
+def test_a_list_of_another_owner_run_or_signer_is_refused() -> None:
+    """A curator that swaps lists: of another owner, of another run, or one that it made itself."""
+    part, context = OFFER.parts["witness"], context_of()
+    other = offer(OTHER_OWNER).parts["witness"]
+    assert refused(other) == OfferFault.CONTEXT
+    earlier = OfferContext(bytes(32), context.owner, context.parties)
+    old = sign_list(OWNER, earlier, key=bytes(32), leaves=part.offer_list.leaves)
+    assert refused(dataclasses.replace(part, offer_list=old)) == OfferFault.CONTEXT
+    forged = OfferList(context, bytes(32), part.offer_list.leaves, OTHER_OWNER.sign("likeset/list/1", b"anything"))
+    assert refused(dataclasses.replace(part, offer_list=forged)) == OfferFault.SIGNATURE
+    assert refused(dataclasses.replace(part, offer_list=other.offer_list), context=context) == OfferFault.CONTEXT
+    with pytest.raises(InvalidArgument, match="another party"):
+        sign_list(OTHER_OWNER, context, key=bytes(32), leaves=bytes(32))
+
+
+def test_another_owners_shares_under_ones_own_list_do_not_check() -> None:
+    """Commitments name their owner: copied ones open for nobody else, and copied shares are seen to be repeated."""
+    mine, copied = offer(OTHER_OWNER), OFFER.parts["witness"]
+    stolen = dataclasses.replace(mine.parts["witness"], share=copied.share, salts=copied.salts)
+    assert refused(stolen, context=context_of(OTHER_OWNER), owner=OTHER_OWNER.card) == OfferFault.SHARE
+    parts = {"first": copied, "second": dataclasses.replace(mine.parts["witness"], share=copied.share)}
+    assert repeated_between(parts, SHAPE) == (("first", "second"),)
+    assert repeated_between({"first": copied, "second": mine.parts["witness"]}, SHAPE) == ()
+
+
+def test_an_r_that_is_used_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner's generator that repeats itself: whoever opens one slot could open the others."""
+    monkeypatch.setattr("os.urandom", lambda count: bytes(count))
+    assert refused(offer().parts["curator"]) == OfferFault.REPEATED
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100])
+def test_whatever_is_no_part_is_refused(cut: int) -> None:
+    with pytest.raises(OfferRefused, match="form"):
+        OfferPart.from_bytes(OFFER.parts["witness"].to_bytes()[:-1][: cut or None])
+
+
+def test_faults_of_picks() -> None:
+    slot, other = (int(slot) for slot in OFFER.slot_of_row[:2])
+    right, envelopes = pick(OFFER, slot), envelopes_of(OFFER)
+    swapped = {**envelopes, slot: envelopes[other], other: envelopes[slot]}
+    cases = {
+        PickFault.SLOT: opened(OFFER, dataclasses.replace(right, slot=SHAPE.slots)),
+        PickFault.RANDOM: opened(OFFER, dataclasses.replace(right, random=pick(OFFER, other).random)),
+        PickFault.ENVELOPE: opened(OFFER, right, envelopes=swapped),
+        PickFault.CHECKSUM: opened(OFFER, dataclasses.replace(right, checksum=right.checksum ^ 1)),
+    }
+    assert {fault: [bought.fault for bought in result] for fault, result in cases.items()} == {
+        fault: [fault] for fault in cases
+    }
+    assert [bought.fault for bought in opened(OFFER, right, envelopes={})] == [PickFault.ENVELOPE]
+    twice = offer(
+        records=[RECORDS[0], RECORDS[0], *RECORDS[2:]], rows=ROWS[[0, 0, 2, 3]], classes=np.array([0, 0, 1, 0])
+    )
+    bought = opened(twice, *(pick(twice, int(slot)) for slot in twice.slot_of_row))
+    assert [one.fault for one in bought] == [None, PickFault.SOLD_TWICE, None, None]
+
+
+def test_envelopes_are_of_one_length_and_bound_to_their_place() -> None:
+    keys = {"context": context_of(), "slot": 3, "key": b"k" * 32, "random": b"r" * 32}
+    sealed = seal_record(b"short", **keys, record_bytes=100)
+    assert len(sealed) == len(seal_record(b"x" * 100, **keys, record_bytes=100)) == envelope_bytes(100) == 120
+    assert open_envelope(sealed, **keys) == b"short"
+    other_consumer = (CARDS["curator"].fingerprint, OTHER_OWNER.card.fingerprint)
+    for change in (
+        {"slot": 4},
+        {"key": bytes(32)},
+        {"random": bytes(32)},
+        {"context": context_of(OTHER_OWNER)},
+        {"context": OfferContext(bytes(32), context_of().owner, context_of().parties)},
+        {"context": OfferContext(context_of().terms, context_of().owner, other_consumer)},
+    ):
+        with pytest.raises(BadDocument, match="does not open"):
+            open_envelope(sealed, **(keys | change))
+    with pytest.raises(InvalidArgument, match="at most 4"):
+        seal_record(b"short", **keys, record_bytes=4)
+
+
+def test_an_owner_never_computes_and_nobody_computes_twice() -> None:
+    curator, consumer, _ = context_of().parties
+    for owner, parties in ((curator, (curator, consumer)), (context_of().owner, (curator, curator))):
+        with pytest.raises(BadDocument, match="two roles"):
+            OfferContext(context_of().terms, owner, parties)
+
+
+def test_all_sign_one_roster() -> None:
+    rosters = [sign_roster(secret, ROSTER, role) for role, secret in PARTIES.items()]
+    assert ROSTER.lists == {OWNER.card.fingerprint: OFFER.offer_list.digest}
+    assert agreed_roster(rosters, CARDS) == ROSTER
+    assert [SignedRoster.from_bytes(signed.to_bytes()) for signed in rosters] == rosters
+    with pytest.raises(BadDocument, match="witness did not sign"):
+        agreed_roster(rosters[:2], CARDS)
+    empty = Roster(ROSTER.terms, ROSTER.parties, {})
+    with pytest.raises(BadDocument, match="different ones"):
+        agreed_roster([*rosters[:2], sign_roster(PARTIES["witness"], empty, "witness")], CARDS)
+    with pytest.raises(InvalidArgument, match="not the card"):
+        sign_roster(PARTIES["witness"], ROSTER, "curator")
+
+
+def test_an_owner_is_in_the_roster_if_all_acknowledge_one_list_of_it() -> None:
+    place = {"terms": ROSTER.terms, "parties": ROSTER.parties}
+    second = receipts_of(offer())
+    assert roster_of(receipts_of(OFFER)[:2], **place).lists == {}
+    assert roster_of([*receipts_of(OFFER)[:2], second[2]], **place).lists == {}
+    assert roster_of([*receipts_of(OFFER), second[2]], **place).lists == {}
+    assert roster_of(receipts_of(OFFER), terms=bytes(32), parties=ROSTER.parties).lists == {}
+
+
+def test_whoever_drops_an_owner_that_all_acknowledged_is_found_out() -> None:
+    for lists in ({}, {OWNER.card.fingerprint: bytes(32)}):
+        signed = sign_roster(PARTIES["curator"], Roster(ROSTER.terms, ROSTER.parties, lists), "curator")
+        assert dropped_owners(signed, receipts_of(OFFER), CARDS) == (OWNER.card.fingerprint,)
+        assert dropped_owners(signed, receipts_of(OFFER)[:2], CARDS) == ()
+    assert dropped_owners(sign_roster(PARTIES["curator"], ROSTER, "curator"), receipts_of(OFFER), CARDS) == ()
