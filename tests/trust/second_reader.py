@@ -15,6 +15,9 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 P = 2**255 - 19
 Y8 = int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little")
@@ -259,3 +262,175 @@ def read_bundle(data: bytes) -> tuple[dict[str, list[int]], list[dict[str, Any]]
         need(stub in stubs, "disclosure")
         shown.append(read_disclosure(disclosure, sender=cards[writers[split(stub)[1][52:77]]]))
     return wrote, said, shown
+
+
+class OfferList(NamedTuple):
+    """What an owner signed about its offer."""
+
+    terms: bytes
+    owner: bytes
+    parties: list[bytes]
+    key_digest: bytes
+    leaves: list[bytes]
+    digest: bytes
+
+
+ROLES = [b"curator", b"consumer", b"witness"]
+
+
+def sha(data: bytes) -> bytes:
+    """SHA-256."""
+    return hashlib.sha256(data).digest()
+
+
+def pieces(data: bytes, size: int) -> list[bytes]:
+    """Equal pieces, nothing left over."""
+    need(len(data) % size == 0, "pieces")
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def number(value: int) -> bytes:
+    """In eight bytes."""
+    return struct.pack(">Q", value)
+
+
+def read_list(data: bytes, owner: Card) -> OfferList:
+    """A list that the owner signed."""
+    *parts, signature = parts_of("likeset list", data, 7)
+    terms, owner_name, parties, key_digest, count, leaves = parts
+    check_signature(owner.signing, signature, "likeset/list/1", *parts)
+    need(owner_name == owner.fingerprint and len(terms) == 32 and len(key_digest) == 32, "parts")
+    fingerprints, each = pieces(parties, 25), pieces(leaves, 32)
+    need(len(fingerprints) in (2, 3) and len({owner_name, *fingerprints}) == len(fingerprints) + 1, "parties")
+    need(count == number(len(each)) and 1 <= len(each) <= 2**20, "slots")
+    return OfferList(terms, owner_name, fingerprints, key_digest, each, sha(fields(b"likeset/list/1", *parts)))
+
+
+def offer_context(listed: OfferList) -> bytes:
+    """What commitments and leaves name."""
+    return sha(fields(b"likeset offer", listed.terms, listed.owner, b"".join(listed.parties)))
+
+
+def check_leaf(listed: OfferList, slot: int, digests: bytes) -> list[bytes]:
+    """The digests of a slot, which the list names."""
+    each = pieces(digests, 32)
+    need(len(each) == len(listed.parties) + 2 and slot < len(listed.leaves), "digests")
+    leaf = sha(fields(b"likeset slot", offer_context(listed), number(slot), *each))
+    need(leaf == listed.leaves[slot], "leaf")
+    return each
+
+
+def check_share(listed: OfferList, slot: int, role: bytes, *, salt: bytes, share: bytes, commitment: bytes) -> None:
+    """The share is the one that was committed to."""
+    parts = (offer_context(listed), number(slot), role, salt, share)
+    need(len(salt) == 32 and sha(fields(b"likeset share", *parts)) == commitment, "share")
+
+
+def read_part(data: bytes, owner: Card, *, words: int, record_bytes: int) -> tuple[bytes, OfferList, list[bytes]]:
+    """A part of an offer: whose it is, the list, and this party's shares."""
+    role, listed_data, digests, salts, share, key, envelopes = parts_of("likeset part", data, 7)
+    listed = read_list(listed_data, owner)
+    place, slots = ROLES.index(role), len(listed.leaves)
+    need(place < len(listed.parties) and len(digests) == 32 * slots * (len(listed.parties) + 2), "part")
+    need(len(salts) == 32 * slots and len(share) == 8 * words * slots, "size")
+    need(len(envelopes) == ((4 + record_bytes + 16) * slots if role == b"curator" else 0), "size")
+    need((sha(key) == listed.key_digest and len(key) == 32) if role == b"consumer" else not key, "key")
+    shares = pieces(share, 8 * words)
+    for slot, slot_digests in enumerate(pieces(digests, len(digests) // slots)):
+        each = check_leaf(listed, slot, slot_digests)
+        check_share(listed, slot, role, salt=salts[32 * slot :][:32], share=shares[slot], commitment=each[place])
+        if role == b"curator":
+            need(sha(pieces(envelopes, len(envelopes) // slots)[slot]) == each[-1], "envelope")
+    need(len({one[-32:] for one in shares}) == slots, "repeated")
+    return role, listed, shares
+
+
+def read_share_receipt(data: bytes, signer: Card) -> tuple[bytes, bytes]:
+    """Whose receipt it is, and for which list."""
+    *parts, signature = parts_of("likeset share receipt", data, 6)
+    _, _, parties, role, digest = parts
+    check_signature(signer.signing, signature, "likeset/share-receipt/1", *parts)
+    need(pieces(parties, 25)[ROLES.index(role)] == signer.fingerprint, "signer")
+    return role, digest
+
+
+def read_roster(data: bytes, signer: Card) -> dict[bytes, bytes]:
+    """The digest of each owner's list, by fingerprint."""
+    *parts, signature = parts_of("likeset roster", data, 5)
+    _, parties, entries, role = parts
+    check_signature(signer.signing, signature, "likeset/roster/1", *parts)
+    need(pieces(parties, 25)[ROLES.index(role)] == signer.fingerprint, "signer")
+    lines = pieces(entries, 57)
+    lists = {line[:25]: line[25:] for line in lines}
+    need([owner + digest for owner, digest in sorted(lists.items())] == lines, "order")
+    return lists
+
+
+def open_envelope(envelope: bytes, listed: OfferList, slot: int, *, key: bytes, random: bytes) -> bytes:
+    """The record in it."""
+    info = fields(b"likeset row", listed.terms, listed.owner, number(slot))
+    bound = fields(b"likeset row", listed.terms, listed.owner, listed.parties[1], number(slot))
+    slot_key = HKDF(SHA256(), 32, None, info).derive(key + random)
+    try:
+        padded = ChaCha20Poly1305(slot_key).decrypt(bytes(12), envelope, bound)
+    except InvalidTag as error:
+        raise Refused("seal") from error
+    end = 4 + int.from_bytes(padded[:4], "big")
+    need(end <= len(padded) and not any(padded[end:]), "padding")
+    return padded[4:end]
+
+
+def read_evidence(data: bytes, owner: Card, parties: list[Card]) -> list[tuple[int, list[int], bytes]]:
+    """Of each slot the words that all shares add up to, and the record in its envelope."""
+    listed_data, receipts, key, slots = parts_of("likeset evidence", data, 4)
+    listed = read_list(listed_data, owner)
+    for receipt in split(receipts):
+        role = split(receipt)[4]
+        need(read_share_receipt(receipt, parties[ROLES.index(role)]) == (role, listed.digest), "receipt")
+    need(sha(key) == listed.key_digest, "key")
+    results = []
+    for shown in split(slots):
+        index, digests, random, envelope, openings = split(shown)
+        slot = int.from_bytes(index, "big")
+        each = check_leaf(listed, slot, digests)
+        need((sha(random), sha(envelope)) == (each[-2], each[-1]), "digests")
+        total: list[int] = []
+        for opening in split(openings):
+            role, salt, share = split(opening)
+            check_share(listed, slot, role, salt=salt, share=share, commitment=each[ROLES.index(role)])
+            words = [int.from_bytes(word, "big") for word in pieces(share, 8)]
+            total = [(word + other) % 2**64 for word, other in zip(words, total or [0] * len(words), strict=True)]
+        need(b"".join(map(number, total[-4:])) == random, "random")
+        results.append((slot, total, open_envelope(envelope, listed, slot, key=key, random=random)))
+    return results
+
+
+def read_record(data: bytes, kinds: list[str]) -> tuple[int, list[Any], int]:
+    """Handle, cells and class of a record with a label of declared values; ``list 2`` is a list of two numbers."""
+    marks, position, widths = -(-len(kinds) // 8), 0, {"number": 8, "truth": 1, "day": 4, "text": 4}
+    need(len(data) >= 9 + marks and data[0] == 1, "version")
+    position = 9 + marks
+    cells: list[Any] = []
+    for place, kind in enumerate(kinds):
+        width = widths.get(kind) or 8 * int(kind.split()[1])
+        cell, position = data[position : position + width], position + width
+        need(len(cell) == width, "cut")
+        if data[9 + place // 8] >> (7 - place % 8) & 1:
+            need(not any(cell), "missing")
+            cells.append(None)
+        elif kind == "truth":
+            need(cell[0] < 2, "truth")
+            cells.append(bool(cell[0]))
+        elif kind in ("day", "text"):
+            cells.append(struct.unpack(">i" if kind == "day" else ">I", cell)[0])
+        else:
+            numbers = list(struct.unpack(f">{width // 8}d", cell))
+            cells.append(numbers[0] if kind == "number" else numbers)
+    (label,) = struct.unpack(">H", data[position : position + 2])
+    position += 2
+    for place, kind in enumerate(kinds):
+        if kind == "text" and cells[place] is not None:
+            start, position = position, position + cells[place]
+            cells[place] = data[start:position].decode("utf-8")
+    need(position == len(data), "length")
+    return int.from_bytes(data[1:9], "big"), cells, label

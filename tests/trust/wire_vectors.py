@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from offer_vectors import offer_vectors
 from protocol_world import terms as some_terms
 from trust_world import fixed_bytes, party, sealing_secret
 
@@ -128,6 +129,7 @@ def vectors(sealed: Sealed) -> dict[str, Any]:
         "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
         "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
         **_dispute(),
+        "offer": offer_vectors(dict(SECRETS), TERMS),
         "damaged": {
             kind: {label: data.hex() for label, data in cases.items()} for kind, cases in damaged(sealed).items()
         },

@@ -1,0 +1,146 @@
+"""The vectors of offers: what an owner, compute parties and a third party write about a handful of slots.
+
+Everything that is drawn comes from a fixed stream here, so that it follows from its label; no secret.
+"""
+
+import dataclasses
+import datetime
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+from trust_world import fixed_bytes, party
+
+from likeset.tables.schema.compact_records import CompactRecords
+from likeset.tables.schema.schema import Schema
+from likeset.trust.cards import CardSecret
+from likeset.trust.envelopes import OfferContext
+from likeset.trust.row_shares import ComputeRole, SlotLayout
+from likeset.trust.share_receipts import roster_of, sign_receipt, sign_roster
+from likeset.trust.shared_offers import OfferShape, SharedOffer, share_offer
+from likeset.trust.slot_evidence import OfferEvidence, SlotEvidence, opening_of
+
+SCHEMA_TEXT = """likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 128], missing: indicator}
+  smoker: {kind: boolean}
+  seen: {kind: date, bounds: [2000-01-01, 2020-01-01]}
+  note: {kind: text, width: 2}
+  scan: {kind: vector, width: 2, bounds: [0, 1]}
+label: {column: ill, values: [no, yes]}
+"""
+SCHEMA = Schema.from_text(SCHEMA_TEXT)
+COMPACT = CompactRecords(SCHEMA)
+HANDLES = np.array([2**63 + 5, 77], dtype=np.uint64)
+SHAPE = OfferShape(SlotLayout(SCHEMA.width, 2), slots=3, record_bytes=128)
+_TRUTH = 1 + 8 + 1 + 8  # where the second column lies in a record: after version, handle, marks and the first one
+
+
+class Stream:
+    """Bytes that follow from a label, one piece after another."""
+
+    def __init__(self, label: str) -> None:
+        self._label, self._pieces = label, 0
+
+    def __call__(self, count: int) -> bytes:
+        self._pieces += 1
+        return fixed_bytes(f"{self._label} {self._pieces}", count)
+
+
+def table() -> Any:
+    """Two rows; the age of the second is missing."""
+    return pa.table(
+        {
+            "age": pa.array([64.0, None]),
+            "smoker": pa.array([True, False]),
+            "seen": pa.array([datetime.date(2010, 1, 1), datetime.date(2019, 12, 31)]),
+            "note": pa.array(["müde", "wach"]),
+            "scan": pa.array([[0.25, 1.0], [0.0, 0.5]]),
+        }
+    )
+
+
+def records() -> list[bytes]:
+    """Of the two rows."""
+    return COMPACT.encode(table(), np.array(["yes", "no"]), HANDLES)
+
+
+def vector_offer(secrets: dict[str, CardSecret], terms: bytes) -> SharedOffer:
+    """The owner's offer to three compute parties."""
+    fingerprints = (secrets[role].card.fingerprint for role in ("curator", "consumer", "witness"))
+    context = OfferContext(terms, secrets["owner"].card.fingerprint, tuple(fingerprints))
+    read = COMPACT.read(records())
+    assert read.sound.all()
+    content: dict[str, Any] = {"rows": read.rows, "classes": read.classes, "records": records()}
+    with mock.patch("os.urandom", Stream("drawn for the offer")):
+        return share_offer(secrets["owner"], context=context, shape=SHAPE, **content)
+
+
+def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any]:
+    """Records, parts, receipts, rosters, evidence, and what must be refused."""
+    everybody = {**secrets, "witness": party("university")}
+    shared = vector_offer(everybody, terms)
+    context, owner = shared.offer_list.context, secrets["owner"].card
+    receipts = [
+        sign_receipt(everybody[role], part, context=context, role=role, owner=owner, shape=SHAPE)
+        for role, part in shared.parts.items()
+    ]
+    roster = roster_of(receipts, terms=terms, parties=context.parties)
+    slot = int(shared.slot_of_row[0])
+    curator, consumer = shared.parts["curator"], shared.parts["consumer"]
+    words = sum(part.words(SHAPE.layout)[slot] for part in shared.parts.values())
+    random = np.asarray(words)[SHAPE.layout.random].astype(">u8").tobytes()
+    shown = SlotEvidence(
+        slot,
+        consumer.digests_of(slot),
+        random,
+        curator.envelope_of(slot),
+        tuple(opening_of(part, slot) for part in shared.parts.values()),
+    )
+    evidence = OfferEvidence(shared.offer_list, tuple(receipts), consumer.key, (shown,))
+    return {
+        "witness_card": everybody["witness"].card.to_bytes().hex(),
+        "schema": SCHEMA_TEXT,
+        "records": [record.hex() for record in records()],
+        "columns": SHAPE.layout.columns,
+        "classes": SHAPE.layout.classes,
+        "record_bytes": SHAPE.record_bytes,
+        "slot_of_row": shared.slot_of_row.tolist(),
+        "rows": np.asarray(COMPACT.read(records()).rows, dtype=">f4").tobytes().hex(),
+        "parts": {role: part.to_bytes().hex() for role, part in shared.parts.items()},
+        "receipts": {receipt.role: receipt.to_bytes().hex() for receipt in receipts},
+        "rosters": {role: sign_roster(everybody[role], roster, role).to_bytes().hex() for role in context.roles},
+        "evidence": evidence.to_bytes().hex(),
+        "damaged": damaged_offers(shared, evidence),
+    }
+
+
+def damaged_offers(shared: SharedOffer, evidence: OfferEvidence) -> dict[str, dict[str, str]]:
+    """What every reader must refuse: parts by the curator, evidence by a third party, records by the consumer."""
+    part: Any = shared.parts["curator"]
+    size = SHAPE.envelope_bytes
+    swapped = part.envelopes[size : 2 * size] + part.envelopes[:size] + part.envelopes[2 * size :]
+    role: ComputeRole = "witness"
+    unsigned = dataclasses.replace(part.offer_list, signature=bytes(64))
+    other = dataclasses.replace(evidence.slots[0], slot=(evidence.slots[0].slot + 1) % SHAPE.slots)
+    first = records()[0]
+    cases: dict[str, dict[str, bytes]] = {
+        "part": {
+            "swapped envelopes": dataclasses.replace(part, envelopes=swapped).to_bytes(),
+            "another salt": dataclasses.replace(part, salts=bytes(len(part.salts))).to_bytes(),
+            "another share": dataclasses.replace(part, share=shared.parts[role].share).to_bytes(),
+            "a list that nobody signed": dataclasses.replace(part, offer_list=unsigned).to_bytes(),
+        },
+        "evidence": {
+            "digests of another slot": dataclasses.replace(evidence, slots=(other,)).to_bytes(),
+            "a list that nobody signed": dataclasses.replace(evidence, offer_list=unsigned).to_bytes(),
+        },
+        "record": {
+            "a byte more": first + b"\0",
+            "another version": b"\2" + first[1:],
+            "a truth of 2": first[:_TRUTH] + b"\2" + first[_TRUTH + 1 :],
+        },
+    }
+    return {kind: {label: data.hex() for label, data in each.items()} for kind, each in cases.items()}

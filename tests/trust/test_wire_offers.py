@@ -1,0 +1,112 @@
+"""The vectors of offers beside ``docs/wire.md``: two readers agree about them, and about what is damaged."""
+
+import datetime
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import second_reader
+from offer_vectors import COMPACT, HANDLES, SHAPE, table
+from second_reader import Refused
+from wire_vectors import VECTORS
+
+from likeset.errors import BadDocument, OfferRefused
+from likeset.trust.blame import Ruling, blame
+from likeset.trust.cards import Card
+from likeset.trust.row_shares import fixed_point
+from likeset.trust.share_receipts import ShareReceipt, SignedRoster, agreed_roster
+from likeset.trust.shared_offers import OfferPart, check_part
+from likeset.trust.slot_evidence import OfferEvidence
+
+CONTENT: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))
+OFFER = CONTENT["offer"]
+CARD_BYTES = {role: bytes.fromhex(CONTENT["parties"][role]["card"]) for role in ("owner", "curator", "consumer")}
+CARD_BYTES["witness"] = bytes.fromhex(OFFER["witness_card"])
+CARDS: dict[Any, Card] = {role: Card.from_bytes(data) for role, data in CARD_BYTES.items()}
+SECONDS = {role: second_reader.read_card(data) for role, data in CARD_BYTES.items()}
+COMPUTE = ("curator", "consumer", "witness")
+KINDS = ["number", "truth", "day", "text", "list 2"]
+DAMAGED = [
+    pytest.param(kind, bytes.fromhex(data), id=f"{kind}: {label}")
+    for kind, cases in OFFER["damaged"].items()
+    for label, data in cases.items()
+]
+
+
+def read_part(data: bytes, role: Any) -> OfferPart:
+    """As the package reads it."""
+    part = OfferPart.from_bytes(data)
+    check_part(part, context=part.offer_list.context, role=role, owner=CARDS["owner"], shape=SHAPE)
+    return part
+
+
+def read_part_second(data: bytes) -> Any:
+    """As the second reader reads it."""
+    words = OFFER["columns"] + OFFER["classes"] + 5
+    return second_reader.read_part(data, SECONDS["owner"], words=words, record_bytes=OFFER["record_bytes"])
+
+
+def judge(data: bytes) -> Any:
+    """As a third party of the package does."""
+    parties = {role: CARDS[role] for role in COMPUTE}
+    shown = OfferEvidence.from_bytes(data)
+    return blame(shown, owner=CARDS["owner"], parties=parties, layout=SHAPE.layout, reader=COMPACT)
+
+
+def judge_second(data: bytes) -> Any:
+    """As a third party with the second reader does."""
+    return second_reader.read_evidence(data, SECONDS["owner"], [SECONDS[role] for role in COMPUTE])
+
+
+@pytest.mark.parametrize("role", COMPUTE)
+def test_both_read_parts_receipts_and_rosters(role: Any) -> None:
+    data = bytes.fromhex(OFFER["parts"][role])
+    part = read_part(data, role)
+    named, listed, shares = read_part_second(data)
+    assert (named.decode(), listed.digest) == (role, part.offer_list.digest)
+    assert shares == [part.share_of(slot) for slot in range(SHAPE.slots)]
+    receipt = bytes.fromhex(OFFER["receipts"][role])
+    assert ShareReceipt.from_bytes(receipt).is_signed_by(CARDS[role])
+    assert second_reader.read_share_receipt(receipt, SECONDS[role]) == (role.encode(), listed.digest)
+    roster = bytes.fromhex(OFFER["rosters"][role])
+    assert second_reader.read_roster(roster, SECONDS[role]) == {SECONDS["owner"].fingerprint: listed.digest}
+    with pytest.raises(Refused):
+        second_reader.read_roster(roster, SECONDS["owner"])
+
+
+def test_all_agree_on_the_roster() -> None:
+    rosters = [SignedRoster.from_bytes(bytes.fromhex(data)) for data in OFFER["rosters"].values()]
+    assert list(agreed_roster(rosters, {role: CARDS[role] for role in COMPUTE}).lists) == [CARDS["owner"].fingerprint]
+
+
+def test_both_read_the_records() -> None:
+    days = [(day - datetime.date(1970, 1, 1)).days for day in table()["seen"].to_pylist()]
+    rows = table().drop_columns("seen").append_column("seen", [days]).select(["age", "smoker", "seen", "note", "scan"])
+    records = list(map(bytes.fromhex, OFFER["records"]))
+    assert COMPACT.read(records).sound.all()
+    for record, handle, row, label in zip(records, HANDLES.tolist(), rows.to_pylist(), (1, 0), strict=True):
+        assert second_reader.read_record(record, KINDS) == (handle, list(row.values()), label)
+
+
+def test_both_judge_the_evidence() -> None:
+    """The shares of the slot add up to what the schema makes of the record, label 1 of 2, valid, and r."""
+    data = bytes.fromhex(OFFER["evidence"])
+    assert judge(data).ruling is Ruling.CONSISTENT
+    ((slot, words, record),) = judge_second(data)
+    rows = np.frombuffer(bytes.fromhex(OFFER["rows"]), dtype=">f4").reshape(2, -1)
+    assert (slot, record.hex()) == (OFFER["slot_of_row"][0], OFFER["records"][0])
+    assert words[:-4] == [*fixed_point(rows[:1].astype(np.float32))[0].tolist(), 0, 1, 1]
+
+
+@pytest.mark.parametrize(("kind", "data"), DAMAGED)
+def test_both_refuse_what_is_damaged(kind: str, data: bytes) -> None:
+    if kind == "record":
+        assert not COMPACT.read([data]).sound.any()
+        with pytest.raises(Refused):
+            second_reader.read_record(data, KINDS)
+        return
+    with pytest.raises((BadDocument, OfferRefused)):
+        judge(data) if kind == "evidence" else read_part(data, "curator")
+    with pytest.raises(Refused):
+        judge_second(data) if kind == "evidence" else read_part_second(data)
