@@ -48,14 +48,19 @@ ROSTER = roster_of(receipts_of(OFFER), terms=context_of().terms, parties=context
 
 
 def refused(part: OfferPart, **changes: Any) -> str:
-    expected = {"context": context_of(), "role": part.role, "owner": OWNER.card, "shape": SHAPE}
+    expected: dict[str, Any] = {"context": context_of(), "role": part.role, "owner": OWNER.card, "shape": SHAPE}
     with pytest.raises(OfferRefused) as caught:
         check_part(part, **(expected | changes))
     return caught.value.reason
 
 
 def opened(shared: Any, *picks: Pick, **changes: Any) -> tuple[OpenedPick, ...]:
-    content = {"envelopes": envelopes_of(shared), "layout": LAYOUT, "coefficients": COEFFICIENTS, "reader": READER}
+    content: dict[str, Any] = {
+        "envelopes": envelopes_of(shared),
+        "layout": LAYOUT,
+        "coefficients": COEFFICIENTS,
+        "reader": READER,
+    }
     return open_picks(shared.parts["consumer"], picks, **(content | changes))
 
 
@@ -114,13 +119,20 @@ def test_empty_slots_look_like_others() -> None:
     assert [bought.fault for bought in opened(empty, pick(empty, 0))] == [PickFault.EMPTY]
 
 
+def test_rows_lie_in_a_secret_order() -> None:
+    """In 40 offers no row keeps its slot, but with probability 4 * 6^-39."""
+    orders = np.array([offer().slot_of_row for _ in range(40)])
+    assert all(len(set(slots)) > 1 for slots in orders.T.tolist())
+    assert all(len(set(slots)) == len(ROWS) for slots in orders.tolist())
+
+
 def test_a_guess_is_not_confirmed_by_k_and_the_digests() -> None:
     """A consumer that knows a row exactly lacks its r and the others' salts: no digest can be made from the guess."""
     shared = offer(parties=2)
     part, slot = shared.parts["consumer"], int(shared.slot_of_row[0])
     digests, share = part.digests_of(slot), part.share_of(slot)
     for random in (bytes(32), part.key, share[-32:], part.salt_of(slot)):
-        guess = {"context": context_of(parties=2), "slot": slot, "key": part.key, "random": random}
+        guess: dict[str, Any] = {"context": context_of(parties=2), "slot": slot, "key": part.key, "random": random}
         sealed = seal_record(RECORDS[0], **guess, record_bytes=SHAPE.record_bytes)
         assert hashlib.sha256(sealed).digest() != digests.envelope
         assert hashlib.sha256(random).digest() != digests.random
@@ -211,7 +223,7 @@ def test_faults_of_picks() -> None:
 
 
 def test_envelopes_are_of_one_length_and_bound_to_their_place() -> None:
-    keys = {"context": context_of(), "slot": 3, "key": b"k" * 32, "random": b"r" * 32}
+    keys: dict[str, Any] = {"context": context_of(), "slot": 3, "key": b"k" * 32, "random": b"r" * 32}
     sealed = seal_record(b"short", **keys, record_bytes=100)
     assert len(sealed) == len(seal_record(b"x" * 100, **keys, record_bytes=100)) == envelope_bytes(100) == 120
     assert open_envelope(sealed, **keys) == b"short"
@@ -252,7 +264,7 @@ def test_all_sign_one_roster() -> None:
 
 
 def test_an_owner_is_in_the_roster_if_all_acknowledge_one_list_of_it() -> None:
-    place = {"terms": ROSTER.terms, "parties": ROSTER.parties}
+    place: dict[str, Any] = {"terms": ROSTER.terms, "parties": ROSTER.parties}
     second = receipts_of(offer())
     assert roster_of(receipts_of(OFFER)[:2], **place).lists == {}
     assert roster_of([*receipts_of(OFFER)[:2], second[2]], **place).lists == {}

@@ -14,7 +14,7 @@ from wire_vectors import VECTORS
 from likeset.errors import BadDocument, OfferRefused
 from likeset.trust.blame import Ruling, blame
 from likeset.trust.cards import Card
-from likeset.trust.row_shares import fixed_point
+from likeset.trust.row_shares import COMPUTE_ROLES, fixed_point
 from likeset.trust.share_receipts import ShareReceipt, SignedRoster, agreed_roster
 from likeset.trust.shared_offers import OfferPart, check_part
 from likeset.trust.slot_evidence import OfferEvidence
@@ -25,7 +25,6 @@ CARD_BYTES = {role: bytes.fromhex(CONTENT["parties"][role]["card"]) for role in 
 CARD_BYTES["witness"] = bytes.fromhex(OFFER["witness_card"])
 CARDS: dict[Any, Card] = {role: Card.from_bytes(data) for role, data in CARD_BYTES.items()}
 SECONDS = {role: second_reader.read_card(data) for role, data in CARD_BYTES.items()}
-COMPUTE = ("curator", "consumer", "witness")
 KINDS = ["number", "truth", "day", "text", "list 2"]
 DAMAGED = [
     pytest.param(kind, bytes.fromhex(data), id=f"{kind}: {label}")
@@ -49,17 +48,17 @@ def read_part_second(data: bytes) -> Any:
 
 def judge(data: bytes) -> Any:
     """As a third party of the package does."""
-    parties = {role: CARDS[role] for role in COMPUTE}
+    parties = {role: CARDS[role] for role in COMPUTE_ROLES}
     shown = OfferEvidence.from_bytes(data)
     return blame(shown, owner=CARDS["owner"], parties=parties, layout=SHAPE.layout, reader=COMPACT)
 
 
 def judge_second(data: bytes) -> Any:
     """As a third party with the second reader does."""
-    return second_reader.read_evidence(data, SECONDS["owner"], [SECONDS[role] for role in COMPUTE])
+    return second_reader.read_evidence(data, SECONDS["owner"], [SECONDS[role] for role in COMPUTE_ROLES])
 
 
-@pytest.mark.parametrize("role", COMPUTE)
+@pytest.mark.parametrize("role", COMPUTE_ROLES)
 def test_both_read_parts_receipts_and_rosters(role: Any) -> None:
     data = bytes.fromhex(OFFER["parts"][role])
     part = read_part(data, role)
@@ -77,7 +76,9 @@ def test_both_read_parts_receipts_and_rosters(role: Any) -> None:
 
 def test_all_agree_on_the_roster() -> None:
     rosters = [SignedRoster.from_bytes(bytes.fromhex(data)) for data in OFFER["rosters"].values()]
-    assert list(agreed_roster(rosters, {role: CARDS[role] for role in COMPUTE}).lists) == [CARDS["owner"].fingerprint]
+    assert list(agreed_roster(rosters, {role: CARDS[role] for role in COMPUTE_ROLES}).lists) == [
+        CARDS["owner"].fingerprint
+    ]
 
 
 def test_both_read_the_records() -> None:

@@ -13,7 +13,7 @@ from likeset.trust.cards import Card
 from likeset.trust.encoding import fields, read_fields, read_tagged
 from likeset.trust.envelopes import index_bytes
 from likeset.trust.offer_lists import OfferList, SlotDigests, share_commitment
-from likeset.trust.row_shares import RANDOM_BYTES, ComputeRole
+from likeset.trust.row_shares import COMPUTE_ROLES, RANDOM_BYTES, ComputeRole
 from likeset.trust.share_receipts import ShareReceipt
 from likeset.trust.shared_offers import OfferPart
 
@@ -131,7 +131,8 @@ class OfferEvidence:
         listed = self.offer_list
         if not listed.is_signed_by(owner):
             raise BadDocument("evidence", "its list is not signed by the owner")
-        if any(listed.context.fingerprint_of(role) != card.fingerprint for role, card in parties.items()):
+        computing = tuple(parties[role].fingerprint for role in COMPUTE_ROLES if role in parties)
+        if listed.context.parties != computing:
             raise BadDocument("evidence", "its list is for other compute parties")
         for receipt in self.receipts:
             known = receipt.role in parties and receipt.is_signed_by(parties[receipt.role])

@@ -156,7 +156,7 @@ class CompactRecords:
             made = self._decoded(kept)
         except (pa.ArrowException, InvalidArgument, ValueError):
             # One of them is no text, or has no such label: which one is found out one by one.
-            for place in np.flatnonzero(sound):
+            for place in np.flatnonzero(sound).tolist():
                 sound[place] = self._decodes(records[place])
             kept = [record for record, whole in zip(records, sound, strict=True) if whole]
             made = self._decoded(kept)
@@ -323,7 +323,7 @@ class CompactRecords:
                 good[good] = np.asarray(inside == labels[good])
         places = np.flatnonzero(good)
         again = self.encode(table.take(pa.array(places)), labels[good] if len(labels) else labels, handles[good])
-        good[places] = [records[place] == record for place, record in zip(places, again, strict=True)]
+        good[places] = [records[place] == record for place, record in zip(places.tolist(), again, strict=True)]
         return good
 
 
