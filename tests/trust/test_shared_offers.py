@@ -44,7 +44,7 @@ from likeset.trust.share_receipts import (
 from likeset.trust.shared_offers import OfferPart, check_part, repeated_between
 
 OFFER = offer()
-ROSTER = roster_of(receipts_of(OFFER), terms=context_of().terms, parties=context_of().parties)
+ROSTER = Roster(context_of().terms, context_of().parties, {OWNER.card.fingerprint: OFFER.offer_list.digest})
 
 
 def refused(part: OfferPart, **changes: Any) -> str:
@@ -251,7 +251,7 @@ def test_an_owner_never_computes_and_nobody_computes_twice() -> None:
 
 def test_all_sign_one_roster() -> None:
     rosters = [sign_roster(secret, ROSTER, role) for role, secret in PARTIES.items()]
-    assert ROSTER.lists == {OWNER.card.fingerprint: OFFER.offer_list.digest}
+    assert roster_of(receipts_of(OFFER), terms=ROSTER.terms, parties=ROSTER.parties) == ROSTER
     assert agreed_roster(rosters, CARDS) == ROSTER
     assert [SignedRoster.from_bytes(signed.to_bytes()) for signed in rosters] == rosters
     with pytest.raises(BadDocument, match="witness did not sign"):
