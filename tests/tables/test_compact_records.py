@@ -45,6 +45,9 @@ def sample() -> tuple[CompactRecords, pa.Table, Any, Any, list[bytes]]:
     return compact, table, labels, handles, compact.encode(table, labels, handles)
 
 
+SAMPLE = sample()
+
+
 def test_records_come_back_as_they_were() -> None:
     compact, table, labels, handles, records = sample()
     read = compact.read(records)
@@ -191,3 +194,28 @@ def test_no_records_at_all() -> None:
 def _with_number(compact: CompactRecords, record: bytes, column: str, number: float) -> bytes:
     start = compact._starts[column]
     return record[:start] + np.array(number, dtype=">f8").tobytes() + record[start + 8 :]
+
+
+@given(st.integers(0, 59), st.lists(st.tuples(st.integers(9, 400), st.integers(0, 255)), min_size=1, max_size=12))
+@settings(max_examples=examples(150))
+def test_no_bytes_of_a_stranger_raise(place: int, changes: list[tuple[int, int]]) -> None:
+    """Whatever a stranger wrote is a record, in the one way to write it, or none; its neighbours do not suffer."""
+    compact, _, _, _, records = SAMPLE
+    forged = bytearray(records[place])
+    for at, value in changes:
+        forged[at % len(forged)] = value
+    read = compact.read([records[0], bytes(forged), records[1]])
+    assert read.sound[[0, 2]].all()
+    if read.sound[1]:
+        assert compact.encode(read.table, read.labels, read.handles)[1] == forged
+
+
+@given(st.lists(st.binary(min_size=8, max_size=8), min_size=3, max_size=3), st.binary(min_size=4, max_size=4))
+@settings(max_examples=examples(60))
+def test_numbers_and_days_of_any_bits_do_not_raise(numbers: list[bytes], day: bytes) -> None:
+    compact, _, _, _, records = SAMPLE
+    forged = bytearray(records[0])
+    for name, bits in zip(("age", "dose", "embedding"), numbers, strict=True):
+        forged[compact._starts[name] : compact._starts[name] + 8] = bits
+    forged[compact._starts["seen"] : compact._starts["seen"] + 4] = day
+    assert compact.read([bytes(forged), records[1]]).sound[1]
