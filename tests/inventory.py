@@ -15,12 +15,11 @@ from likeset.homes.curator.settings import CuratorSettings
 from likeset.homes.owner.policy import Policy
 from likeset.run.job import Job
 from likeset.tables.schema.schema import Declaration
-from likeset.transports.sites import SiteSettings
+from likeset.transports.sites import SocketSettings
 
 __all__ = ["ROOT", "existing"]
 
 ROOT = Path(__file__).parents[1]
-_NOT_IN_A_FILE = {"refused"}  # of a site's settings: it comes with the factory
 
 
 def existing() -> dict[str, set[str]]:
@@ -34,7 +33,7 @@ def existing() -> dict[str, set[str]]:
         "Fields of owner.yaml": set(_fields(Policy)),
         "Fields of consumer.yaml": set(_fields(Connection)),
         "Fields of curator.yaml": set(_fields(CuratorSettings)),
-        "Fields of likeset_site.json": set(inspect.signature(SiteSettings).parameters) - _NOT_IN_A_FILE,
+        "Fields of likeset_site.json": set(inspect.signature(SocketSettings).parameters),
         "Fields of the terms": set(inspect.signature(Terms).parameters),
         "Fields of a schema": set(_fields(Declaration)),
         "Pages": {path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))},

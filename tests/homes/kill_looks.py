@@ -19,7 +19,7 @@ from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.transports.sites import REASONS_FILE
+from likeset.transports.site_reasons import REASONS_FILE
 
 Accounts = dict[str, dict[str, tuple[float, int]]]
 """What was charged: epsilon and rows, by ledger and view."""

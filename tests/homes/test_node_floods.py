@@ -22,7 +22,8 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Hashing, Kernel
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.job import write_job
-from likeset.transports.sites import REASONS_FILE, SiteParties, SiteSettings, file_of_invitation, load_invitations
+from likeset.transports.site_reasons import REASONS_FILE
+from likeset.transports.sites import SiteParties, SiteSettings, file_of_invitation, load_invitations
 from likeset.trust.signed_terms import SignedTerms
 
 

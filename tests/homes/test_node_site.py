@@ -15,7 +15,8 @@ from owner_letters import Outside
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Asked, SummaryRelease, TargetRelease, encode
 from likeset.protocol.term_parts import Budget
-from likeset.transports.sites import REASONS_FILE, SETTINGS_FILE, SiteParties, load_settings
+from likeset.transports.site_reasons import REASONS_FILE
+from likeset.transports.sites import SETTINGS_FILE, SiteParties, load_settings
 from likeset.trust.cards import CardSecret
 
 RUN = terms(expires="2099-01-01")  # sites have a real clock

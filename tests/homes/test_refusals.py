@@ -62,7 +62,8 @@ from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
-from likeset.transports.sites import REASONS_FILE, SiteParties, SiteSettings
+from likeset.transports.site_reasons import REASONS_FILE
+from likeset.transports.sites import SiteParties, SiteSettings
 
 LATER = "2099-01-01"  # sites have a real clock
 AGREED = terms(run="agreed", expires=LATER)

@@ -31,7 +31,7 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.transports.local import LocalEngine
 from likeset.transports.nvflare.engine import RunReport, simulate
-from likeset.transports.sites import REASONS_FILE
+from likeset.transports.site_reasons import REASONS_FILE
 
 needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 RESUMED = ("sealed", "threshold", "interactive", "gaussian", "interactive-denied")

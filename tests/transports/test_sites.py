@@ -19,8 +19,8 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import OwnerRun, SiteRun
 from likeset.ledger import Ledger
 from likeset.transports.nvflare.job import write_job, write_settings
+from likeset.transports.site_reasons import REASONS_FILE
 from likeset.transports.sites import (
-    REASONS_FILE,
     SETTINGS_FILE,
     SiteParties,
     SiteSettings,

@@ -1,16 +1,16 @@
 """Parcels that are letters: whoever carries them knows from whom they say they are and for whom, and no more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from likeset.errors import BadDocument, IllegalMessage
-from likeset.homes.site_run import CuratorRun
 from likeset.protocol.terms import Terms
 from likeset.transports.pump import Parcel
 from likeset.trust.letters import Stub, is_stub, letter_in
 from likeset.trust.signed_terms import Acceptance, is_acceptance
 
-__all__ = ["LetterCurator", "parcel_reader"]
+__all__ = ["CuratorLetters", "LetterCurator", "parcel_reader"]
 
 
 def parcel_reader(terms: Terms, *, most_bytes: int) -> Callable[[bytes], Parcel]:
@@ -52,6 +52,30 @@ def _acceptance_in(data: bytes) -> Acceptance:
         raise IllegalMessage(str(error)) from None
 
 
+class CuratorLetters(Protocol):
+    """The curator's side of a run, wherever it is."""
+
+    @property
+    def terms(self) -> Terms:
+        """Of the run."""
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose answer it still waits for."""
+
+    def acceptance(self) -> bytes:
+        """What it signs to take part."""
+
+    def hear(self, data: bytes) -> Sequence[bytes]:
+        """What it writes to a letter."""
+
+    def give_up(self, owner: str) -> Sequence[bytes]:
+        """What it writes when it waits for an owner no longer."""
+
+    def end(self) -> Sequence[bytes]:
+        """The receipts, in letters to their owners."""
+
+
 @dataclass(frozen=True)
 class LetterCurator:
     """A curator who reads and writes letters.
@@ -61,7 +85,7 @@ class LetterCurator:
         parcel: reads off a letter for whom it is.
     """
 
-    run: CuratorRun
+    run: CuratorLetters
     parcel: Callable[[bytes], Parcel]
 
     @property

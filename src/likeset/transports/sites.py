@@ -1,8 +1,12 @@
 """A site's own side of a run between organisations: what it lets in, what it says, what it keeps to itself.
 
 Letters come in and letters go out; who wrote them is found out at the site's home (``homes.site_run``). The site's own
-configuration, never the job, names the function that makes its side of a run: ``likeset_site.json`` in the site's own
-folder of settings,
+configuration, never the job, says where that is: ``likeset_site.json`` in the site's own folder of settings. In a
+start-up kit it names the socket of the home's own process, and the home's user (``home_socket``):
+
+    {"socket": "/run/likeset-st-mary/home.sock", "home_user": "likeset"}
+
+NVFlare's simulator, in which all sites are one user's, makes the sites' sides of a run in its own processes:
 
     {"factory": "package.module:function", "folder": "/var/lib/likeset/{site}"}
 
@@ -16,40 +20,49 @@ home was reached: an owner's node writes that into its audit log, beside what it
 import contextlib
 import importlib
 import json
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from likeset.errors import BadDocument, BadMessage, IllegalMessage, InvalidArgument, LikesetError, TermsExpired
+from likeset.errors import (
+    BadDocument,
+    BadMessage,
+    IllegalMessage,
+    InvalidArgument,
+    LikesetError,
+    TermsExpired,
+)
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, Factory, OwnerRun, SiteRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
-from likeset.private_files import make_private_folder
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.terms import Terms
+from likeset.transports.site_reasons import note_reason
 from likeset.trust.letters import Stub, is_stub, letter_in
 from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, Acceptance, is_acceptance
 
 __all__ = [
     "CALLS_AFTER_AUCTION",
     "MOST_RUNS",
-    "REASONS_FILE",
     "SETTINGS_FILE",
+    "SiteLimits",
     "SiteParties",
     "SiteSettings",
+    "SocketSettings",
     "file_of_invitation",
+    "invitation_files",
     "load_invitations",
     "load_settings",
+    "open_invitations",
+    "site_functions",
 ]
 
 SETTINGS_FILE = "likeset_site.json"
-REASONS_FILE = "abstentions.jsonl"
 
 _Answer = TypeVar("_Answer")
 
@@ -59,17 +72,15 @@ MOST_RUNS = 100
 CALLS_AFTER_AUCTION = 3.0
 """How many calls' time a run with an auction lasts after it, unless a site's settings say otherwise."""
 
-_MOST_REASONS = 1 << 23  # bytes in the file of reasons and in the one before it: a flood must not fill the disk
+_SOCKET = frozenset({"socket", "home_user"})
+_WHERE = (_SOCKET, frozenset({"factory", "folder"}))
 
 
-@dataclass(frozen=True)
-class SiteSettings:
-    """What a site's own configuration says.
+@dataclass(frozen=True, kw_only=True)
+class SiteLimits:
+    """How long and how large, as a site's own configuration says.
 
     Attributes:
-        factory: makes its side of a run.
-        folder: the site's own, for its ledger, its rows, its reasons.
-        refused: told what was refused before the home was reached; None where nobody wants to know.
         seconds_per_call: at the curator: how long an owner may take for one answer.
         seconds_for_decisions: at the curator: how long it waits for people to decide whether they take part.
         seconds_after_auction: at the curator: a run with an auction ends no sooner after owners heard whether they are
@@ -78,16 +89,41 @@ class SiteSettings:
         most_bytes: no letter to this site may be larger; NVFlare keeps to it where the site was settled.
     """
 
-    factory: Factory
-    folder: Path
-    refused: Callable[[Path, str], None] | None = None
     seconds_per_call: float = 60.0
     seconds_for_decisions: float = 0.0
     seconds_after_auction: float = CALLS_AFTER_AUCTION * 60.0
     most_bytes: int = 1 << 28
 
 
-def load_settings(place: Path, site: str) -> SiteSettings:
+@dataclass(frozen=True)
+class SiteSettings(SiteLimits):
+    """Of a site that makes its side of a run in this process.
+
+    Attributes:
+        factory: makes its side of a run.
+        folder: the site's own, for its ledger, its rows, its reasons.
+        refused: told what was refused before the home was reached; None where nobody wants to know.
+    """
+
+    factory: Factory
+    folder: Path
+    refused: Callable[[Path, str], None] | None = None
+
+
+@dataclass(frozen=True)
+class SocketSettings(SiteLimits):
+    """Of a site whose home has a process of its own.
+
+    Attributes:
+        socket: where that listens.
+        home_user: whose process it is, by name or number; nobody else is spoken to.
+    """
+
+    socket: Path
+    home_user: str | int
+
+
+def load_settings(place: Path, site: str) -> SiteSettings | SocketSettings:
     """The settings of a site, from ``likeset_site.json`` in its own folder of settings."""
     path = place / SETTINGS_FILE
     try:
@@ -96,18 +132,29 @@ def load_settings(place: Path, site: str) -> SiteSettings:
         raise BadDocument(str(path), "cannot be read; this site has no likeset settings") from error
     except ValueError as error:
         raise BadDocument(str(path), "is not JSON") from error
-    known = {"factory", "folder", "seconds_per_call", "seconds_for_decisions", "seconds_after_auction", "most_bytes"}
-    if not isinstance(document, dict) or not {"factory", "folder"} <= set(document) <= known:
-        raise BadDocument(str(path), f"must name factory and folder, and nothing but {', '.join(sorted(known))}")
-    numbers = {name: _number(path, name, document[name]) for name in sorted(set(document) - {"factory", "folder"})}
+    limits = {limit.name for limit in fields(SiteLimits)}
+    said = set(document) if isinstance(document, dict) else set()
+    where = next((names for names in _WHERE if names == said - limits), None)
+    if where is None:
+        reason = f"must name socket and home_user, or factory and folder, and nothing but {', '.join(sorted(limits))}"
+        raise BadDocument(str(path), reason)
+    numbers = {name: _number(path, name, document[name]) for name in sorted(said & limits)}
     per_call = numbers.get("seconds_per_call", SiteSettings.seconds_per_call)
     numbers.setdefault("seconds_after_auction", CALLS_AFTER_AUCTION * per_call)
     if "most_bytes" in numbers:
         numbers["most_bytes"] = min(int(numbers["most_bytes"]), MOST_BYTES)
-    if not isinstance(document["folder"], str):
-        raise BadDocument(str(path), "must be text", field="folder")
+    for name in sorted(where - {"home_user", "factory"}):
+        if not isinstance(document[name], str):
+            raise BadDocument(str(path), "must be text", field=name)
+    if where == _SOCKET:
+        if not isinstance(document["home_user"], str | int):
+            raise BadDocument(str(path), "must be the name or the number of a user", field="home_user")
+        return SocketSettings(Path(document["socket"]), document["home_user"], **numbers)  # type: ignore[arg-type]
+    if (place.parent / "startup" / "start.sh").exists():
+        reason = "lets NVFlare's process into the home, as older versions did; call `likeset site` for this kit again"
+        raise BadDocument(str(path), reason, field="factory")
+    factory, refused = site_functions(path, document["factory"])
     folder = Path(document["folder"].replace("{site}", site))
-    factory, refused = _functions(path, document["factory"])
     return SiteSettings(factory, folder, refused, **numbers)  # type: ignore[arg-type]
 
 
@@ -117,7 +164,8 @@ def _number(path: Path, name: str, value: object) -> float:
     return value
 
 
-def _functions(path: Path, name: object) -> tuple[Factory, Callable[[Path, str], None] | None]:
+def site_functions(path: Path, name: object) -> tuple[Factory, Callable[[Path, str], None] | None]:
+    """What makes a site's side of a run, and what is told of refusals, by ``package.module:function`` in a file."""
     module, _, function = name.partition(":") if isinstance(name, str) else ("", "", "")
     try:
         named = importlib.import_module(module)
@@ -134,33 +182,48 @@ def file_of_invitation(digest: str) -> str:
     return f"invitation-{digest}.bin"
 
 
-def load_invitations(folder: Path) -> dict[str, Invitation]:
-    """The signed terms that came with a job, by the digests of the terms as computed here.
+def invitation_files(folder: Path) -> list[tuple[str, bytes]]:
+    """The files of signed terms that came with a job, by name; nothing in them is looked at.
 
     Raises:
-        InvalidArgument: there are none or too many, or one of them cannot be used.
+        InvalidArgument: there are none or too many.
     """
     paths = sorted(folder.glob(file_of_invitation("*")))
     if not 0 < len(paths) <= MOST_RUNS:
         raise InvalidArgument("invitations", f"to {len(paths)} runs", f"a job has 1 to {MOST_RUNS}")
+    return [(path.name, _beginning(path)) for path in paths]
+
+
+def open_invitations(files: Sequence[tuple[str, bytes]]) -> dict[str, Invitation]:
+    """The signed terms in the files of a job, by the digests of the terms as computed here.
+
+    Raises:
+        InvalidArgument: there are none or too many, or one of them cannot be used.
+    """
+    if not 0 < len(files) <= MOST_RUNS:
+        raise InvalidArgument("invitations", f"to {len(files)} runs", f"a job has 1 to {MOST_RUNS}")
     invited = {}
-    for path in paths:
-        invitation = _invitation_in(path)
-        if path.name != file_of_invitation(invitation.terms.digest):
-            raise InvalidArgument("invitation", path.name, "holds other terms than those with that digest")
+    for name, data in files:
+        try:
+            invitation = Invitation.read(data)
+        except LikesetError as error:
+            raise InvalidArgument("invitation", name, f"cannot be used: {error}") from error
+        if name != file_of_invitation(invitation.terms.digest):
+            raise InvalidArgument("invitation", name, "holds other terms than those with that digest")
         invited[invitation.terms.digest] = invitation
     if len({invitation.terms.run_id for invitation in invited.values()}) < len(invited):
         raise InvalidArgument("invitations", "several of one run id", "a letter would not tell to which it belongs")
     return invited
 
 
-def _invitation_in(path: Path) -> Invitation:
+def load_invitations(folder: Path) -> dict[str, Invitation]:
+    """The signed terms that came with a job; see ``open_invitations``."""
+    return open_invitations(invitation_files(folder))
+
+
+def _beginning(path: Path) -> bytes:
     with path.open("rb") as file:
-        data = file.read(MOST_TERMS_BYTES + 1)
-    try:
-        return Invitation.read(data)
-    except LikesetError as error:
-        raise InvalidArgument("invitation", path.name, f"cannot be used: {error}") from error
+        return file.read(MOST_TERMS_BYTES + 1)
 
 
 @dataclass
@@ -224,6 +287,10 @@ class SiteParties:
             raise IllegalMessage(reason)
 
         return self._quietly(no)
+
+    def refuse_caller(self) -> Abstains:
+        """Answer a call that does not come from the curator's server."""
+        return self.refuse("a call that does not come from the curator's server")
 
     def _digest_of(self, data: bytes) -> str:
         """Under which terms a letter is, by its run id; whether it says so truly is seen where it is opened."""
@@ -310,17 +377,7 @@ class SiteParties:
         if self.settings.refused is not None and not self._its_own:
             with contextlib.suppress(Exception):  # must not sound different to the other side
                 self.settings.refused(self.settings.folder, reason)
-        line = json.dumps({"time": self.clock().isoformat(), "reason": reason})
-        try:
-            make_private_folder(self.settings.folder)
-            path = self.settings.folder / REASONS_FILE
-            if path.exists() and path.stat().st_size > _MOST_REASONS:
-                path.replace(path.with_name(path.name + ".1"))  # what is newest is there, whatever came before
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
-        except OSError:
-            return  # a full disk must not sound different to the other side
+        note_reason(self.settings.folder, reason, now=self.clock())
 
 
 def _check_acceptances(acceptances: Sequence[bytes], terms: Terms) -> None:

@@ -1,5 +1,8 @@
 """``likeset site``: make a site of NVFlare one that runs likeset and nothing else."""
 
+import signal
+import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +24,19 @@ site = typer.Typer(
     rich_markup_mode="rich",
 )
 
+_NO_CAGE = (
+    "NVFlare runs as the home's own user, and whoever gets into NVFlare gets into the home: let them be two users, see "
+    "docs/deploying.md"
+)
 _SHARED_STORAGE = "/tmp/nvflare"  # noqa: S108 (NVFlare's default)
 _OWNERS_HEAR = 1 << 25  # bytes of a message, at most: releases, and yes or no
+SocketPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--socket",
+        help="Where the home's process listens.  [default: home.sock in the home, or below /run for two users]",
+    ),
+]
 KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's start-up kit.", show_default=False)]
 
 
@@ -31,17 +45,23 @@ def owner(
     kit: KitPath,
     *,
     node: Annotated[Path, typer.Option(help="The owner's node.", show_default=False)],
+    socket: SocketPath = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a site answer for an owner's node. Other sites and administrators of NVFlare can get around these settings.
+    """Let a site hand letters to an owner's node, which [bold]likeset site serve[/] answers for.
+
+    NVFlare's user is the one whose the kit is, the node's user the one whose the node is. Let them be two, and call this
+    as root; [bold]likeset site check[/] says what NVFlare's user could read.
 
     Example: [bold]likeset site owner kits/st-mary --node st-mary[/]
     """
     from likeset.homes.owner.home import Home
 
-    Home(node).check()
-    Home(node).card()  # a site without keys could answer nothing
-    _settle_site(kit, "likeset.homes.owner.site:owner", node, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
+    home = Home(node)
+    home.check()
+    party = home.card().name  # a site without keys could answer nothing
+    settled = _Settled(kit, node, "likeset.homes.owner.site:owner", party, socket)
+    _settle_site(settled, as_json=as_json, limits={"most_bytes": _OWNERS_HEAR})
 
 
 @site.command()
@@ -49,9 +69,10 @@ def consumer(
     kit: KitPath,
     *,
     home: Annotated[Path, typer.Option(help="The consumer's directory, as `run init` made it.", show_default=False)],
+    socket: SocketPath = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a site answer for a consumer, in the runs that it signed and in no others.
+    """Let a site hand letters to a consumer's home, in the runs that it signed and in no others.
 
     Example: [bold]likeset site consumer kits/new-clinic --home clinic[/]
     """
@@ -59,7 +80,8 @@ def consumer(
 
     ConsumerHome(home).check()
     ConsumerHome(home).check_able_to_write()
-    _settle_site(kit, "likeset.homes.consumer.site:consumer", home, as_json=as_json)
+    party = ConsumerHome(home).connection.name
+    _settle_site(_Settled(kit, home, "likeset.homes.consumer.site:consumer", party, socket), as_json=as_json)
 
 
 @site.command()
@@ -80,6 +102,7 @@ def curator(
         float | None,
         typer.Option(min=0, help="Seconds after an auction before which no run ends.  [default: 3 times --per-call]"),
     ] = None,
+    socket: SocketPath = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Let the server curate. Give consumers and owners its card, to be pinned, and pin the cards of consumers.
@@ -90,19 +113,23 @@ def curator(
 
     Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
     """
+    from likeset.protocol.party import CURATOR
+    from likeset.transports.home_socket.machine_users import acting_for_owner_of
     from likeset.transports.sites import CALLS_AFTER_AUCTION
 
     _check_kit(kit)
-    made = _curator_home(home, name)
-    made.card()  # without keys it could sign no receipt
-    for path in schema or []:
-        made.add_schema(path)
-    for path in seed_rows or []:
-        made.add_seed_rows(str(path))
+    with acting_for_owner_of(home):
+        made = _curator_home(home, name)
+        made.card()  # without keys it could sign no receipt
+        for path in schema or []:
+            made.add_schema(path)
+        for path in seed_rows or []:
+            made.add_seed_rows(str(path))
     after = CALLS_AFTER_AUCTION * per_call if after_auction is None else after_auction
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call, "seconds_after_auction": after}
-    _settle_site(kit, "likeset.homes.curator.home:curator", home, as_json=as_json, limits=limits)
-    _keep_jobs_in(home / "nvflare", kit)
+    settled = _Settled(kit, home, "likeset.homes.curator.home:curator", CURATOR, socket)
+    _settle_site(settled, as_json=as_json, limits=limits)
+    _keep_jobs_in_kit(kit)
     if not as_json:
         show_card_to_give(made)
 
@@ -121,11 +148,14 @@ def _curator_home(folder: Path, name: str | None) -> "CuratorHome":
     return home
 
 
-def _keep_jobs_in(folder: Path, kit: Path) -> None:
+def _keep_jobs_in_kit(kit: Path) -> None:
     """NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise."""
+    from likeset.transports.home_socket.machine_users import acting_for_owner_of
+
     resources = kit / "local" / "resources.json"
     text = resources.read_text(encoding="utf-8")
-    resources.write_text(text.replace(_SHARED_STORAGE, str(folder.resolve())), encoding="utf-8")
+    with acting_for_owner_of(kit):
+        resources.write_text(text.replace(_SHARED_STORAGE, str((kit / "storage").resolve())), encoding="utf-8")
 
 
 def _check_kit(kit: Path) -> None:
@@ -133,17 +163,62 @@ def _check_kit(kit: Path) -> None:
         raise InvalidArgument("KIT", kit, "is no start-up kit: it must have the folders startup and local")
 
 
-def _settle_site(
-    kit: Path, factory: str, folder: Path, *, as_json: bool, limits: dict[str, float] | None = None
-) -> None:
+@dataclass(frozen=True)
+class _Settled:
+    """A kit, and the home that answers behind it."""
+
+    kit: Path
+    home: Path
+    factory: str
+    party: str
+    socket: Path | None
+
+
+def _settle_site(settled: _Settled, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
     from likeset.homes.network_trust import LEFT_TO_TRUST
+    from likeset.transports.home_socket.home_settings import HomeSettings, usual_socket
+    from likeset.transports.home_socket.machine_users import acting_for_owner_of, name_of, owner_of
     from likeset.transports.nvflare.job import settle
 
+    kit, home, said = settled.kit, settled.home, limits or {}
     _check_kit(kit)
-    settle(kit, factory=factory, folder=folder.resolve(), **(limits or {}))
+    socket = (settled.socket or usual_socket(home, kit)).absolute()
+    most_bytes = int(said.get("most_bytes", HomeSettings.most_bytes))
+    made = HomeSettings(home, settled.factory, settled.party, socket, name_of(owner_of(kit)), most_bytes)
+    with acting_for_owner_of(kit):
+        settle(kit, socket=socket, home_user=name_of(owner_of(home)), **said)
+    with acting_for_owner_of(home):
+        made.write()
     if as_json:
-        show_json({"kit": str(kit), "factory": factory, "folder": str(folder.resolve())})
+        show_json({"kit": str(kit), "home": str(home.resolve()), "is_cage": made.is_cage, **made.document()})
         return
-    stdout.print(f"[bold green]settled[/]  {literal(str(kit))} for {literal(str(folder))}", soft_wrap=True)
-    stdout.print(f"Start it with: {literal(str(kit))}/startup/start.sh", soft_wrap=True)
-    show_notes([LEFT_TO_TRUST])
+    stdout.print(f"[bold green]settled[/]  {literal(str(kit))} for {literal(str(home))}", soft_wrap=True)
+    stdout.print(f"Start its home with: likeset site serve {literal(str(home))}", soft_wrap=True)
+    stdout.print(f"and then NVFlare with: {literal(str(kit))}/startup/start.sh", soft_wrap=True)
+    show_notes([*([] if made.is_cage else [_NO_CAGE]), LEFT_TO_TRUST])
+
+
+@site.command()
+def serve(
+    home: Annotated[Path, typer.Argument(metavar="HOME", help="A node, or the home of a consumer or curator.")],
+    *,
+    as_json: JsonFlag = False,
+) -> None:
+    """Answer for a home what NVFlare's process hands over, until it is stopped. NVFlare itself never comes into the home.
+
+    Example: [bold]likeset site serve st-mary[/]
+    """
+    from likeset.transports.home_socket.home_settings import HomeSettings
+    from likeset.transports.home_socket.listening import HomeListener
+
+    settings, stop = HomeSettings.read(home), threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    said = settings.document()
+    if as_json:
+        show_json({**said, "is_cage": settings.is_cage})
+    else:
+        words = f"{said['party']} listens at {said['socket']}, to user {said['nvflare_user']} alone"
+        stdout.print(literal(words), soft_wrap=True)
+        show_notes([] if settings.is_cage else [_NO_CAGE])
+    HomeListener(settings).serve(stop)

@@ -231,7 +231,7 @@ def simulate(
         folder: of the sites; ``{site}`` in it stands for a site's name.
         environment: of the processes, in place of this one's.
         seconds: how long it may take.
-        limits: of the curator's site; see ``SiteSettings``.
+        limits: of the curator's site; see ``SiteLimits``.
     """
     _need_nvflare()
     local = workspace / "local"

@@ -13,7 +13,7 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.foreign_terms import check_meant
 from likeset.protocol.planned_terms import PlannedTerms
-from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteSettings, file_of_invitation
+from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteLimits, file_of_invitation
 
 __all__ = ["CLASSES", "check_sendable", "settle", "write_job", "write_settings"]
 
@@ -100,12 +100,12 @@ def write_job(folder: Path, *invitations: Invitation) -> Path:
 
 
 def write_settings(local: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
-    """A site's ``likeset_site.json``; see ``likeset.transports.sites``."""
+    """The ``likeset_site.json`` of sites in the simulator; see ``likeset.transports.sites``."""
     local.mkdir(parents=True, exist_ok=True)
     _write(local / SETTINGS_FILE, {"factory": factory, "folder": str(folder), **limits})
 
 
-def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> None:
+def settle(kit: Path, *, socket: Path, home_user: str | int, **limits: float) -> None:
     """Configure a site of NVFlare for likeset.
 
     Written into the ``local`` folder of the site's start-up kit: jobs may name likeset's classes only and bring no code
@@ -116,9 +116,9 @@ def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> N
 
     Args:
         kit: the site's start-up kit.
-        factory: makes the site's party, as ``package.module:function``.
-        folder: the site's own.
-        limits: see ``SiteSettings``; most are for the curator's site.
+        socket: where the process of the site's home listens.
+        home_user: whose process that is.
+        limits: see ``SiteLimits``; most are for the curator's site.
     """
     local = kit / "local"
     resources = _resources(local)
@@ -129,8 +129,8 @@ def settle(kit: Path, *, factory: str, folder: Path | str, **limits: float) -> N
     resources["components"] = [component for component in components if not _sends_logs(component)]
     _write(local / "resources.json", resources)
     _write(local / "authorization.json", _permissions(is_server=(kit / "startup" / "fed_server.json").exists()))
-    _bound_messages(kit, int(limits.get("most_bytes", SiteSettings.most_bytes)) + _ENVELOPE)
-    write_settings(local, factory=factory, folder=folder, **limits)
+    _bound_messages(kit, int(limits.get("most_bytes", SiteLimits.most_bytes)) + _ENVELOPE)
+    _write(local / SETTINGS_FILE, {"socket": str(socket), "home_user": home_user, **limits})
 
 
 def _bound_messages(kit: Path, most_bytes: int) -> None:

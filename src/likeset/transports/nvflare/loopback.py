@@ -19,6 +19,8 @@ from typing import Any, Self
 import yaml
 
 from likeset.errors import LikesetError
+from likeset.protocol.party import CURATOR
+from likeset.transports.home_socket.home_settings import SOCKET_NAME, HomeSettings
 from likeset.transports.nvflare.engine import NvflareEngine
 from likeset.transports.nvflare.job import settle
 
@@ -27,6 +29,7 @@ __all__ = ["LoopbackNetwork"]
 _HOST = "localhost"  # a server of this name listens on loopback only
 _PROJECT = "likeset"
 _PRIVATE = 0o077  # a umask
+_SECONDS_TO_LISTEN = 60.0
 _LEAD = "lead@likeset.local"
 _BUILDERS: list[dict[str, Any]] = [
     {"path": "nvflare.lighter.impl.workspace.WorkspaceBuilder"},
@@ -44,13 +47,18 @@ class LoopbackNetwork:
         folder: for kits, storage and logs of NVFlare.
         clients: names of owners and consumers.
         environment: of the processes, in place of this one's.
+        nvflare_uid: the user of NVFlare's processes, if this one is root and they are to be somebody else's; that user
+            must be able to reach the folder.
     """
 
     folder: Path
     clients: Sequence[str]
     environment: Mapping[str, str] | None = None
+    nvflare_uid: int | None = None
     port: int = field(default=0, init=False)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
+    _homes: dict[str, HomeSettings] = field(default_factory=dict, init=False)
+    _serving: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
 
     @property
     def server(self) -> str:
@@ -87,41 +95,74 @@ class LoopbackNetwork:
 
     def settle(self, site: str, *, factory: str, folder: Path | str, **limits: float) -> None:
         """Make a site one that runs likeset and nothing else; what the server stores is stored in its kit."""
-        settle(self.kit(site), factory=factory, folder=folder, **limits)
+        uid = os.getuid() if self.nvflare_uid is None else self.nvflare_uid
+        place = Path(folder) if self.nvflare_uid is None else self.folder / "sockets" / site
+        socket_path = place.resolve() / SOCKET_NAME
+        most_bytes = int(limits.get("most_bytes", HomeSettings.most_bytes))
+        party = CURATOR if site == _HOST else site
+        home = HomeSettings(Path(folder), factory, party, socket_path, uid, most_bytes)
+        home.write()
+        self._homes[site] = home
+        settle(self.kit(site), socket=socket_path, home_user=os.getuid(), **limits)
         if site == _HOST:
             path = self.kit(site) / "local" / "resources.json"
             storage = str(self.kit(site) / "storage")
             text = path.read_text(encoding="utf-8").replace("/tmp/nvflare", storage)  # noqa: S108 (NVFlare's default)
             path.write_text(text, encoding="utf-8")
+        if self.nvflare_uid is not None:
+            for path in (self.kit(site), *self.kit(site).rglob("*")):
+                os.chown(path, uid, uid)
 
     def start(self, *sites: str) -> None:
-        """Start sites; those that run already are left alone."""
+        """Start sites and the processes of their homes; those that run already are left alone."""
+        for site in sites:
+            self.start_home(site)
         for site in sites:
             if site in self._running and self._running[site].poll() is None:
                 continue
             script = self.kit(site) / "startup" / "sub_start.sh"
-            with (self.folder / f"{site}.txt").open("ab") as console:
-                self._running[site] = subprocess.Popen(  # noqa: S603 (the kit's own script)
-                    ["/bin/bash", str(script), "--once"],
-                    stdout=console,
-                    stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL,
-                    env=self._environment(),
-                    start_new_session=True,
-                )
+            self._running[site] = self._started(site, ["/bin/bash", str(script), "--once"], uid=self.nvflare_uid)
+
+    def start_home(self, site: str) -> None:
+        """Start the process of a site's home, and wait until it listens."""
+        if site in self._serving and self._serving[site].poll() is None:
+            return
+        home = self._homes[site]
+        home.socket.unlink(missing_ok=True)
+        program = "import sys; from likeset.app.cli import main; main()"
+        command = [sys.executable, "-c", program, "site", "serve", str(home.folder)]
+        self._serving[site] = self._started(f"{site}-home", command)
+        end = time.monotonic() + _SECONDS_TO_LISTEN
+        while not home.socket.exists():
+            if time.monotonic() > end or self._serving[site].poll() is not None:
+                raise LikesetError(f"the home of {site} does not listen; see {self.folder / f'{site}-home.txt'}")
+            time.sleep(0.05)
+
+    def _started(self, name: str, command: list[str], uid: int | None = None) -> subprocess.Popen[bytes]:
+        as_somebody: dict[str, Any] = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
+        with (self.folder / f"{name}.txt").open("ab") as console:
+            return subprocess.Popen(  # noqa: S603 (the kit's own script, or our own program)
+                command,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=self._environment(),
+                start_new_session=True,
+                **as_somebody,
+            )
 
     def pid(self, site: str) -> int:
         """The process of a running site; its jobs are children of it."""
         return self._running[site].pid
 
     def kill(self, site: str) -> None:
-        """End a site at once; its jobs are process groups of their own, and may work on for a while."""
-        process = self._running.pop(site, None)
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, 9)
-        process.wait()
+        """End a site and its home at once; its jobs are process groups of their own, and may work on for a while."""
+        _kill(self._running.pop(site, None))
+        self.kill_home(site)
+
+    def kill_home(self, site: str) -> None:
+        """End the process of a site's home, and those in which it answers, at once."""
+        _kill(self._serving.pop(site, None))
 
     def engine(self) -> NvflareEngine:
         """For somebody who may submit jobs here."""
@@ -147,7 +188,7 @@ class LoopbackNetwork:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for site in list(self._running):
+        for site in {*self._running, *self._serving}:
             self.kill(site)
 
     def _environment(self) -> dict[str, str]:
@@ -155,6 +196,14 @@ class LoopbackNetwork:
         environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
         # A site that was killed never says how its part of the job ended; NVFlare would wait a quarter of an hour.
         return {"NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "5", **environment}
+
+
+def _kill(process: subprocess.Popen[bytes] | None) -> None:
+    """A process and its group."""
+    if process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        process.wait()
 
 
 def _free_port() -> int:

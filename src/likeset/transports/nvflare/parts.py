@@ -4,7 +4,6 @@ Needs the extra ``likeset[nvflare]``; nothing else in likeset imports this modul
 """
 
 import contextlib
-import importlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,14 +26,24 @@ from likeset.errors import (
 )
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import CuratorRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.transports.letter_parcels import LetterCurator, parcel_reader
+from likeset.transports.curator_sides import curator_side, line_to
+from likeset.transports.first_answer import load_libraries
+from likeset.transports.home_socket.client import HomeLine, SiteClient
+from likeset.transports.home_socket.verbs import HomeFailed, HomeRefused
+from likeset.transports.letter_parcels import CuratorLetters, LetterCurator, parcel_reader
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
 from likeset.transports.pump import Parcel, Pump
-from likeset.transports.sites import SiteParties, SiteSettings, load_invitations, load_settings
+from likeset.transports.sites import (
+    SiteLimits,
+    SiteParties,
+    SocketSettings,
+    invitation_files,
+    load_invitations,
+    load_settings,
+)
 from likeset.trust.signed_terms import is_acceptance
 
 __all__ = ["Controller", "Curation", "Site"]
@@ -42,21 +51,13 @@ __all__ = ["Controller", "Curation", "Site"]
 _SERVER = "server"  # NVFlare's word for the place where the curator works
 _SECONDS_BETWEEN_LOOKS = 1.0
 _SECONDS_FOR_RECEIPTS = 30.0
-_LIBRARIES = ("dp_accounting.pld", "dp_accounting.rdp", "pandas", "pyarrow.parquet")
-
-
-def _load_libraries() -> None:
-    """What the first answer would load; every job has processes of its own, and their start is the time for it."""
-    for name in _LIBRARIES:
-        with contextlib.suppress(ImportError):  # pandas is there or not
-            importlib.import_module(name)
 
 
 class Site:
     """An owner's or the consumer's place. Whoever calls it is believed nothing: letters say who wrote them."""
 
     def __init__(self) -> None:
-        self._table: SiteParties | None = None
+        self._table: SiteParties | SiteClient | None = None
 
     @collab.publish  # type: ignore[untyped-decorator]
     def standing(self, terms: str, context: Any = None) -> object:
@@ -77,25 +78,32 @@ class Site:
     def load(self, context: Any = None) -> None:
         """Everything that takes long before the first call; what fails here fails again there, in one word."""
         with contextlib.suppress(Exception):
-            self._open_parties(context)
-            _load_libraries()
+            table = self._open_parties(context)
+            if isinstance(table, SiteClient):
+                table.line.open()  # the home loads its libraries
+            else:
+                load_libraries()
 
-    def _answer(self, context: Any, work: Callable[[SiteParties], object]) -> object:
+    def _answer(self, context: Any, work: Callable[[SiteParties | SiteClient], object]) -> object:
         # What is raised here would travel to the caller, with a traceback.
         try:
             table = self._open_parties(context)
             if context.caller != _SERVER:
-                return table.refuse("a call that does not come from the curator's server")
+                return table.refuse_caller()
             return work(table)
         except Exception:
             return ABSTAINS
 
-    def _open_parties(self, context: Any) -> SiteParties:
+    def _open_parties(self, context: Any) -> SiteParties | SiteClient:
         if self._table is None:
             site, workspace = str(context.app.name), context.workspace
             settings = load_settings(Path(workspace.get_site_config_dir()), site)
+            config = Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id()))
+            if isinstance(settings, SocketSettings):
+                self._table = SiteClient(line_to(settings, invitation_files(config)), Path(workspace.get_root_dir()))
+                return self._table
             try:
-                invitations = load_invitations(Path(workspace.get_app_config_dir(collab.fl_ctx.get_job_id())))
+                invitations = load_invitations(config)
             except LikesetError as error:
                 SiteParties(site, {}, settings).refuse(f"a job whose terms cannot be used: {error}")
                 raise
@@ -108,6 +116,7 @@ class Curation:
 
     def __init__(self) -> None:
         self._news = News()
+        self._line: HomeLine | None = None  # to the curator's home, for all runs of the job
 
     @collab.main  # type: ignore[untyped-decorator]
     def curate(self) -> None:
@@ -115,29 +124,36 @@ class Curation:
         context, engine = collab.context, collab.fl_ctx.get_engine()
         engine.register_app_command(NEWS_TOPIC, lambda *_: self._news.document())
         workspace, job = context.workspace, collab.fl_ctx.get_job_id()
-        _load_libraries()
         reports = []
         invitations = load_invitations(Path(workspace.get_app_config_dir(job))).values()
         for invitation in sorted(invitations, key=lambda invitation: invitation.terms.run):
             self._news = News(invitation.terms.run)
-            report, end = _curate_run(invitation, context, self._news)
+            report, end = _curate_run(invitation, context, self._news, self._opened)
             reports.append(report)
             write_report(Path(workspace.get_run_dir(job)), reports)
             end()
             if context.is_aborted():
                 return
 
+    def _opened(self, settings: SocketSettings) -> HomeLine:
+        if self._line is None:
+            config = Path(collab.context.workspace.get_app_config_dir(collab.fl_ctx.get_job_id()))
+            self._line = line_to(settings, invitation_files(config))
+        return self._line
 
-def _curate_run(invitation: Invitation, context: Any, news: News) -> tuple[RunReport, Callable[[], None]]:
+
+def _curate_run(
+    invitation: Invitation, context: Any, news: News, line: Callable[[SocketSettings], HomeLine] | None = None
+) -> tuple[RunReport, Callable[[], None]]:
     """One run: how it ended, in words that say nothing about rows, and what then lets owners see that it has."""
     began, terms = time.monotonic(), invitation.terms
     transport = _Calls(terms, {proxy.name: proxy for proxy in context.clients}, news)
     pump: Pump | None = None
-    curator: CuratorRun | None = None
+    curator: CuratorLetters | None = None
     try:
         settings = load_settings(Path(context.workspace.get_site_config_dir()), _SERVER)
         transport.take_limits(settings)
-        curator = _curator_made(settings, invitation)
+        curator = curator_side(settings, invitation, line)
         check_not_expired(terms, utc_now())
         transport.wait_for_quorum(settings.seconds_for_decisions, context.is_aborted)
         transport.acceptances.append(curator.acceptance())  # only now: terms that nobody takes up leave nothing here
@@ -170,13 +186,6 @@ def _curate_run(invitation: Invitation, context: Any, news: News) -> tuple[RunRe
     return report, lambda: transport.end(curator, context.is_aborted)
 
 
-def _curator_made(settings: SiteSettings, invitation: Invitation) -> CuratorRun:
-    made = settings.factory(invitation, CURATOR, settings.folder)
-    if not isinstance(made, CuratorRun) or made.terms.digest != invitation.terms.digest:
-        raise ProtocolError("the curator's site made no curator for these terms")
-    return made
-
-
 def _ending(error: Exception) -> tuple[Ending, str]:
     """How a run ended that an error ended, and what else may be said of it: texts of errors may quote rows."""
     match error:
@@ -192,6 +201,8 @@ def _ending(error: Exception) -> tuple[Ending, str]:
             return Ending.NO_CONSUMER, ""
         case UnfinishedRequest():
             return Ending.UNFINISHED, type(error).__name__
+        case HomeFailed() | HomeRefused():
+            return Ending.FAILED, error.kind
         case _:
             return Ending.FAILED, type(error).__name__
 
@@ -215,7 +226,7 @@ class _Unanswered(ProtocolError):
 class _Calls:
     """Calls of NVFlare's Collab interface, each with a time-out."""
 
-    seconds_per_call = SiteSettings.seconds_per_call
+    seconds_per_call = SiteLimits.seconds_per_call
     seconds_after_auction = 0.0
     _told: float | None = None  # when the curator wrote to an owner last, in a run with an auction
 
@@ -224,14 +235,14 @@ class _Calls:
         self._proxies = proxies
         self._news = news
         self._gone: set[str] = set()
-        self.parcel = parcel_reader(terms, most_bytes=SiteSettings.most_bytes)
+        self.parcel = parcel_reader(terms, most_bytes=SiteLimits.most_bytes)
         self.acceptances: list[bytes] = []
         self.unanswered: dict[str, SiteState] = {}
         self.done = False
         self.calls = 0
         self.seconds = 0.0
 
-    def take_limits(self, settings: SiteSettings) -> None:
+    def take_limits(self, settings: SiteLimits) -> None:
         """Of the curator's site."""
         self.seconds_per_call = settings.seconds_per_call
         self.seconds_after_auction = settings.seconds_after_auction
@@ -318,7 +329,7 @@ class _Calls:
     def give_back(self, writer: str, data: bytes) -> None:
         self._call(writer, "hear", data)
 
-    def end(self, curator: CuratorRun | None, aborted: Callable[[], bool]) -> None:
+    def end(self, curator: CuratorLetters | None, aborted: Callable[[], bool]) -> None:
         """What owners see of the end: receipts, and then that the job is over.
 
         After an auction it comes at a time that does not depend on who was asked. Who heard a no could otherwise tell
@@ -330,7 +341,7 @@ class _Calls:
         if curator is not None:
             self._send_receipts(curator)
 
-    def _send_receipts(self, curator: CuratorRun) -> None:
+    def _send_receipts(self, curator: CuratorLetters) -> None:
         """To every owner who can be reached, all at once; how the run ended is settled, and nothing here changes it.
 
         Whoever is not reached gets the receipt when the run is resumed, or by hand.

@@ -1,0 +1,151 @@
+"""A home's answers to NVFlare's process: a request in, one answer out, and never a word about why not.
+
+Behind it is what always was there: ``SiteParties`` for owners and consumers, and the curator's side of a run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from likeset.errors import BadMessage, IllegalMessage, LikesetError
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import CuratorRun
+from likeset.homes.standings import ABSTAINS, READY
+from likeset.protocol.party import CURATOR
+from likeset.transports.curator_sides import curator_made
+from likeset.transports.home_socket.home_settings import HomeSettings
+from likeset.transports.home_socket.verbs import Answer, Verb, error_parts
+from likeset.transports.sites import SiteParties, SiteSettings, open_invitations
+
+__all__ = ["CuratorDesk", "Desk", "SiteDesk", "open_desk"]
+
+_SAID_NO = (Answer.WORD.encode(), ABSTAINS.encode())
+
+
+class Desk(Protocol):
+    """Where the requests of one job are answered."""
+
+    def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The answer to a request."""
+
+    def refuse(self, reason: str) -> tuple[bytes, ...]:
+        """The one word, and the reason into the home's own files."""
+
+
+def open_desk(home: HomeSettings, parts: Sequence[bytes]) -> Desk:
+    """Where the requests of a job are answered whose files came: names and contents in turn."""
+    settings = home.site_settings()
+    nobody = SiteParties(home.party, {}, settings)
+    try:
+        if len(parts) % 2:
+            raise BadMessage("a file without content")
+        names = [part.decode("utf-8", errors="replace") for part in parts[::2]]
+        invitations = open_invitations(list(zip(names, parts[1::2], strict=True)))
+    except LikesetError as error:
+        nobody.refuse(f"a job whose terms cannot be used: {error}")
+        invitations = {}
+    if home.party == CURATOR:
+        return CuratorDesk(invitations, settings, nobody)
+    return SiteDesk(SiteParties(home.party, invitations, settings))
+
+
+@dataclass(frozen=True)
+class SiteDesk:
+    """Of an owner or a consumer.
+
+    Args:
+        parties: who answers.
+    """
+
+    parties: SiteParties
+
+    def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The answer to a request."""
+        match verb, *parts:
+            case Verb.STANDING, bytes(digest):
+                said = self.parties.standing(_text(digest))
+                return (
+                    (Answer.SIGNED.encode(), said) if isinstance(said, bytes) else (Answer.WORD.encode(), said.encode())
+                )
+            case Verb.START, bytes(digest), *acceptances:
+                return _letters(self.parties.start(_text(digest), acceptances))
+            case Verb.HEAR, bytes(letter):
+                return _letters(self.parties.hear(letter))
+            case (Verb.REFUSE,):
+                self.parties.refuse_caller()
+                return _SAID_NO
+            case _:
+                return self.refuse(f"the NVFlare process asked for {verb} in a form that there is not")
+
+    def refuse(self, reason: str) -> tuple[bytes, ...]:
+        """The one word, and the reason into the home's own files."""
+        self.parties.refuse(reason)
+        return _SAID_NO
+
+
+@dataclass
+class CuratorDesk:
+    """Of a curator.
+
+    Args:
+        invitations: the signed terms of the job's runs, by digest.
+        settings: the site's own.
+        notes: writes down reasons.
+    """
+
+    invitations: Mapping[str, Invitation]
+    settings: SiteSettings
+    notes: SiteParties
+    _runs: dict[str, CuratorRun] = field(default_factory=dict, init=False)
+
+    def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The answer to a request, or the kind of error that there was."""
+        try:
+            return self._answer(verb, parts)
+        except Exception as error:
+            # Texts of other errors may quote rows.
+            self.notes.refuse(
+                f"{type(error).__name__}: {error}" if isinstance(error, LikesetError) else type(error).__name__
+            )
+            return error_parts(error)
+
+    def refuse(self, reason: str) -> tuple[bytes, ...]:
+        """That it is refused, and the reason into the home's own files."""
+        self.notes.refuse(reason)
+        return error_parts(IllegalMessage(reason))
+
+    def _answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
+        match verb, *parts:
+            case Verb.CHECK, bytes(digest):
+                self._make(_text(digest))
+                return Answer.WORD.encode(), READY.encode()
+            case Verb.ACCEPTANCE, bytes(digest):
+                return Answer.SIGNED.encode(), self._run(digest).acceptance()
+            case Verb.TAKE, bytes(digest), bytes(letter):
+                return _letters(self._run(digest).hear(letter))
+            case Verb.WAITING_FOR, bytes(digest):
+                return Answer.NAMES.encode(), *(name.encode() for name in sorted(self._run(digest).waiting_for))
+            case Verb.GIVE_UP, bytes(digest), bytes(owner):
+                return _letters(self._run(digest).give_up(_text(owner)))
+            case Verb.END, bytes(digest):
+                return _letters(self._run(digest).end())
+            case _:
+                raise BadMessage(f"the NVFlare process asked for {verb} in a form that there is not")
+
+    def _make(self, digest: str) -> None:
+        if digest not in self.invitations:
+            raise IllegalMessage("it is under terms that did not come with this job")
+        self._runs[digest] = curator_made(self.settings, self.invitations[digest])
+
+    def _run(self, digest: bytes) -> CuratorRun:
+        if _text(digest) not in self._runs:
+            raise IllegalMessage("a run that was not checked first")
+        return self._runs[_text(digest)]
+
+
+def _letters(said: Sequence[bytes] | str) -> tuple[bytes, ...]:
+    return _SAID_NO if isinstance(said, str) else (Answer.LETTERS.encode(), *said)
+
+
+def _text(part: bytes) -> str:
+    return part.decode("utf-8", errors="replace")

@@ -1,0 +1,147 @@
+"""What NVFlare's process may ask a home's, what it hears, and how errors of a curator are told: words of fixed sets."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from likeset.errors import (
+    BadMessage,
+    IllegalMessage,
+    LetterContradicts,
+    LetterRefused,
+    LikesetError,
+    NotCurated,
+    ProtocolError,
+    QuorumMissed,
+    TermsExpired,
+    UnfinishedRequest,
+)
+from likeset.homes.standings import ABSTAINS, READY, WAITING, Standing
+
+__all__ = [
+    "Answer",
+    "HomeFailed",
+    "HomeRefused",
+    "Verb",
+    "error_in",
+    "error_parts",
+    "letters_in",
+    "names_in",
+    "signed_in",
+    "standing_in",
+]
+
+_MOST_WORDS = 1000  # characters of an error that whoever submitted a run may read
+
+
+class Verb(StrEnum):
+    """What is asked; everything but ``JOB``, which comes first, is of the job that it brought."""
+
+    JOB = "job"
+    STANDING = "standing"
+    START = "start"
+    HEAR = "hear"
+    REFUSE = "refuse"
+    CHECK = "check"
+    ACCEPTANCE = "acceptance"
+    TAKE = "take"
+    WAITING_FOR = "waiting-for"
+    GIVE_UP = "give-up"
+    END = "end"
+
+
+class Answer(StrEnum):
+    """What an answer is."""
+
+    WORD = "word"
+    SIGNED = "signed"
+    LETTERS = "letters"
+    NAMES = "names"
+    ERROR = "error"
+
+
+class HomeFailed(ProtocolError):
+    """The curator's home could not go on.
+
+    Attributes:
+        kind: of error, by its name in Python; its text stays there.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class HomeRefused(IllegalMessage):
+    """The curator's home refused what came: it is as if it had not come.
+
+    Attributes:
+        kind: of error, by its name in Python; its text stays there.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+_REFUSED = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
+_ENDS: dict[str, type[LikesetError]] = {
+    "quorum missed": QuorumMissed,
+    "terms expired": TermsExpired,
+    "unfinished": UnfinishedRequest,
+    "not curated": NotCurated,
+}
+
+
+def error_parts(error: Exception) -> tuple[bytes, ...]:
+    """An error of the curator's home, by its kind. Texts may quote rows: only one that is written for others goes."""
+    group = "refused" if isinstance(error, _REFUSED) else "failed"
+    for name, ends in _ENDS.items():
+        if isinstance(error, ends):
+            group = name
+    words = str(error)[:_MOST_WORDS] if isinstance(error, NotCurated) else ""
+    return tuple(word.encode() for word in (Answer.ERROR, group, type(error).__name__, words))
+
+
+def error_in(parts: Sequence[bytes]) -> LikesetError:
+    """The error in an answer, to be raised."""
+    group, kind, words = (_text(part) for part in _parts(parts, Answer.ERROR, count=3))
+    kind = kind if kind.isidentifier() else "Exception"
+    if group in _ENDS:
+        return _ENDS[group](words or kind)
+    return HomeRefused(kind) if group == "refused" else HomeFailed(kind)
+
+
+def standing_in(parts: Sequence[bytes]) -> Standing:
+    """One of the few words about whether a home takes part."""
+    said = _text(_parts(parts, Answer.WORD, count=1)[0])
+    if said == WAITING:
+        return WAITING
+    return READY if said == READY else ABSTAINS
+
+
+def signed_in(parts: Sequence[bytes]) -> bytes:
+    """What a home signed."""
+    return _parts(parts, Answer.SIGNED, count=1)[0]
+
+
+def letters_in(parts: Sequence[bytes]) -> list[bytes]:
+    """Letters."""
+    return list(_parts(parts, Answer.LETTERS))
+
+
+def names_in(parts: Sequence[bytes]) -> frozenset[str]:
+    """Names of parties."""
+    return frozenset(map(_text, _parts(parts, Answer.NAMES)))
+
+
+def _parts(parts: Sequence[bytes], answer: Answer, *, count: int | None = None) -> Sequence[bytes]:
+    if parts[0] != answer.encode() or (count is not None and len(parts) != count + 1):
+        raise BadMessage(f"the home answered something else than {answer}")
+    return parts[1:]
+
+
+def _text(part: bytes) -> str:
+    try:
+        return part.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadMessage("a word that is no text") from None
