@@ -207,7 +207,7 @@ def test_a_settled_site_builds_no_other_class_runs_no_foreign_code_and_sends_no_
     tmp_path: Path, server: bool
 ) -> None:
     kit = _kit(tmp_path / "kit", server=server)
-    settle(kit, factory="site_factory:seat", folder=tmp_path)
+    settle(kit, socket=tmp_path / "home.sock", home_user="likeset")
     found = json.loads((kit / "local" / "resources.json").read_text())
     assert found["class_allow_list"] == list(CLASSES)
     assert found["class_list_enforcement_mode"] == "enforce"
@@ -218,14 +218,14 @@ def test_a_settled_site_builds_no_other_class_runs_no_foreign_code_and_sends_no_
         assert rights["byoc"] == rights["shell_commands"] == "none"
         if not server:
             assert rights["view"] == rights["download_job"] == "none"
-    settle(kit, factory="site_factory:seat", folder=tmp_path)  # again, from what it wrote
+    settle(kit, socket=tmp_path / "home.sock", home_user="likeset")  # again, from what it wrote
 
 
 def test_a_settled_site_takes_no_message_that_is_too_large_and_no_job_can_change_that(tmp_path: Path) -> None:
     """NVFlare reads the first ``comm_config.json`` that it finds under the kit, and jobs are unpacked there."""
     kit = _kit(tmp_path / "kit", server=False)
     (kit / "local" / "comm_config.json").write_text('{"allow_adhoc_conns": false}')
-    settle(kit, factory="site_factory:seat", folder=tmp_path, most_bytes=1000)
+    settle(kit, socket=tmp_path / "home.sock", home_user="likeset", most_bytes=1000)
     expected = {"allow_adhoc_conns": False, "streaming_max_blob_size": 1000 + (1 << 20)}
     assert json.loads((kit / "comm_config.json").read_text()) == expected
     for place in ("0", "a-job/app/config", "zzz"):
@@ -235,17 +235,17 @@ def test_a_settled_site_takes_no_message_that_is_too_large_and_no_job_can_change
         from nvflare.fuel.utils.config_factory import ConfigFactory
 
         assert ConfigFactory.load_config("comm_config.json", [str(kit)]).to_dict() == expected
-    settle(kit, factory="site_factory:seat", folder=tmp_path)
+    settle(kit, socket=tmp_path / "home.sock", home_user="likeset")
     assert json.loads((kit / "comm_config.json").read_text())["streaming_max_blob_size"] == (1 << 28) + (1 << 20)
 
 
 def test_a_folder_that_is_no_kit_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadDocument, match="start-up kit"):
-        settle(tmp_path, factory="f:g", folder=tmp_path)
+        settle(tmp_path, socket=tmp_path / "home.sock", home_user="likeset")
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / "resources.json").write_text("{")
     with pytest.raises(BadDocument, match="not JSON"):
-        settle(tmp_path, factory="f:g", folder=tmp_path)
+        settle(tmp_path, socket=tmp_path / "home.sock", home_user="likeset")
 
 
 def test_a_report_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def owner(
 ) -> None:
     """Let a site hand letters to an owner's node, which [bold]likeset site serve[/] answers for.
 
-    NVFlare's user is the one whose the kit is, the node's user the one whose the node is. Let them be two, and call this
-    as root; [bold]likeset site check[/] says what NVFlare's user could read.
+    NVFlare's user is the one whose the kit is, the node's the one whose the node is. Let them be two, and call this as
+    root; [bold]likeset site check[/] says what NVFlare's user could read.
 
     Example: [bold]likeset site owner kits/st-mary --node st-mary[/]
     """
@@ -204,7 +204,7 @@ def serve(
     *,
     as_json: JsonFlag = False,
 ) -> None:
-    """Answer for a home what NVFlare's process hands over, until it is stopped. NVFlare itself never comes into the home.
+    """Answer for a home what NVFlare's process hands over, until it is stopped; NVFlare never comes into the home.
 
     Example: [bold]likeset site serve st-mary[/]
     """

@@ -59,7 +59,7 @@ def answer_line(home: HomeSettings, line: Line, *, parent: int | None = None) ->
 def _request(line: Line, home: HomeSettings, parent: int | None, *, first: bool) -> tuple[bytes, ...] | None:
     if first:
         return line.receive(most_bytes=_MOST_JOB_BYTES, seconds=_SECONDS_FOR_JOB)
-    watched = [line.connection, *([] if parent is None else [parent])]
+    watched = [line.connection.fileno(), *([] if parent is None else [parent])]
     ready, _, _ = select.select(watched, [], [], _SECONDS_IDLE)
     if parent in ready or not ready:
         return None
