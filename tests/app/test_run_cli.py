@@ -388,7 +388,9 @@ def test_a_kit_is_settled_for_each_party(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["site", party, str(kit), *map(str, options), "--json"])
         assert result.exit_code == 0, result.output
         settings = json.loads((kit / "local" / "likeset_site.json").read_text())
-        assert settings["folder"] == str(options[1])
+        assert settings["socket"] == str(Path(str(options[1])) / "home.sock")
+        assert {"factory", "folder"}.isdisjoint(settings)
+        assert str(options[1]) == json.loads(result.output)["home"]
     assert settings["seconds_for_decisions"] == 5
     assert len(list(CuratorHome(tmp_path / "new-curator").schemas.iterdir())) == 1
     shown = CliRunner().invoke(app, ["site", "curator", str(kit), "--home", str(tmp_path / "new-curator")]).stdout

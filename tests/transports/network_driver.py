@@ -4,16 +4,19 @@ A process of its own: NVFlare's client library changes logging and starts thread
 ours; the tests look at the result only.
 """
 
+import contextlib
 import json
 import os
 import socket
 import ssl
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 from engine_scenarios import PYTHONPATH, SCENARIOS, invitation_to
 from protocol_world import CONSUMER, terms
 
@@ -25,6 +28,7 @@ CLIENTS = ("a", "b", "c", CONSUMER)
 DYING = terms(run="dying", protocol="interactive", size=6)
 GATED = terms(run="gated")
 OVERSIZED = terms(run="oversized")
+HOMELESS = terms(run="homeless", protocol="interactive", size=6)
 VANISHING = terms(run="vanishing", protocol="interactive", size=6)
 
 
@@ -59,11 +63,12 @@ def conformance(folder: Path) -> dict[str, Any]:
         found["foreign"] = _foreign(net, folder)
         found["gated"] = _gated(net, sites)
         found["certificates"] = _certificates(net, folder)
-        orders = {"die": [DYING.run], "vanish": [VANISHING.run], "swell": [OVERSIZED.run]}
+        orders = {"die": [DYING.run], "vanish": [VANISHING.run], "lose-home": [HOMELESS.run], "swell": [OVERSIZED.run]}
         (sites / "c" / "site.json").write_text(json.dumps(orders))
         found["oversized"] = _run(net, sites, OVERSIZED.run)
-        found["dying"] = _run(net, sites, DYING.run)
-        found["vanishing"] = _run(net, sites, VANISHING.run)
+        found["dying"] = _run_and_kill(net, sites, DYING.run, "die")
+        found["home-killed"] = _run_and_kill(net, sites, HOMELESS.run, "lose-home")
+        found["vanishing"] = _run_and_kill(net, sites, VANISHING.run, "vanish")
         net.kill(net.server)
         net.kill("c")
         net.start(net.server, "c")
@@ -75,6 +80,33 @@ def conformance(folder: Path) -> dict[str, Any]:
 def _run(net: LoopbackNetwork, sites: Path, *runs: str) -> dict[str, Any]:
     invited = [invitation_to(sites, run) for run in runs]
     return {report.run: asdict(report) for report in net.engine().run(*invited, seconds=150.0)}
+
+
+def _run_and_kill(net: LoopbackNetwork, sites: Path, run: str, how: str) -> dict[str, Any]:
+    """A run in the midst of which something of c is killed, when c says that it is time."""
+    mark = sites / "c" / how
+
+    def kill() -> None:
+        end = time.monotonic() + 150.0
+        while not mark.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        jobs = psutil.Process(net.pid("c")).children(recursive=True)
+        if how == "lose-home":
+            net.kill_home(net.server)  # and the run has to be resumed
+            net.start_home(net.server)
+            return
+        if how == "vanish":
+            net.kill("c")
+        for job in jobs:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if how == "vanish" or "worker_process" in " ".join(job.cmdline()):
+                    job.kill()
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    found = _run(net, sites, run)
+    killing.join()
+    return found
 
 
 def _gated(net: LoopbackNetwork, sites: Path) -> list[Any]:

@@ -5,7 +5,6 @@ silent, says too much or goes down, and with which seed its simulated noise begi
 """
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -95,7 +94,7 @@ def seat(invitation: Invitation, name: str, folder: Path) -> SiteRun | None:
         _disturb(owner, _break)
     if terms.run in orders.get("swell", []):
         _swell(owner)
-    for how in ("die", "vanish"):
+    for how in ("die", "vanish", "lose-home"):
         if terms.run in orders.get(how, []) and not (folder / how).exists():
             _disturb(owner, lambda how=how: _die(folder / how), after=3)
     return OwnerRun(
@@ -137,11 +136,9 @@ def _break() -> None:
 
 
 def _die(mark: Path) -> None:
-    """Once: the process of this job, or with it the process of the site that would tell the server."""
+    """Once: say that it is time to kill, and wait for it; whoever drives the network kills NVFlare's processes."""
     mark.touch()
-    if mark.name == "vanish":
-        os.kill(os.getppid(), 9)
-    os.kill(os.getpid(), 9)
+    time.sleep(5)
 
 
 def _swell(owner: Shell[Owner]) -> None:

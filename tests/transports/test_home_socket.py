@@ -1,12 +1,10 @@
-"""The socket between NVFlare's process and a home's: who may speak, what a frame may be, and who comes back after a kill."""
+"""The socket between NVFlare's process and a home's: who may speak, what a frame may be, who is back after a kill."""
 
 import json
 import os
 import socket
-import subprocess
-import sys
+import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, NoAnswer
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.home_socket.client import CuratorClient, HomeLine, SiteClient
+from likeset.transports.home_socket.exposure import exposures
 from likeset.transports.home_socket.frames import Line, address_in
 from likeset.transports.home_socket.home_settings import HomeSettings
 from likeset.transports.home_socket.listening import HomeListener
@@ -90,9 +89,22 @@ def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Listening]
         listening.end()
 
 
-def line_to(home: HomeSettings, invitation: Invitation, **options: Any) -> HomeLine:
-    files = [(file_of_invitation(invitation.terms.digest), invitation.to_bytes())]
-    return HomeLine(home.socket, os.getuid(), files, **{"seconds_to_connect": 20.0, **options})
+MakeLine = Callable[..., HomeLine]
+
+
+@pytest.fixture
+def line_to() -> Iterator[MakeLine]:
+    """Makes connections to homes, and hangs up."""
+    made: list[HomeLine] = []
+
+    def start(home: HomeSettings, invitation: Invitation, **options: Any) -> HomeLine:
+        files = [(file_of_invitation(invitation.terms.digest), invitation.to_bytes())]
+        made.append(HomeLine(home.socket, os.getuid(), files, **{"seconds_to_connect": 20.0, **options}))
+        return made[-1]
+
+    yield start
+    for line in made:
+        line.close()
 
 
 def connected(home: HomeSettings) -> socket.socket:
@@ -206,9 +218,9 @@ def test_errors_of_a_curator_are_told_by_kind_and_no_text_but_one_written_for_ot
 
 
 def test_a_run_over_sockets_leaves_what_a_run_without_them_leaves(
-    folder: Path, listen: Callable[..., Listening], tmp_path: Path
+    line_to: MakeLine, folder: Path, listen: Callable[..., Listening], tmp_path: Path
 ) -> None:
-    """Owners, consumer and curator, each behind a socket; the home of an owner is stopped and started in its midst."""
+    """Owners, consumer and curator, each behind a socket."""
     invitation = invited(folder, "interactive")
     homes = {site: home_of(folder, site) for site in (SERVER, CONSUMER, "a", "b", "c")}
     serving = {site: listen(home) for site, home in homes.items()}
@@ -229,7 +241,7 @@ def test_a_run_over_sockets_leaves_what_a_run_without_them_leaves(
 
 
 def test_a_home_that_was_killed_answers_again_over_a_new_connection(
-    folder: Path, listen: Callable[..., Listening]
+    line_to: MakeLine, folder: Path, listen: Callable[..., Listening]
 ) -> None:
     invitation, home = invited(folder), home_of(folder, "a")
     listening = listen(home)
@@ -248,7 +260,7 @@ def test_a_home_that_was_killed_answers_again_over_a_new_connection(
 
 
 def test_a_curators_home_that_was_killed_in_a_run_ends_it_so_that_it_can_be_resumed_and_still_signs_receipts(
-    folder: Path, listen: Callable[..., Listening]
+    line_to: MakeLine, folder: Path, listen: Callable[..., Listening]
 ) -> None:
     invitation, home = invited(folder), home_of(folder, SERVER)
     listening = listen(home)
@@ -278,7 +290,9 @@ def test_a_home_hears_its_own_nvflare_user_alone_and_writes_down_who_else_came(
     assert str(OTHER) in reason
 
 
-def test_nvflare_speaks_to_the_homes_user_alone(folder: Path, listen: Callable[..., Listening]) -> None:
+def test_nvflare_speaks_to_the_homes_user_alone(
+    line_to: MakeLine, folder: Path, listen: Callable[..., Listening]
+) -> None:
     invitation, home = invited(folder), home_of(folder, "a")
     listen(home)
     line = line_to(home, invitation, read_peer=lambda _: Peer(1, OTHER, OTHER))
@@ -289,14 +303,14 @@ def test_nvflare_speaks_to_the_homes_user_alone(folder: Path, listen: Callable[.
     assert str(OTHER) in reasons(folder / "notes")[0]
 
 
-def test_without_a_home_a_site_abstains_and_says_at_its_own_place_why(folder: Path) -> None:
+def test_without_a_home_a_site_abstains_and_says_at_its_own_place_why(line_to: MakeLine, folder: Path) -> None:
     invitation, home = invited(folder), home_of(folder, "a")
     client = SiteClient(line_to(home, invitation, seconds_to_connect=0.0), folder / "notes")
     assert client.hear(b"x") == client.start("ab", []) == client.standing("ab") == client.refuse_caller() == "abstains"
     assert "site serve" in reasons(folder / "notes")[0]
 
 
-def test_a_home_that_does_not_answer_in_time_is_not_waited_for(folder: Path) -> None:
+def test_a_home_that_does_not_answer_in_time_is_not_waited_for(line_to: MakeLine, folder: Path) -> None:
     invitation, home = invited(folder), home_of(folder, "a")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as mute:
         with address_in(home.socket) as address:
@@ -307,7 +321,9 @@ def test_a_home_that_does_not_answer_in_time_is_not_waited_for(folder: Path) -> 
             line.ask(Verb.STANDING, b"ab")
 
 
-def test_several_jobs_at_once_and_no_more_than_there_may_be(folder: Path, listen: Callable[..., Listening]) -> None:
+def test_several_jobs_at_once_and_no_more_than_there_may_be(
+    line_to: MakeLine, folder: Path, listen: Callable[..., Listening]
+) -> None:
     invitation, home = invited(folder), home_of(folder, "a")
     listening = listen(home, most_connections=2)
     lines = [line_to(home, invitation) for _ in range(2)]
@@ -346,46 +362,92 @@ def test_a_socket_is_put_only_where_nobody_else_could_put_another(folder: Path, 
         HomeListener(home_of(folder, "a", socket=tmp_path / "file.sock")).serve(threading.Event())
 
 
-_PROGRAM = """
-import socket, sys
-line = socket.socket(socket.AF_UNIX)
-try:
-    line.connect(sys.argv[1])
-except OSError as error:
-    sys.exit(type(error).__name__)
-line.sendall(bytes.fromhex(sys.argv[2]))
-line.settimeout(60)
-sys.stdout.write(line.recv(100).hex())
-"""
+def _as_user(uid: int, home: HomeSettings, said: bytes) -> bytes | None:
+    """What a process of another user hears; None if it cannot even connect."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            with connected(home) as connection:
+                if said:
+                    connection.sendall(said)
+                os.write(writing, b"+" + connection.recv(100))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        heard = pipe.read()
+    os.waitpid(child, 0)
+    return heard[1:] if heard else None
 
 
-def _as_user(uid: int, home: HomeSettings, said: bytes) -> tuple[str, str]:
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-c", _PROGRAM, str(home.socket), said.hex()],
-        user=uid,
-        group=uid,
-        extra_groups=[],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout, done.stderr.strip()
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that every user of the machine can reach; pytest's own are for one user."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
 
 
 @AS_ROOT
 def test_of_two_real_users_only_nvflares_is_heard(
-    folder: Path, tmp_path: Path, listen: Callable[..., Listening]
+    folder: Path, reachable: Path, listen: Callable[..., Listening]
 ) -> None:
-    for place in (tmp_path, *tmp_path.parents):
-        if place.stat().st_uid == 0 and not place.stat().st_mode & 0o001:
-            place.chmod(place.stat().st_mode | 0o011)
-    home = home_of(folder, "a", socket=tmp_path / "run" / "home.sock", nvflare_user=OTHER)
+    home = home_of(folder, "a", socket=reachable / "run" / "home.sock", nvflare_user=OTHER)
     listen(home)
-    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o710
-    assert _as_user(OTHER, home, job(invited(folder)))[0] == READY.hex()
-    assert _as_user(OTHER + 1, home, job(invited(folder))) == ("", "PermissionError")
+    assert home.socket.parent.stat().st_mode & 0o777 == 0o710
+    assert _as_user(OTHER, home, job(invited(folder))) == READY
+    assert _as_user(OTHER + 1, home, job(invited(folder))) is None
     home.socket.parent.chmod(0o711)
     home.socket.chmod(0o666)
-    assert _as_user(OTHER + 1, home, job(invited(folder)))[0] == ""
+    assert _as_user(OTHER + 1, home, b"") == b""
     assert str(OTHER + 1) in reasons(folder / "a")[-1]
+
+
+def _kit(place: Path, home: HomeSettings, uid: int) -> Path:
+    kit = place / "kits" / "a"
+    (kit / "startup").mkdir(parents=True)
+    (kit / "local").mkdir()
+    settings = {"socket": str(home.socket), "home_user": os.getuid()}
+    (kit / "local" / "likeset_site.json").write_text(json.dumps(settings))
+    (place / "kits" / "b" / "startup").mkdir(parents=True)
+    (place / "kits" / "b" / "startup" / "client.key").write_text("key")
+    os.chown(kit, uid, uid)
+    return kit
+
+
+@AS_ROOT
+@pytest.mark.parametrize("tried", [True, False], ids=["tried", "by modes"])
+def test_the_check_says_what_nvflares_user_could_read(
+    reachable: Path, listen: Callable[..., Listening], monkeypatch: pytest.MonkeyPatch, tried: bool
+) -> None:
+    settle_sites(reachable / "sites", [SCENARIOS["sealed"]])
+    (reachable / "sites" / "a").chmod(0o700)
+    home = home_of(reachable / "sites", "a", socket=reachable / "run" / "home.sock", nvflare_user=OTHER)
+    kit = _kit(reachable, home, OTHER)
+    key = reachable / "kits" / "b" / "startup" / "client.key"
+    key.chmod(0o600)
+    listen(home)
+    if not tried:
+        monkeypatch.setattr(os, "geteuid", lambda: 1)
+
+    def wrong() -> list[str]:
+        return [exposure.what for exposure in exposures(kit, home.folder) if not exposure.ok]
+
+    assert wrong() == []
+    key.chmod(0o644)
+    assert wrong() == ["other kits"]
+    key.chmod(0o600)
+    home.folder.chmod(0o755)
+    assert wrong() == ["home"]
+    (home.folder / "card.secret").chmod(0o644)
+    assert "card.secret" in next(found.words for found in exposures(kit, home.folder) if found.what == "home")
+    home.folder.chmod(0o700)
+    home.socket.chmod(0o600)
+    assert wrong() == ["socket"]
+    home.socket.chmod(0o660)
+    os.chown(kit, os.getuid(), os.getgid())
+    assert "users" in wrong()

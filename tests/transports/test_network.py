@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from engine_scenarios import PYTHONPATH, SCENARIOS, check_traces, run_locally, settle_sites, traces
-from network_driver import DYING, GATED, OVERSIZED, VANISHING
+from network_driver import DYING, GATED, HOMELESS, OVERSIZED, VANISHING
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
@@ -34,7 +34,7 @@ def _drive(folder: Path) -> Any:
 
 def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_path: Path) -> None:
     local, sites = tmp_path / "local", tmp_path / "sites"
-    invited = settle_sites(local, [*SCENARIOS.values(), DYING, GATED, OVERSIZED, VANISHING])
+    invited = settle_sites(local, [*SCENARIOS.values(), DYING, GATED, HOMELESS, OVERSIZED, VANISHING])
     shutil.copytree(local, sites)
     outcomes = {name: run_locally(invited[name], local) for name in SCENARIOS}
     found = _drive(tmp_path)
@@ -62,12 +62,15 @@ def test_processes_with_certificates_come_to_what_the_local_engine_comes_to(tmp_
     assert found["dying"][DYING.run]["outcome"] == "done"
     assert found["dying"][DYING.run]["unanswered"] == {}
     assert (sites / "c" / "die").exists()
+    # The curator's home is killed and comes back; the run is resumed.
+    assert found["home-killed"][HOMELESS.run]["outcome"] == "done"
+    assert found["home-killed"][HOMELESS.run]["unanswered"] == {}
     # An owner that vanishes with its whole site abstains; when it is back, the same terms bring it in, at no charge.
     assert found["vanishing"][VANISHING.run]["outcome"] == "done"
     assert found["vanishing"][VANISHING.run]["unanswered"] == {"c": "no answer"}
     assert found["again"][VANISHING.run]["outcome"] == "done"
     assert found["again"][VANISHING.run]["unanswered"] == {}
-    for agreed in (DYING, VANISHING):
+    for agreed in (DYING, HOMELESS, VANISHING):
         assert run_locally(invited[agreed.run], local) == "done"
         assert traces(sites, agreed.run) == traces(local, agreed.run)
     assert [name for name in ("sealed", "interactive") if traces(sites, name) != traces(local, name)] == []

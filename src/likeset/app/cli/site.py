@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from likeset.app.cli.curator import show_card_to_give
-from likeset.display.screen import JsonFlag, literal, show_json, show_notes, stdout
+from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -196,6 +196,32 @@ def _settle_site(settled: _Settled, *, as_json: bool, limits: dict[str, float] |
     stdout.print(f"Start its home with: likeset site serve {literal(str(home))}", soft_wrap=True)
     stdout.print(f"and then NVFlare with: {literal(str(kit))}/startup/start.sh", soft_wrap=True)
     show_notes([*([] if made.is_cage else [_NO_CAGE]), LEFT_TO_TRUST])
+
+
+@site.command()
+def check(
+    kit: KitPath,
+    *,
+    home: Annotated[Path, typer.Option(help="The home that answers behind it.", show_default=False)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what NVFlare's user could read of the home, its data and other kits; exit code 1 if that is anything.
+
+    Called as root it is tried as that user; else it is reckoned from the modes of files.
+
+    Example: [bold]likeset site check kits/st-mary --home st-mary[/]
+    """
+    from likeset.transports.home_socket.exposure import exposures
+
+    _check_kit(kit)
+    found = exposures(kit, home)
+    if as_json:
+        show_json([exposure.document() for exposure in found])
+    else:
+        rows = [[exposure.what, "ok" if exposure.ok else "NOT OK", exposure.words] for exposure in found]
+        show_table("What NVFlare's user can reach", ["what", "", "found"], rows)
+    if not all(exposure.ok for exposure in found):
+        raise typer.Exit(1)
 
 
 @site.command()

@@ -94,7 +94,7 @@ def _data_files(home: Path) -> Iterator[Path]:
     """Files of rows that are registered at an owner's node; a database is not looked at."""
     try:
         registry = Registry(Home(home).data)
-        places = [registry.get(name).place for name in registry.names()]
+        places = [registry.get(name).source for name in registry.names()]
     except (LikesetError, OSError):
         return
     for place in places:

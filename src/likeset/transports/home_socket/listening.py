@@ -66,7 +66,7 @@ class HomeListener:
             try:
                 while not stop.is_set():
                     coming, _, _ = select.select([listener], [], [], _SECONDS_BETWEEN_LOOKS)
-                    self._workers = [worker for worker in self._workers if worker.poll() is None]
+                    self._let_go_of_ended()
                     if coming:
                         with contextlib.suppress(OSError):  # it went away before it was looked at
                             self._take(listener.accept()[0])
@@ -136,16 +136,26 @@ class HomeListener:
         reason = f"user {name_of(uid)} connected to this home's socket, which is for {expected} alone"
         SiteParties(self.home.party, {}, self.home.site_settings()).refuse(reason)
 
+    def _let_go_of_ended(self) -> None:
+        for worker in [worker for worker in self._workers if worker.poll() is not None]:
+            _hang_up(worker)
+            self._workers.remove(worker)
+
     def _end_workers(self) -> None:
         for worker in self._workers:
-            if worker.stdin is not None:
-                worker.stdin.close()
+            _hang_up(worker)
         for worker in self._workers:
             try:
                 worker.wait(timeout=_SECONDS_TO_END)
             except subprocess.TimeoutExpired:
                 worker.kill()  # what it was about to say is said again when it is asked again
                 worker.wait()
+
+
+def _hang_up(worker: subprocess.Popen[bytes]) -> None:
+    """It ends when its standard input does."""
+    if worker.stdin is not None:
+        worker.stdin.close()
 
 
 def _prepare_folder(folder: Path, home: HomeSettings) -> None:
