@@ -52,7 +52,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         if kit.exists():
             (kit / "shutdown.fl").touch()
     time.sleep(5)
-    for pid in (path.read_text().strip() for path in tmp_path.glob("kits/trial/prod_00/*/*pid.fl")):
+    written = [*tmp_path.glob("kits/trial/prod_00/*/*pid.fl"), *tmp_path.glob("*/nvflare_site.lock")]
+    for pid in (path.read_text().strip() for path in written):
         if pid.isdigit() and Path(f"/proc/{pid}").exists():
             os.kill(int(pid), 9)
 

@@ -16,10 +16,16 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Asked, SummaryRelease, TargetRelease, encode
 from likeset.protocol.term_parts import Budget
 from likeset.transports.site_reasons import REASONS_FILE
-from likeset.transports.sites import SETTINGS_FILE, SiteParties, load_settings
+from likeset.transports.sites import SETTINGS_FILE, SiteParties, SiteSettings, load_settings
 from likeset.trust.cards import CardSecret
 
 RUN = terms(expires="2099-01-01")  # sites have a real clock
+
+
+def _settings(place: Path, site: str) -> SiteSettings:
+    found = load_settings(place, site)
+    assert isinstance(found, SiteSettings)
+    return found
 
 
 @dataclass
@@ -36,7 +42,7 @@ class Site:
 
     def table(self) -> SiteParties:
         """The site in a process that has just started."""
-        return SiteParties("a", {RUN.digest: self.outside.invitation}, load_settings(self.place, "a"))
+        return SiteParties("a", {RUN.digest: self.outside.invitation}, _settings(self.place, "a"))
 
     def decide(self) -> None:
         """Its steward approves."""
@@ -135,7 +141,7 @@ def test_a_site_whose_node_refuses_abstains(site: Site) -> None:
 
 def test_a_site_of_another_name_than_its_node_abstains(site: Site) -> None:
     site.folder.rename(site.place / "node-b")
-    table = SiteParties("b", {RUN.digest: site.outside.invitation}, load_settings(site.place, "b"))
+    table = SiteParties("b", {RUN.digest: site.outside.invitation}, _settings(site.place, "b"))
     assert table.standing(RUN.digest) == "abstains"
     assert "the node in this directory is a" in (site.place / "node-b" / REASONS_FILE).read_text()
 

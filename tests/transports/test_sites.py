@@ -293,8 +293,8 @@ def test_a_home_that_meets_its_own_letter_and_does_not_know_it_abstains_from_eve
     ("document", "field"),
     [
         ("{", "not JSON"),
-        ("[]", "must name factory and folder"),
-        ('{"factory": "site_factory:seat"}', "must name factory and folder"),
+        ("[]", "must name socket and home_user"),
+        ('{"factory": "site_factory:seat"}', "must name socket and home_user"),
         ('{"factory": "site_factory:seat", "folder": "f", "code": "x"}', "nothing but"),
         ('{"factory": "no_such_module:seat", "folder": "f"}', "factory"),
         ('{"factory": "site_factory:none", "folder": "f"}', "factory"),
@@ -310,9 +310,19 @@ def test_settings_that_cannot_be_used_are_named(tmp_path: Path, document: str, f
         load_settings(tmp_path, "a")
 
 
+def test_a_start_up_kit_lets_nvflare_into_no_home(tmp_path: Path) -> None:
+    write_settings(tmp_path / "local", factory="site_factory:seat", folder=tmp_path)
+    assert isinstance(load_settings(tmp_path / "local", "a"), SiteSettings)
+    (tmp_path / "startup").mkdir()
+    (tmp_path / "startup" / "start.sh").touch()
+    with pytest.raises(BadDocument, match="again"):
+        load_settings(tmp_path / "local", "a")
+
+
 def test_settings_name_the_sites_own_folder(tmp_path: Path) -> None:
     write_settings(tmp_path, factory="site_factory:seat", folder="/data/{site}", seconds_per_call=3.0, most_bytes=1e40)
     found = load_settings(tmp_path, "a")
+    assert isinstance(found, SiteSettings)
     assert found.factory is seat
     assert found.folder == Path("/data/a")
     assert found.seconds_per_call == 3.0

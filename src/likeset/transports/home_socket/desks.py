@@ -67,8 +67,8 @@ class SiteDesk:
                 return (
                     (Answer.SIGNED.encode(), said) if isinstance(said, bytes) else (Answer.WORD.encode(), said.encode())
                 )
-            case Verb.START, bytes(digest), *acceptances:
-                return _letters(self.parties.start(_text(digest), acceptances))
+            case Verb.START, bytes(digest), *_:
+                return _letters(self.parties.start(_text(digest), list(parts[1:])))
             case Verb.HEAR, bytes(letter):
                 return _letters(self.parties.hear(letter))
             case (Verb.REFUSE,):

@@ -83,6 +83,8 @@ class HomeListener:
             os.close(descriptor)
             raise InvalidArgument("HOME", self.home.folder, "another process serves this home already") from None
         try:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())  # for whoever wants to stop it
             yield
         finally:
             os.close(descriptor)
