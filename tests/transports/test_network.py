@@ -25,7 +25,7 @@ def _drive(folder: Path) -> Any:
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
