@@ -15,7 +15,7 @@ from likeset.protocol.foreign_terms import check_meant
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteLimits, file_of_invitation
 
-__all__ = ["CLASSES", "check_sendable", "settle", "write_job", "write_settings"]
+__all__ = ["CLASSES", "CLIENT_CONFIG", "SERVER_CONFIG", "check_sendable", "settle", "write_job", "write_settings"]
 
 CLASSES = (
     "likeset.transports.nvflare.parts.Controller",
@@ -28,14 +28,14 @@ CLASSES = (
 _SITE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _RESERVED = "server"
 
-_SERVER_CONFIG = {
+SERVER_CONFIG = {
     "format_version": 2,
     "workflows": [{"id": "controller", "path": CLASSES[0], "args": {"server_obj_id": "curation"}}],
     "components": [{"id": "curation", "path": CLASSES[1], "args": {}}],
     "task_data_filters": [],
     "task_result_filters": [],
 }
-_CLIENT_CONFIG = {
+CLIENT_CONFIG = {
     "format_version": 2,
     "executors": [{"tasks": ["*"], "executor": {"path": CLASSES[3], "args": {"client_obj_id": "site"}}}],
     "components": [{"id": "site", "path": CLASSES[2], "args": {}}],
@@ -43,6 +43,8 @@ _CLIENT_CONFIG = {
     "task_result_filters": [],
 }
 _LOG_SENDERS = ("log_streamer", "log_sender")
+_GUARDS = "likeset.transports.nvflare.guards"  # not imported: a kit is settled without NVFlare, too
+_GUARD_ID = "likeset_guard"
 _COMMUNICATION = "comm_config.json"
 _ENVELOPE = 1 << 20  # bytes that NVFlare puts around a message, and room to spare
 
@@ -92,8 +94,8 @@ def write_job(folder: Path, *invitations: Invitation) -> Path:
     config = folder / "app" / "config"
     config.mkdir(parents=True, exist_ok=False)
     _write(folder / "meta.json", meta)
-    _write(config / "config_fed_server.json", _SERVER_CONFIG)
-    _write(config / "config_fed_client.json", _CLIENT_CONFIG)
+    _write(config / "config_fed_server.json", SERVER_CONFIG)
+    _write(config / "config_fed_client.json", CLIENT_CONFIG)
     for invitation in invitations:
         (config / file_of_invitation(invitation.terms.digest)).write_bytes(invitation.to_bytes())
     return folder
@@ -109,10 +111,9 @@ def settle(kit: Path, *, socket: Path, home_user: str | int, **limits: float) ->
     """Configure a site of NVFlare for likeset.
 
     Written into the ``local`` folder of the site's start-up kit: jobs may name likeset's classes only and bring no code
-    of their own, users have as few rights as NVFlare's roles allow, and logs are not streamed. Into the kit itself: no
-    message is taken that is larger than ``most_bytes``.
-
-    That is configuration, and no protection against other sites or administrators: ``homes.network_trust``.
+    of their own, users have as few rights as NVFlare's roles allow, and logs are not streamed; guards against other
+    sites and administrators, who can get around all that (``guards``). Into the kit itself: no message is taken that is
+    larger than ``most_bytes``. To settle a kit again is to settle it.
 
     Args:
         kit: the site's start-up kit.
@@ -126,9 +127,13 @@ def settle(kit: Path, *, socket: Path, home_user: str | int, **limits: float) ->
     resources["class_list_enforcement_mode"] = "enforce"
     resources["allow_log_streaming"] = False
     components = resources.get("components", [])
-    resources["components"] = [component for component in components if not _sends_logs(component)]
+    is_server = (kit / "startup" / "fed_server.json").exists()
+    guard = {"id": _GUARD_ID, "path": f"{_GUARDS}.{'ServerGuard' if is_server else 'SiteGuard'}", "args": {}}
+    others = [component for component in components if not _sends_logs(component) and not _is_guard(component)]
+    resources["components"] = [guard, *others]
+    resources["app_validator"] = {"path": f"{_GUARDS}.JobValidator", "args": {}}
     _write(local / "resources.json", resources)
-    _write(local / "authorization.json", _permissions(is_server=(kit / "startup" / "fed_server.json").exists()))
+    _write(local / "authorization.json", _permissions(is_server=is_server))
     _bound_messages(kit, int(limits.get("most_bytes", SiteLimits.most_bytes)) + _ENVELOPE)
     _write(local / SETTINGS_FILE, {"socket": str(socket), "home_user": home_user, **limits})
 
@@ -164,6 +169,10 @@ def _json_in(path: Path) -> dict[str, Any] | None:
 def _sends_logs(component: Any) -> bool:
     words = f"{component.get('id', '')} {component.get('path', '')}".lower() if isinstance(component, dict) else ""
     return any(word in words for word in _LOG_SENDERS)
+
+
+def _is_guard(component: Any) -> bool:
+    return isinstance(component, dict) and component.get("id") == _GUARD_ID
 
 
 def _permissions(*, is_server: bool) -> dict[str, Any]:

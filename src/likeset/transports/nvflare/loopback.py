@@ -49,12 +49,14 @@ class LoopbackNetwork:
         environment: of the processes, in place of this one's.
         nvflare_uid: the user of NVFlare's processes, if this one is root and they are to be somebody else's; that user
             must be able to reach the folder.
+        administrators: roles of further users of NVFlare, by name.
     """
 
     folder: Path
     clients: Sequence[str]
     environment: Mapping[str, str] | None = None
     nvflare_uid: int | None = None
+    administrators: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default=0, init=False)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
     _homes: dict[str, HomeSettings] = field(default_factory=dict, init=False)
@@ -70,13 +72,14 @@ class LoopbackNetwork:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = _free_port()
         server = {"name": _HOST, "type": "server", "org": "likeset", "fed_learn_port": self.port}
-        lead = {"name": _LEAD, "type": "admin", "org": "likeset", "role": "lead"}
+        roles = {_LEAD: "lead", **self.administrators}
+        users = [{"name": name, "type": "admin", "org": "likeset", "role": role} for name, role in roles.items()]
         clients = [{"name": name, "type": "client", "org": "likeset"} for name in self.clients]
         project = {
             "api_version": 3,
             "name": _PROJECT,
             "description": "sites on one machine",
-            "participants": [{**server, "admin_port": self.port}, lead, *clients],
+            "participants": [{**server, "admin_port": self.port}, *users, *clients],
             "builders": _BUILDERS,
         }
         path = self.folder / "project.yml"
