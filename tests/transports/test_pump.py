@@ -212,7 +212,7 @@ def test_a_settled_site_builds_no_other_class_runs_no_foreign_code_and_sends_no_
     assert found["class_allow_list"] == list(CLASSES)
     assert found["class_list_enforcement_mode"] == "enforce"
     assert found["allow_log_streaming"] is False
-    assert [one["id"] for one in found["components"]] == ["process_launcher"]
+    assert [one["id"] for one in found["components"]] == ["likeset_guard", "process_launcher"]
     assert found["kept"] == 1
     for rights in json.loads((kit / "local" / "authorization.json").read_text())["permissions"].values():
         assert rights["byoc"] == rights["shell_commands"] == "none"
