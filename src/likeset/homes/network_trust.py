@@ -4,7 +4,8 @@ __all__ = ["LEFT_TO_TRUST"]
 
 LEFT_TO_TRUST = (
     "letters prove who speaks, and nobody on the way can read them; but whoever runs the server can delay and suppress "
-    "them, and over NVFlare an administrator or another site can still read files of the machine's user under whom "
-    "NVFlare runs: let that be another than the home's, and call `likeset site check` (docs/threat-model.md)"
+    "them and sees their sizes and times, and whoever made the start-up kit can have put code into it, which runs as "
+    "the machine's user who starts it: let that be another than the home's, and call `likeset site check`; other sites "
+    "and administrators are kept out by guards that were tried with NVFlare 2.9.0 (docs/threat-model.md)"
 )
-"""Seen with NVFlare 2.9.0, in a network of processes with certificates and sites that ``likeset site`` had settled."""
+"""What tests attacked in a network of processes with certificates is in ``tests/transports/test_network_attacks.py``."""

@@ -20,6 +20,7 @@ from likeset.transports.sites import SiteParties, SiteSettings, open_invitations
 __all__ = ["CuratorDesk", "Desk", "SiteDesk", "open_desk"]
 
 _SAID_NO = (Answer.WORD.encode(), ABSTAINS.encode())
+_MOST_REASON = 200  # characters of what a guard in NVFlare's process refused
 
 
 class Desk(Protocol):
@@ -40,7 +41,8 @@ def open_desk(home: HomeSettings, parts: Sequence[bytes]) -> Desk:
         if len(parts) % 2:
             raise BadMessage("a file without content")
         names = [part.decode("utf-8", errors="replace") for part in parts[::2]]
-        invitations = open_invitations(list(zip(names, parts[1::2], strict=True)))
+        # A guard brings no job: it tells what it refused.
+        invitations = open_invitations(list(zip(names, parts[1::2], strict=True))) if parts else {}
     except LikesetError as error:
         nobody.refuse(f"a job whose terms cannot be used: {error}")
         invitations = {}
@@ -74,6 +76,8 @@ class SiteDesk:
             case (Verb.REFUSE,):
                 self.parties.refuse_caller()
                 return _SAID_NO
+            case Verb.REFUSE, bytes(reason):
+                return self.refuse(f"NVFlare brought {_text(reason)[:_MOST_REASON]}")
             case _:
                 return self.refuse(f"the NVFlare process asked for {verb} in a form that there is not")
 

@@ -184,9 +184,7 @@ class MailMemory:
 
     def take(self, folder: str, name: str, *, terms: bytes, fate: Fate) -> None:
         """Deal with a file no more."""
-        self._write(
-            "INSERT OR REPLACE INTO taken VALUES (?, ?, ?, ?, ?, ?)", folder, name, terms, fate, self._now()
-        )
+        self._write("INSERT OR REPLACE INTO taken VALUES (?, ?, ?, ?, ?, ?)", folder, name, terms, fate, self._now())
 
     def count_strangers(self, folder: str) -> int:
         """How many files of strangers are remembered in a folder."""

@@ -10,6 +10,9 @@ refuse at a site, its home is told.
 """
 
 import contextlib
+import queue
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,12 @@ from nvflare.private.admin_defs import error_reply
 from nvflare.private.defs import CellChannel, RequestHeader, TrainingTopic, new_cell_message
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
+from likeset.transports.curator_sides import line_to
+from likeset.transports.home_socket.client import HomeLine
+from likeset.transports.home_socket.verbs import Verb
 from likeset.transports.nvflare.app_rules import is_job_id, why_folder_refused, why_zip_refused
 from likeset.transports.nvflare.message_rules import SERVER, Passage, Request, why_dropped, why_not_asked
-from likeset.transports.sites import SiteParties, load_settings
+from likeset.transports.sites import SiteParties, SocketSettings, load_settings
 
 __all__ = ["JobValidator", "ServerGuard", "SiteGuard"]
 
@@ -47,6 +53,8 @@ _OF_JOBS = frozenset({TrainingTopic.NOTIFY_JOB_STATUS})
 """All that a site's own job tells it."""
 
 _UNKNOWN_NAME = "N/A"  # NVFlare's word for a certificate that its driver does not show
+_MOST_WAITING = 100  # of what was refused and the home was not told yet
+_SECONDS_AFTER_FAILURE = 1.0
 _REFUSED = "refused"  # the other side hears nothing else
 
 
@@ -86,12 +94,47 @@ class ServerGuard(FLComponent):  # type: ignore[misc]
         self.logger.warning("dropped %s", why)
 
 
+class _HomeTold:
+    """Tells the home what was refused, beside NVFlare's own work: whoever floods a site must not hold it up.
+
+    Args:
+        settings: the site's own folder of settings, which says where the home is.
+        site: its name.
+    """
+
+    def __init__(self, settings: Path, site: str) -> None:
+        self._settings, self._site = settings, site
+        self._waiting: queue.Queue[str] = queue.Queue(_MOST_WAITING)
+        threading.Thread(target=self._work, name="likeset-guard", daemon=True).start()
+
+    def tell(self, why: str) -> None:
+        """Soon; in a flood not each time."""
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(why)
+
+    def _work(self) -> None:
+        line: HomeLine | None = None
+        while True:
+            why = self._waiting.get()
+            try:
+                if line is None:
+                    settings = load_settings(self._settings, self._site)
+                    if not isinstance(settings, SocketSettings):
+                        SiteParties(self._site, {}, settings).refuse(f"NVFlare brought {why}")
+                        continue
+                    line = line_to(settings, ())
+                line.ask(Verb.REFUSE, why.encode())
+            except Exception:  # a home that is not there: NVFlare's log has it
+                time.sleep(_SECONDS_AFTER_FAILURE)
+
+
 class SiteGuard(ServerGuard):
     """At a site: its server and its own jobs are heard, in what a job of likeset needs, and nobody else."""
 
     def __init__(self) -> None:
         super().__init__()
         self._workspace: Any = None
+        self._home: _HomeTold | None = None
         self._before: list[str] = []  # what was refused before NVFlare had said where its files are
         processors = ClientRequestProcessors.request_processors
         processors[:] = [one for one in processors if set(one.get_topics()) <= _OF_SERVER | _OF_JOBS]
@@ -124,10 +167,9 @@ class SiteGuard(ServerGuard):
         if workspace is None:
             self._before = [*self._before[:99], why]
             return
-        with contextlib.suppress(Exception):  # must not sound different to the other side
-            site = str(workspace.site_name)
-            settings = load_settings(Path(workspace.get_site_config_dir()), site)
-            SiteParties(site, {}, settings).refuse(f"NVFlare brought {why}")
+        if self._home is None:
+            self._home = _HomeTold(Path(workspace.get_site_config_dir()), str(workspace.site_name))
+        self._home.tell(why)
 
     def _why_refused(self, request: Any, origin: str) -> str | None:
         if not isinstance(request, AdminMessage):
