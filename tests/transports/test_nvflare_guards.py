@@ -235,7 +235,7 @@ def test_processors_that_no_run_needs_are_gone(site_guard: Any) -> None:
 
 def test_a_site_takes_administrative_requests_of_its_server_and_its_jobs(site_guard: Any, tmp_path: Path) -> None:
     files = app_files(tmp_path)
-    named = {"job_id": JOB, "job_meta": {"job_id": JOB}}
+    named: dict[str, Any] = {"job_id": JOB, "job_meta": {"job_id": JOB}}
     assert asked(site_guard, "train.abort", job_id=JOB) is None
     assert asked(site_guard, "scheduler.check_resource") is None
     assert asked(site_guard, "train.notify_job_status", origin=f"b.{JOB}", job_id=JOB) is None
@@ -261,5 +261,5 @@ def test_a_site_refuses_all_other_administrative_requests(site_guard: Any, tmp_p
     assert asked(site_guard, "train.deploy", body=app, job_id=JOB, job_meta={"job_id": "../x"}) == no_name
     assert asked(site_guard, "train.deploy", body=app, job_meta={"job_id": JOB}) == no_name
     code = zipped({**app_files(tmp_path / "again"), "custom/evil.py": b"1"})
-    named = {"job_id": JOB, "job_meta": {"job_id": JOB, "submitter_role": "super"}}
+    named: dict[str, Any] = {"job_id": JOB, "job_meta": {"job_id": JOB, "submitter_role": "super"}}
     assert asked(site_guard, "train.deploy", body=code, **named) == "a job that brings something else than terms"

@@ -8,4 +8,4 @@ LEFT_TO_TRUST = (
     "the machine's user who starts it: let that be another than the home's, and call `likeset site check`; other sites "
     "and administrators are kept out by guards that were tried with NVFlare 2.9.0 (docs/threat-model.md)"
 )
-"""What tests attacked in a network of processes with certificates is in ``tests/transports/test_network_attacks.py``."""
+"""Tests attacked it live, with certificates: ``tests/transports/test_network_attacks.py``."""

@@ -59,7 +59,7 @@ def why_zip_refused(data: object) -> str | None:
 
 def why_folder_refused(folder: Path) -> str | None:
     """The same, of an app that lies in a folder."""
-    names = []
+    names: list[str] = []
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or len(names) > _MOST_FILES:
