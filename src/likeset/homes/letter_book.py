@@ -16,7 +16,18 @@ from typing import Self
 
 from likeset.errors import HomeRestored
 from likeset.homes.expiry import utc_now
-from likeset.homes.letter_records import IN, OUT, Arrival, Contents, KeptLetter, Outgoing, Peer, RunKeys, Way
+from likeset.homes.letter_records import (
+    IN,
+    OUT,
+    Arrival,
+    Contents,
+    KeptLetter,
+    Outgoing,
+    Peer,
+    RunKeys,
+    Way,
+    WrittenLetter,
+)
 from likeset.ledger.store import Layout, Store
 from likeset.trust.letters import NOTHING_RECEIVED, Letter, Stub
 from likeset.trust.sealing import SealingSecret
@@ -273,6 +284,21 @@ class LetterBook:
                 (terms, OUT),
             )
             return [bytes(data) for (data,) in rows]
+
+    def written(self, terms: bytes, *, after: int = 0) -> list[WrittenLetter]:
+        """The letters of a run that were sealed here, without their bytes, in the order in which they were.
+
+        Args:
+            terms: of the run, by their digest.
+            after: only those that were sealed after the letter in this place.
+        """
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT rowid, peer, number, digest, kind FROM letters WHERE terms = ? AND way = ? AND rowid > ? "
+                "ORDER BY rowid",
+                (terms, OUT, after),
+            )
+            return [WrittenLetter(*row) for row in rows]
 
     def sent_in_answer(self, terms: bytes, digest: bytes) -> tuple[bytes, ...]:
         """The letters that were sealed here in answer to the one of this digest, as far as they are kept."""

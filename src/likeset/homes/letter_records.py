@@ -22,6 +22,7 @@ __all__ = [
     "RunKeys",
     "Seal",
     "Way",
+    "WrittenLetter",
     "contents_of",
 ]
 
@@ -163,3 +164,22 @@ class KeptLetter:
     def signed_header(self) -> Stub:
         """The stub."""
         return Stub.from_bytes(self.stub)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLetter:
+    """A letter that was sealed here, as whoever carries it needs to know it.
+
+    Attributes:
+        place: among all letters of the home.
+        peer: for whom it is.
+        number: in the series of its writer and reader.
+        digest: by which others name it.
+        kind: of the message in it.
+    """
+
+    place: int
+    peer: str
+    number: int
+    digest: bytes = field(repr=False)
+    kind: str

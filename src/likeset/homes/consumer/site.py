@@ -9,6 +9,7 @@ from pathlib import Path
 from likeset.errors import IllegalMessage
 from likeset.homes.consumer.home import ConsumerHome
 from likeset.homes.correspondence import Correspondence
+from likeset.homes.identity import Identity
 from likeset.homes.shell import ConsumerShell
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun
@@ -23,13 +24,14 @@ from likeset.tables.schema.declared_records import DeclaredRecords
 __all__ = ["consumer"]
 
 
-def consumer(invitation: Invitation, name: str, folder: Path) -> ConsumerRun:
+def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> ConsumerRun:
     """The consumer's side of a run.
 
     Args:
         invitation: the signed terms, as they came with the job.
         name: the site's name, which must be the consumer's.
         folder: the consumer's directory.
+        identity: who the consumer is, where that is open already.
 
     Raises:
         LikesetError: these terms are not those that this consumer signed, or it has no keys to answer with.
@@ -41,7 +43,7 @@ def consumer(invitation: Invitation, name: str, folder: Path) -> ConsumerRun:
     if run.invitation.to_bytes() != invitation.to_bytes():
         raise IllegalMessage(f"run {terms.run}: the consumer signed other terms")
     schema, seed = run.schema, run.hash_seed
-    letters = Correspondence(home.identity, run.invitation, name)
+    letters = Correspondence(identity or home.identity, run.invitation, name)
     letters.identity.book.settle_ended()
     party = Consumer(
         terms,

@@ -202,7 +202,7 @@ def make_curator_home(folder: Path, *, name: str = CURATOR, mailboxes: Sequence[
     return home
 
 
-def curator(invitation: Invitation, name: str, folder: Path) -> CuratorRun:
+def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> CuratorRun:
     """The curator's side of a run.
 
     Keys of runs go when their terms have ended: until then a consumer may resume, and nobody tells the curator that
@@ -212,6 +212,7 @@ def curator(invitation: Invitation, name: str, folder: Path) -> CuratorRun:
         invitation: the signed terms.
         name: the curator's name in all runs.
         folder: the curator's directory.
+        identity: who the curator is, where that is open already.
 
     Raises:
         LikesetError: it does not curate this run.
@@ -221,7 +222,7 @@ def curator(invitation: Invitation, name: str, folder: Path) -> CuratorRun:
     home, terms = CuratorHome(folder), invitation.terms
     home.check()
     home.check_knows(terms)
-    identity = home.identity  # without its keys no receipt could be signed when rows are here
+    identity = identity or home.identity  # without its keys no receipt could be signed when rows are here
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)

@@ -226,6 +226,12 @@ class MailMemory:
         """Remember that this home takes a file away: said before it is done, so that nobody puts it back."""
         self._write("UPDATE posted SET gone = 1 WHERE mailbox = ? AND folder = ? AND name = ?", folder, name)
 
+    def put_back(self, folder: str, name: str) -> None:
+        """Remember that somebody else removed a file, which is there again."""
+        self._write(
+            "UPDATE posted SET put_back = put_back + 1 WHERE mailbox = ? AND folder = ? AND name = ?", folder, name
+        )
+
     # Runs.
 
     def add_run(self, terms: bytes, *, invitation: bytes, ends: datetime) -> None:
