@@ -1,21 +1,268 @@
 """A consumer at a mailbox: it leaves terms, gathers answers, begins when it is time, and takes the summary.
 
 It carries the runs whose folders say so: ``KeptRun.keep_travel`` is what `run start --mailbox` calls after `invite`,
-and the next look leaves the terms.
+and the next look leaves the terms. A run begins when all have answered, or when its time to decide is over and the
+curator and a quorum of owners take part; that time is fixed when it starts, and nobody is asked twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+from likeset.errors import HomeRestored, LikesetError, QuorumMissed, UnfinishedRequest
+from likeset.homes.acceptances import peer_in
+from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.consumer.site import consumer
 from likeset.homes.expiry import utc_now
-from likeset.transports.mailbox.looks import Desk
+from likeset.homes.identity import Identity
+from likeset.homes.letter_records import IN
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import ConsumerRun
+from likeset.homes.standings import ABSTAINS, READY, WAITING
+from likeset.protocol.messages import Summary
+from likeset.protocol.party import CURATOR
+from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
+from likeset.transports.mailbox.memory import Answer, KnownRun
+from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
+from likeset.transports.mailbox.words import EndingWords, ProgressWords
+from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.sites import SiteSettings
+from likeset.trust.cards import Card
+from likeset.trust.posts import PostKind
+from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES
 
-__all__ = ["consumer_desk"]
+__all__ = ["PROGRESS", "ConsumerDesk", "TravellingRun", "consumer_desk"]
+
+PROGRESS = "@progress"
+"""In the place of a party: what the curator said last about whom it waits for."""
 
 
-def consumer_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = utc_now) -> Desk:
+@dataclass(frozen=True, slots=True)
+class TravellingRun:
+    """A run that this consumer lets travel by the mailbox.
+
+    Attributes:
+        invitation: the signed terms.
+        decide_by: when it begins without those who have not decided.
+    """
+
+    invitation: Invitation
+    decide_by: datetime
+
+
+@dataclass(eq=False)
+class ConsumerDesk(MailDesk):
+    """A consumer at a mailbox.
+
+    Args:
+        travelling: the runs that travel by this mailbox, by name.
+    """
+
+    travelling: Callable[[], Iterable[TravellingRun]] = field(kw_only=True)
+    _decide_by: dict[bytes, datetime] = field(default_factory=dict, init=False)
+
+    def _visit(self) -> None:
+        for travelling in self.travelling():
+            digest = bytes.fromhex(travelling.invitation.terms.digest)
+            self._decide_by[digest] = travelling.decide_by
+            self._invitations[digest] = travelling.invitation
+            if digest not in self.runs:
+                self.add_run(travelling.invitation)
+        open_runs = [run for run in self.runs.values() if not run.ended and run.terms in self._decide_by]
+        for run in open_runs:
+            self._leave_terms(run)
+        peers = self._peers(open_runs)
+        for card in peers.values():
+            most = self._most_bytes(card, open_runs)
+            for arrived in self.postman.arrivals(card, most_bytes=most, wanted=lambda _, terms: terms in self.runs):
+                self._take(card, arrived)
+        for run in open_runs:
+            self._go_on(run)
+        for card in peers.values():
+            self.postman.look_after(card)
+
+    def _peers(self, runs: Iterable[KnownRun]) -> dict[str, Card]:
+        """All who take part in runs, by fingerprint."""
+        peers: dict[str, Card] = {}
+        for run in runs:
+            for party in self.terms(run).cards:
+                if party != self.terms(run).consumer:
+                    card = self.card_of(run, party)
+                    if card is None:
+                        self.postman.note(f"the card of {party} is not pinned here any more; nothing of it is read")
+                    else:
+                        peers[card.fingerprint] = card
+        return peers
+
+    def _most_bytes(self, card: Card, runs: Iterable[KnownRun]) -> int:
+        curates = any(self.terms(run).cards[CURATOR] == card.fingerprint for run in runs)
+        return SiteSettings.most_bytes if curates else MOST_ACCEPTANCE_BYTES
+
+    def _leave_terms(self, run: KnownRun) -> None:
+        """For everybody who has not accepted yet, until the run begins."""
+        if self._has_begun(run):
+            return
+        answers = self.memory.answers(run.terms)
+        for party in self.terms(run).cards:
+            answer = answers.get(party)
+            if party != self.terms(run).consumer and (answer is None or answer.word != READY):
+                self.send(run, party, "terms", run.invitation)
+
+    def _has_begun(self, run: KnownRun) -> bool:
+        return bool(self.identity.book.written(run.terms))
+
+    # What comes.
+
+    def _take(self, card: Card, arrived: Arrived) -> None:
+        run = self.runs[arrived.post.terms]
+        names = [name for name, fingerprint in self.terms(run).cards.items() if fingerprint == card.fingerprint]
+        try:
+            good = bool(names) and self._dealt_with(run, names[0], arrived.post.kind, arrived.post.document)
+        except TRANSIENT as error:
+            self.postman.tally.left += 1
+            self.postman.note(f"a post of {card.name} waits: {error}")
+            return
+        self.postman.take(arrived, "heard" if good else "refused")
+
+    def _dealt_with(self, run: KnownRun, party: str, kind: PostKind, document: bytes) -> bool:
+        match kind:
+            case "standing":
+                return self._take_standing(run, party, document)
+            case "acceptance":
+                return self._take_acceptance(run, party, document)
+            case "letter":
+                return self._take_letter(run, party, document)
+            case "progress" if party == CURATOR:
+                return self._take_progress(run, document)
+            case "ending" if party == CURATOR:
+                return self._take_ending(run, document)
+            case _:
+                return False
+
+    def _take_standing(self, run: KnownRun, party: str, document: bytes) -> bool:
+        word = {data.encode(): data for data in (WAITING, ABSTAINS)}.get(document)
+        if word is None:
+            return False
+        known = self.memory.answers(run.terms).get(party)
+        if known is None or known.word != READY:
+            self.memory.answer(run.terms, party, Answer(word))
+        return True
+
+    def _take_acceptance(self, run: KnownRun, party: str, document: bytes) -> bool:
+        peer = peer_in(document, self.terms(run), self.identity.pins)
+        if peer is None or peer.party != party:
+            self.postman.note(f"run {self.terms(run).run}: an acceptance of {party} does not hold")
+            return False
+        known = self.memory.answers(run.terms).get(party)
+        if self._has_begun(run) or (known is not None and known.word == READY):
+            return self._meet_again(run, party, document)
+        self.memory.answer(run.terms, party, Answer(READY, document))
+        self.remove(run, lambda file: file.kind == "terms" and file.party == party)
+        return True
+
+    def _meet_again(self, run: KnownRun, party: str, document: bytes) -> bool:
+        """Whoever signed anew does not remember what it signed before, and is shown it; who comes late is not heard."""
+        known = self.memory.answers(run.terms).get(party)
+        if known is not None and known.word == READY and known.document != document:
+            self.send(run, party, "letter", known.document)
+            return False
+        return known is not None and known.word == READY
+
+    def _take_letter(self, run: KnownRun, party: str, document: bytes) -> bool:
+        side = self.side(run)
+        assert side is not None  # noqa: S101 - a consumer has decided
+        replies = self.heard(lambda: side.hear(document))
+        if isinstance(replies, Exception):
+            self.postman.note(f"run {self.terms(run).run}: a letter of {party} was refused: {_words(replies)}")
+            return False
+        self.send_back(run, party, replies)
+        kept = self.identity.book.letters(run.terms, CURATOR)
+        if any((letter.way, letter.kind) == (IN, Summary.kind) for letter in kept):
+            self._end(run, Ending.DONE)
+        return True
+
+    def _take_progress(self, run: KnownRun, document: bytes) -> bool:
+        words = ProgressWords.read(document)
+        if words is None or not set(words.waiting_for) <= set(self.terms(run).owners):
+            return False
+        self.memory.answer(run.terms, PROGRESS, Answer("", document))
+        return True
+
+    def _take_ending(self, run: KnownRun, document: bytes) -> bool:
+        words = EndingWords.read(document)
+        if words is None:
+            return False
+        if words.ended is Ending.NOT_CURATED:
+            known = self.memory.answers(run.terms).get(CURATOR)
+            if known is None or known.word != READY:
+                self.memory.answer(run.terms, CURATOR, Answer(ABSTAINS, words.detail.encode()))
+        elif words.ended is not Ending.DONE:  # then the summary is on its way
+            self._end(run, words.ended, words.detail)
+        return True
+
+    # What it is time for.
+
+    def _go_on(self, run: KnownRun) -> None:
+        if self.memory_says_ended(run):
+            return
+        now, terms = self.clock(), self.terms(run)
+        if now >= run.ends:
+            self._end(run, Ending.TERMS_EXPIRED)
+        elif not self._has_begun(run):
+            answers = self.memory.answers(run.terms)
+            asked = {CURATOR, *terms.owners}
+            accepted = {party for party in asked if party in answers and answers[party].word == READY}
+            all_decided = all(party in answers and answers[party].word != WAITING for party in asked)
+            enough = CURATOR in accepted and len(accepted) > terms.quorum
+            if enough and (all_decided or now >= self._decide_by[run.terms]):
+                self._begin(run, [answers[party].document for party in sorted(accepted)])
+            elif all_decided and CURATOR in accepted:
+                self._end(run, Ending.QUORUM_MISSED)
+            else:
+                decide_by = self._decide_by[run.terms]
+                self.memory.set_due(run.terms, decide_by if now < decide_by else None)
+
+    def memory_says_ended(self, run: KnownRun) -> bool:
+        """Whether the run has ended since this look began."""
+        return any(known.ended for known in self.memory.runs() if known.terms == run.terms)
+
+    def _begin(self, run: KnownRun, acceptances: list[bytes]) -> None:
+        side = self.side(run)
+        assert isinstance(side, ConsumerRun)  # noqa: S101 - the factory makes nothing else here
+        self.memory.set_due(run.terms, None)
+        try:
+            side.begin(acceptances)
+        except (HomeRestored, *TRANSIENT):
+            raise
+        except QuorumMissed:
+            self._end(run, Ending.QUORUM_MISSED)
+        except UnfinishedRequest as error:
+            self._end(run, Ending.UNFINISHED, _words(error))
+        except LikesetError as error:
+            self.forget_side(run)
+            self.postman.note(f"run {self.terms(run).run} cannot begin: {_words(error)}")
+        else:
+            self.remove(run, lambda file: file.kind == "terms")
+
+    def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
+        self.memory.end_run(run.terms, ending.value, detail)
+        self.memory.set_due(run.terms, None)
+        self.forget_side(run)
+        self.postman.note(f"run {self.terms(run).run}: {ending.value}{f': {detail}' if detail else ''}")
+
+    def _is_settled(self, run: KnownRun) -> bool:
+        return bool(run.ended)
+
+
+def _words(error: Exception) -> str:
+    """Texts of errors that are not likeset's may quote rows."""
+    return str(error) if isinstance(error, LikesetError) else type(error).__name__
+
+
+def consumer_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = utc_now) -> ConsumerDesk:
     """A consumer's desk at one mailbox: it carries all runs that travel by it (``run.travel.mailbox``).
 
     Args:
@@ -26,4 +273,18 @@ def consumer_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] =
     Raises:
         LikesetError: this is no consumer's directory, or it has no keys.
     """
-    raise NotImplementedError
+    home = ConsumerHome(folder)
+    home.check()
+    identity = Identity.of(folder, clock=clock)
+    known: dict[str, TravellingRun] = {}
+
+    def travelling() -> Iterable[TravellingRun]:
+        for run in home.runs():
+            if run.name not in known:
+                travel = run.travel
+                if travel is None or travel.mailbox != store.address:
+                    continue
+                known[run.name] = TravellingRun(run.invitation, travel.decide_by)
+        return known.values()
+
+    return ConsumerDesk(folder, store, partial(consumer, identity=identity), identity, clock, travelling=travelling)

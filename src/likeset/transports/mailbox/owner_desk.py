@@ -1,17 +1,193 @@
-"""An owner at a mailbox: terms come in, and the node's word on them goes out; letters come in, and answers go out."""
+"""An owner at a mailbox: terms come in, and the node's word on them goes out; letters come in, and answers go out.
+
+Others hear what they would hear by any transport: that this owner takes part, waits for a decision or abstains, and
+replies of the protocol. What is refused stands in the node's audit log. The node, with its ledger and its data sets, is
+opened when something comes, or when somebody here may have decided, and not before.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
-from likeset.homes.expiry import utc_now
-from likeset.transports.mailbox.looks import Desk
+from likeset.errors import HomeRestored, IllegalMessage, LikesetError
+from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.identity import Identity
+from likeset.homes.owner.home import Home
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.site import NodeRun, owner_run
+from likeset.homes.padding import most_bytes_to_owner
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.site_run import OwnerRun, SiteRun
+from likeset.homes.standings import ABSTAINS, READY, WAITING
+from likeset.protocol.party import CURATOR
+from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
+from likeset.transports.mailbox.memory import Answer, KnownRun
+from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
+from likeset.trust.letters import is_stub
+from likeset.trust.pins import Pin
+from likeset.trust.posts import PostKind
+from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, is_acceptance
 
-__all__ = ["owner_desk"]
+__all__ = ["OwnerDesk", "owner_desk"]
+
+_OWN = ""  # in the place of a party: what this home said itself
 
 
-def owner_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = utc_now) -> Desk:
+@dataclass(eq=False)
+class OwnerDesk(MailDesk):
+    """An owner at a mailbox.
+
+    Args:
+        refused: told what is refused before the home's side of a run has heard of it, in fixed words.
+        decided: something that changes whenever somebody may have decided; None where only asking tells.
+        on_close: called when the desk is closed.
+    """
+
+    refused: Callable[[str], None] = field(default=lambda _reason: None, kw_only=True)
+    decided: Callable[[], object] = field(default=object, kw_only=True)
+    on_close: Callable[[], None] = field(default=lambda: None, kw_only=True)
+    _asked: dict[bytes, object] = field(default_factory=dict, init=False)
+
+    def close(self) -> None:
+        """Let go of the home's files."""
+        super().close()
+        self.on_close()
+
+    def _visit(self) -> None:
+        peers = [pin for pin in self.identity.pins.all() if pin.state == "pinned" and pin.role in ("consumer", CURATOR)]
+        for pin in peers:
+            wanted = self._wanted(pin)
+            for arrived in self.postman.arrivals(pin.card, most_bytes=self._most_bytes(pin), wanted=wanted):
+                self._take(pin, arrived)
+        for run in self.runs.values():
+            self._say_standing(run)
+        for pin in peers:
+            self.postman.look_after(pin.card)
+
+    # What may come.
+
+    def _most_bytes(self, pin: Pin) -> int:
+        party = [run for run in self.runs.values() if pin.card.fingerprint in self.terms(run).cards.values()]
+        least = MOST_TERMS_BYTES if pin.role == "consumer" else MOST_ACCEPTANCE_BYTES
+        return max((most_bytes_to_owner(self.terms(run)) for run in party), default=least)
+
+    def _wanted(self, pin: Pin) -> Callable[[PostKind, bytes], bool]:
+        def wanted(kind: PostKind, terms: bytes) -> bool:
+            if kind != "letter":
+                return True
+            if terms not in self.runs:
+                return False  # its terms may still come
+            return pin.role == "consumer" or CURATOR in self.identity.book.introduced(terms)
+
+        return wanted
+
+    def _take(self, pin: Pin, arrived: Arrived) -> None:
+        try:
+            if arrived.post.kind == "terms" and pin.role == "consumer":
+                self.postman.take(arrived, "heard" if self._take_terms(pin, arrived) else "refused")
+            elif arrived.post.kind == "letter":
+                self.postman.take(arrived, "heard" if self._take_letter(pin, arrived) else "refused")
+            else:
+                self.refused(f"a post that no {pin.role} leaves for an owner")
+                self.postman.take(arrived, "refused")
+        except TRANSIENT as error:
+            self.postman.tally.left += 1
+            self.postman.note(f"a post of {pin.card.name} waits: {error}")
+
+    def _take_terms(self, pin: Pin, arrived: Arrived) -> bool:
+        try:
+            invitation = self.read_terms(arrived, pin.card)
+            if self.party(invitation.terms) not in invitation.terms.owners:
+                raise IllegalMessage(f"run {invitation.terms.run}: the terms do not name this home as an owner")
+            self.add_run(invitation)
+        except LikesetError as error:
+            self.refused(f"{type(error).__name__}: {error}")
+            return False
+        return True
+
+    def _take_letter(self, pin: Pin, arrived: Arrived) -> bool:
+        """Whether a letter was not refused."""
+        run = self.runs[arrived.post.terms]
+        data, writer = arrived.post.document, self._writer(pin, run)
+        if writer is None:
+            self.refused("a letter under terms that name another card for its writer")
+            return False
+        replies = self.heard(lambda: self._hearing(run).hear(data))
+        if isinstance(replies, Exception):
+            comes_back = is_stub(data) or is_acceptance(data)
+            if not comes_back and self._told(run) == READY:
+                self.send(run, CURATOR, "standing", ABSTAINS.encode())  # as by every transport: one word, and no reason
+            return False
+        self._acknowledge(run)
+        self.send_back(run, writer, replies)
+        return True
+
+    def _writer(self, pin: Pin, run: KnownRun) -> str | None:
+        terms = self.terms(run)
+        party = terms.consumer if pin.role == "consumer" else CURATOR
+        return party if terms.cards[party] == pin.card.fingerprint else None
+
+    def _hearing(self, run: KnownRun) -> SiteRun:
+        """This owner's side of a run, to hear a letter; when the terms have ended, one that hears receipts."""
+        if self.clock() > run.ends:
+            self.forget_side(run)
+        side = self.side(run)
+        if side is None:
+            raise IllegalMessage("nobody at this site has decided yet")
+        if not (isinstance(side, OwnerRun) and side.absent):
+            check_not_expired(self.terms(run), self.clock())
+        return side
+
+    def _acknowledge(self, run: KnownRun) -> None:
+        """A letter came: whoever wrote it has what this owner signed."""
+        self.remove(run, lambda file: file.kind == "acceptance")
+
+    # Whether it takes part.
+
+    def _told(self, run: KnownRun) -> str:
+        answer = self.memory.answers(run.terms).get(_OWN)
+        return "" if answer is None else answer.word
+
+    def _say_standing(self, run: KnownRun) -> None:
+        """Tell the consumer whether this owner takes part, if that is not what it was told before."""
+        told = self._told(run)
+        if told == READY or self.clock() >= run.ends:
+            return
+        stamp = self.decided()
+        if told and self._asked.get(run.terms) == stamp:
+            return
+        try:
+            word, document = self._standing(run)
+        except TRANSIENT as error:
+            self.postman.note(f"run {self.terms(run).run} waits: {error}")
+            return
+        self._asked[run.terms] = self.decided()  # to ask may itself write something down
+        if word == told:
+            return
+        kind: PostKind = "acceptance" if word == READY else "standing"
+        consumer = self.terms(run).consumer
+        self.send(run, consumer, kind, document, instead=True)
+        self.remove(run, lambda file: file.kind == "standing" and file.party == consumer and file.document != document)
+        self.memory.answer(run.terms, _OWN, Answer(word))
+
+    def _standing(self, run: KnownRun) -> tuple[str, bytes]:
+        try:
+            check_not_expired(self.terms(run), self.clock())
+            side = self.side(run)
+            if side is None:
+                return WAITING, WAITING.encode()
+            return READY, side.acceptance()
+        except (HomeRestored, *TRANSIENT):
+            raise
+        except Exception:
+            self.forget_side(run)  # somebody may decide otherwise
+            return ABSTAINS, ABSTAINS.encode()
+
+
+def owner_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = utc_now) -> OwnerDesk:
     """An owner's desk at one mailbox; an owner with several mailboxes has several desks.
 
     Args:
@@ -22,4 +198,50 @@ def owner_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = ut
     Raises:
         LikesetError: this is no node, or it has no keys.
     """
-    raise NotImplementedError
+    home = Home(folder)
+    home.check()
+    opened = _NodeOpenedLate(folder, clock)
+
+    def seat(invitation: Invitation, _name: str, _folder: Path) -> NodeRun | None:
+        return owner_run(opened.node, invitation)
+
+    return OwnerDesk(
+        folder,
+        store,
+        seat,
+        Identity.of(folder, clock=clock),
+        clock,
+        refused=lambda reason: opened.node.refused(reason),
+        decided=lambda: _stamps(home),
+        on_close=opened.close,
+    )
+
+
+@dataclass(eq=False)
+class _NodeOpenedLate:
+    """A node that is opened when it is first needed."""
+
+    folder: Path
+    clock: Callable[[], datetime]
+
+    @cached_property
+    def node(self) -> OwnerNode:
+        return OwnerNode(self.folder, clock=self.clock)
+
+    def close(self) -> None:
+        if "node" in self.__dict__:
+            self.node.close()
+
+
+def _stamps(home: Home) -> tuple[object, ...]:
+    """What changes whenever somebody decides, changes the policy, pins a card or adds rows."""
+    log = home.ledger.with_name(home.ledger.name + "-wal")
+    return tuple(_stamp(path) for path in (home.ledger, log, home.policy, home.cards, home.data))
+
+
+def _stamp(path: Path) -> object:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,254 @@
+"""What all desks have in common: their runs, the letters that their home has written, and the end of terms."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, Self
+
+from likeset.errors import HomeRestored, IllegalMessage, LedgerUnavailable, MailboxTrouble
+from likeset.homes.identity import Identity
+from likeset.homes.letter_records import OUT
+from likeset.homes.signed_invitation import Invitation, end_of
+from likeset.homes.site_run import Factory, SiteRun
+from likeset.protocol.terms import Terms
+from likeset.transports.mailbox.looks import Look
+from likeset.transports.mailbox.memory import KnownRun, MailMemory
+from likeset.transports.mailbox.postman import Arrived, Postman, Tally
+from likeset.transports.mailbox.stores import Store
+from likeset.trust.cards import Card
+from likeset.trust.letters import is_stub
+from likeset.trust.posts import Post, PostKind
+from likeset.trust.signed_terms import MOST_TERMS_BYTES, is_acceptance
+
+__all__ = ["LAST_WORDS", "MOST_RUNS_OF_ONE", "TRANSIENT", "MailDesk"]
+
+LAST_WORDS: Final = timedelta(days=14)
+"""How long what is left after the end of the terms, such as a receipt, lies there."""
+
+MOST_RUNS_OF_ONE: Final = 200
+"""Runs of one consumer that a home follows at a time."""
+
+TRANSIENT = (LedgerUnavailable, MailboxTrouble)
+"""What may be over at the next look: a letter that met with it is left."""
+
+
+@dataclass(eq=False)
+class MailDesk(ABC):
+    """A home at one mailbox.
+
+    Args:
+        folder: the home.
+        store: the mailbox.
+        factory: makes the home's side of a run.
+        identity: the home's.
+        clock: tells the time.
+    """
+
+    folder: Path
+    store: Store
+    factory: Factory
+    identity: Identity
+    clock: Callable[[], datetime]
+    memory: MailMemory = field(init=False)
+    postman: Postman = field(init=False)
+    runs: dict[bytes, KnownRun] = field(default_factory=dict, init=False)
+    _invitations: dict[bytes, Invitation] = field(default_factory=dict, init=False)
+    _sides: dict[bytes, SiteRun] = field(default_factory=dict, init=False)
+    _posted_to: dict[bytes, int] = field(default_factory=dict, init=False)  # the last letter that was left, by place
+
+    def __post_init__(self) -> None:
+        self.memory = MailMemory(self.folder, self.store.address, clock=self.clock)
+        self.postman = Postman(self.identity, self.store, self.memory, self.clock)
+
+    def look(self) -> Look:
+        """Take what came, answer it, and put right what is missing; raises as ``Desk.look``."""
+        with self.memory.alone():
+            self.identity.book.check_running()
+            self.identity.book.settle_ended()
+            self.postman.tally = Tally()
+            self._load_runs()
+            self._visit()
+            self._load_runs()
+            for run in self.runs.values():
+                self._post_letters(run)
+            self._clean_up()
+            return self.postman.tally.look(self._next_deadline())
+
+    def close(self) -> None:
+        """Let go of the home's files."""
+        self.memory.close()
+        self.identity.book.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def _visit(self) -> None:
+        """Go round: what came, and what it is time for."""
+
+    def _next_deadline(self) -> datetime | None:
+        """When to look again although nothing comes."""
+        now = self.clock()
+        times = (time for run in self.runs.values() for time in (run.due, run.ends) if time is not None and time > now)
+        return min(times, default=None)
+
+    # Runs.
+
+    def _load_runs(self) -> None:
+        self.runs = {run.terms: run for run in self.memory.runs()}
+
+    def invitation(self, run: KnownRun) -> Invitation:
+        """The signed terms of a run."""
+        if run.terms not in self._invitations:
+            self._invitations[run.terms] = Invitation.read(run.invitation)
+        return self._invitations[run.terms]
+
+    def terms(self, run: KnownRun) -> Terms:
+        """The terms of a run."""
+        return self.invitation(run).terms
+
+    def party(self, terms: Terms) -> str:
+        """This home's name in terms.
+
+        Raises:
+            IllegalMessage: they do not name its card.
+        """
+        for name, fingerprint in terms.cards.items():
+            if fingerprint == self.identity.fingerprint:
+                return name
+        raise IllegalMessage(f"run {terms.run}: the terms do not name this home's card")
+
+    def read_terms(self, arrived: Arrived, card: Card) -> Invitation:
+        """The terms in a post: signed by the card whose folder they lie in, and those that the post names.
+
+        Raises:
+            LikesetError: they are not.
+        """
+        if len(arrived.post.document) > MOST_TERMS_BYTES:
+            raise IllegalMessage("terms that are larger than terms may be")
+        invitation = Invitation.read(arrived.post.document)
+        if invitation.signed.card != card or bytes.fromhex(invitation.terms.digest) != arrived.post.terms:
+            raise IllegalMessage("terms that somebody else signed than whoever left them, or other terms than named")
+        return invitation
+
+    def add_run(self, invitation: Invitation) -> KnownRun:
+        """Follow a run.
+
+        Raises:
+            IllegalMessage: this home follows too many runs of this consumer.
+        """
+        terms, digest = invitation.terms, bytes.fromhex(invitation.terms.digest)
+        if digest not in self.runs:
+            own = [run for run in self.runs.values() if self.invitation(run).signed.card == invitation.signed.card]
+            if len(own) >= MOST_RUNS_OF_ONE:
+                raise IllegalMessage(f"terms of more than the {MOST_RUNS_OF_ONE} runs of one consumer that are open")
+            self.memory.add_run(digest, invitation=invitation.to_bytes(), ends=end_of(terms))
+            self.runs[digest] = KnownRun(digest, invitation.to_bytes(), end_of(terms))
+        return self.runs[digest]
+
+    def side(self, run: KnownRun) -> SiteRun | None:
+        """This home's side of a run; None while somebody here has still to decide.
+
+        Raises:
+            LikesetError: this home does not take part.
+        """
+        known = self._sides.get(run.terms)
+        if known is not None and not known.failed:
+            return known
+        invitation = self.invitation(run)
+        made = self.factory(invitation, self.party(invitation.terms), self.folder)
+        if made is not None:
+            self._sides[run.terms] = made
+        return made
+
+    def forget_side(self, run: KnownRun) -> None:
+        """Make it anew when it is needed."""
+        self._sides.pop(run.terms, None)
+
+    # Posts.
+
+    def card_of(self, run: KnownRun, party: str) -> Card | None:
+        """The card of a party of a run; None if it is not known here, or does not count any more."""
+        terms = self.terms(run)
+        pin = self.identity.pins.by_fingerprint(terms.cards[party])
+        if pin is not None:
+            return pin.card if pin.state == "pinned" else None
+        if party == terms.consumer:
+            return self.invitation(run).signed.card
+        peer = self.identity.book.peer(run.terms, party)
+        return None if peer is None else Card.from_bytes(peer.card)
+
+    def send(self, run: KnownRun, party: str, kind: PostKind, document: bytes, *, instead: bool = False) -> None:
+        """Leave a document for a party; with ``instead``, in place of those of its kind that are there."""
+        card = self.card_of(run, party)
+        if card is None:
+            return
+        self.postman.send(card, Post(kind, run.terms, document), party=party)
+        if instead:
+            folder = self.postman.pair(card).outgoing_folder
+            self.remove(run, lambda file: (file.folder, file.kind) == (folder, kind) and file.document != document)
+
+    def remove(self, run: KnownRun, chosen: Callable[..., bool]) -> None:
+        """Take away some of what was left in a run."""
+        self.postman.remove([file for file in self.memory.posted(terms=run.terms) if chosen(file)])
+
+    def send_back(self, run: KnownRun, party: str, replies: Iterable[bytes]) -> None:
+        """Show a party what it wrote before, where that is among replies; the rest the letter book keeps."""
+        for data in replies:
+            if is_stub(data) or is_acceptance(data):
+                self.send(run, party, "letter", data)
+
+    def _post_letters(self, run: KnownRun) -> None:
+        """Leave what this home wrote and did not leave yet."""
+        book = self.identity.book
+        written = book.written(run.terms, after=self._posted_to.get(run.terms, 0))
+        if not written:
+            return
+        left = self.memory.papers(run.terms)
+        for letter in written:
+            data = book.letter_data(run.terms, letter.peer, OUT, letter.number) if letter.digest not in left else None
+            card = None if data is None else self.card_of(run, letter.peer)
+            if data is not None and card is not None:
+                post = Post("letter", run.terms, data)
+                self.postman.send(card, post, party=letter.peer, number=letter.number, paper=letter.digest)
+            self._posted_to[run.terms] = letter.place
+
+    def _clean_up(self) -> None:
+        """Take away what nobody needs any more."""
+        now = self.clock()
+        for run in list(self.runs.values()):
+            if now < run.ends:
+                if self._is_settled(run):
+                    self.remove(run, lambda _: True)
+            else:
+                ends, late = run.ends.timestamp(), (now - LAST_WORDS).timestamp()
+                self.remove(run, lambda file, ends=ends, late=late: file.at < ends or file.at < late)
+                if now >= run.ends + LAST_WORDS:
+                    self.memory.forget_run(run.terms)
+                    del self.runs[run.terms]
+                    self._invitations.pop(run.terms, None)
+                    self.forget_side(run)
+
+    def _is_settled(self, run: KnownRun) -> bool:
+        """Whether this home has said all that it will say in a run, and others have what they need."""
+        keys = self.identity.book.run_keys(run.terms)
+        return keys is not None and keys.secret is None
+
+    def heard(self, work: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...] | Exception:
+        """The replies to a letter, or why there are none.
+
+        Raises:
+            HomeRestored: this home stops.
+            LedgerUnavailable, MailboxTrouble: the letter is left.
+        """
+        try:
+            return work()
+        except (HomeRestored, *TRANSIENT):
+            raise
+        except Exception as error:
+            return error

@@ -1,0 +1,84 @@
+"""What a curator tells a consumer beside letters: whom it waits for and until when, and how a run ended there."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from likeset.shown_text import harmless
+from likeset.transports.nvflare.run_report import Ending
+
+__all__ = ["EndingWords", "ProgressWords"]
+
+_MOST_BYTES = 1 << 18
+_MOST_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressWords:
+    """Whom a curator waits for.
+
+    Attributes:
+        waiting_for: owners, in the order of their names.
+        until: when it gives the first of them up.
+    """
+
+    waiting_for: tuple[str, ...]
+    until: datetime | None
+
+    def to_bytes(self) -> bytes:
+        """As they travel."""
+        until = None if self.until is None else self.until.isoformat()
+        return json.dumps({"until": until, "waiting_for": self.waiting_for}).encode("ascii")
+
+    @classmethod
+    def read(cls, data: bytes) -> Self | None:
+        """What ``to_bytes`` wrote; None if it is something else."""
+        document = _document(data)
+        match document:
+            case {"waiting_for": [*names], "until": str() | None as until} if all(isinstance(n, str) for n in names):
+                time = _time(until)
+                return None if until is not None and time is None else cls(tuple(names), time)
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class EndingWords:
+    """How a run ended at the curator, in fixed words.
+
+    Attributes:
+        ended: how.
+        detail: what the curator lacks, in words; empty where the ending says all.
+    """
+
+    ended: Ending
+    detail: str = ""
+
+    def to_bytes(self) -> bytes:
+        """As they travel."""
+        return json.dumps({"detail": self.detail, "ended": self.ended.value}).encode("ascii")
+
+    @classmethod
+    def read(cls, data: bytes) -> Self | None:
+        """What ``to_bytes`` wrote; None if it is something else."""
+        match _document(data):
+            case {"ended": str() as ended, "detail": str() as detail} if ended in {known.value for known in Ending}:
+                return cls(Ending(ended), harmless(detail, most=_MOST_DETAIL))
+            case _:
+                return None
+
+
+def _document(data: bytes) -> Any:
+    try:
+        return json.loads(data) if len(data) <= _MOST_BYTES else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        time = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time is None or time.tzinfo is not None else None
