@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from likeset.errors import HomeRestored, LikesetError, QuorumMissed, UnfinishedRequest
+from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, QuorumMissed, UnfinishedRequest
 from likeset.homes.acceptances import peer_in
 from likeset.homes.consumer.home import ConsumerHome
 from likeset.homes.consumer.site import consumer
@@ -23,7 +23,7 @@ from likeset.homes.site_run import ConsumerRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.messages import Summary
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
+from likeset.transports.mailbox.desk import MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
@@ -120,8 +120,12 @@ class ConsumerDesk(MailDesk):
         run = self.runs[arrived.post.terms]
         names = [name for name, fingerprint in self.terms(run).cards.items() if fingerprint == card.fingerprint]
         try:
-            good = bool(names) and self._dealt_with(run, names[0], arrived.post.kind, arrived.post.document)
-        except TRANSIENT as error:
+            good = bool(names) and (
+                bool(run.ended) or self._dealt_with(run, names[0], arrived.post.kind, arrived.post.document)
+            )
+        except (HomeRestored, MailboxTrouble):
+            raise
+        except LikesetError as error:  # this home's own trouble
             self.postman.tally.left += 1
             self.postman.note(f"a post of {card.name} waits: {error}")
             return
@@ -235,7 +239,7 @@ class ConsumerDesk(MailDesk):
         self.memory.set_due(run.terms, None)
         try:
             side.begin(acceptances)
-        except (HomeRestored, *TRANSIENT):
+        except HomeRestored:
             raise
         except QuorumMissed:
             self._end(run, Ending.QUORUM_MISSED)

@@ -1,20 +1,383 @@
-"""A curator at a mailbox: whom it waits for, when it gives them up, and what it says in the end."""
+"""A curator at a mailbox: whom it waits for, when it gives them up, and what it says in the end.
+
+A curator keeps no rows on its disk. While a run is under way its letters stay in the mailbox, sealed, and a curator that
+was stopped hears them again: in the order in which it heard them, with the owners given up whom it had given up. What
+it is about to do is written down before it is done, so that a run that is held again is the same run.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Final
 
+from likeset.errors import (
+    BadMessage,
+    HomeRestored,
+    IllegalMessage,
+    LetterContradicts,
+    LetterRefused,
+    LikesetError,
+    NotCurated,
+    QuorumMissed,
+    UnfinishedRequest,
+)
+from likeset.homes.curator.home import CuratorHome, curator
 from likeset.homes.expiry import utc_now
-from likeset.transports.mailbox.looks import Desk
+from likeset.homes.identity import Identity
+from likeset.homes.letter_records import OUT
+from likeset.homes.site_run import CuratorRun
+from likeset.homes.standings import ABSTAINS
+from likeset.protocol.party import CURATOR
+from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
+from likeset.transports.mailbox.memory import Answer, KnownRun, RunStep
+from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
+from likeset.transports.mailbox.words import EndingWords, ProgressWords
+from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.sites import SiteSettings
+from likeset.trust.cards import Card
+from likeset.trust.letters import is_stub, letter_in
+from likeset.trust.posts import PostKind
 
-__all__ = ["AFTER_AUCTION", "PATIENCE", "curator_desk"]
+__all__ = ["AFTER_AUCTION", "PATIENCE", "CuratorDesk", "curator_desk"]
 
-PATIENCE = timedelta(hours=72)
+PATIENCE: Final = timedelta(hours=72)
 """How long a curator waits for an owner's answer."""
 
-AFTER_AUCTION = timedelta(hours=1)
+AFTER_AUCTION: Final = timedelta(hours=1)
 """In a run with an auction, receipts go no sooner after owners were told whether they are asked."""
+
+_OWN = ""  # in the place of a party: what this home said itself
+_MOST_BYTES = SiteSettings.most_bytes
+_AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
+
+
+@dataclass(eq=False)
+class CuratorDesk(MailDesk):
+    """A curator at a mailbox.
+
+    Args:
+        patience: how long it waits for an owner's answer.
+        after_auction: how long receipts wait at least after owners were told whether they are asked.
+        prepared: something that changes whenever this home may know more than before.
+    """
+
+    patience: timedelta = field(default=PATIENCE, kw_only=True)
+    after_auction: timedelta = field(default=AFTER_AUCTION, kw_only=True)
+    prepared: Callable[[], object] = field(default=object, kw_only=True)
+    _reached: dict[bytes, int] = field(default_factory=dict, init=False)  # the last step of a side that is made
+    _asked: dict[bytes, object] = field(default_factory=dict, init=False)
+    _waited: dict[bytes, frozenset[str]] = field(default_factory=dict, init=False)
+    _stuck: set[bytes] = field(default_factory=set, init=False)  # runs that wait for something in this look
+
+    def _visit(self) -> None:
+        self._stuck = set()
+        consumers = [pin.card for pin in self.identity.pins.all() if (pin.state, pin.role) == ("pinned", "consumer")]
+        for card in consumers:
+            for arrived in self.postman.arrivals(card, most_bytes=_MOST_BYTES, wanted=self._wanted_of_consumer):
+                self._take(card, arrived)
+        for run in self.runs.values():
+            self._take_up(run)
+        owners = self._owners()
+        for card in owners.values():
+            for arrived in self.postman.arrivals(card, most_bytes=_MOST_BYTES, wanted=self._wanted_of_owner):
+                self._take(card, arrived)
+        for run in list(self.runs.values()):
+            self._go_on(run)
+        for card in (*consumers, *owners.values()):
+            self.postman.look_after(card)
+
+    def _owners(self) -> dict[str, Card]:
+        """Owners whom letters introduced in runs that are open, or not closed yet, by fingerprint."""
+        owners: dict[str, Card] = {}
+        for run in self.runs.values():
+            if not run.closed:
+                for party in self.identity.book.introduced(run.terms) & set(self.terms(run).owners):
+                    card = self.card_of(run, party)
+                    if card is not None:
+                        owners[card.fingerprint] = card
+        return owners
+
+    # What may come.
+
+    def _wanted_of_consumer(self, kind: PostKind, terms: bytes) -> bool:
+        return kind != "letter" or self._is_accepted(terms)
+
+    def _wanted_of_owner(self, _kind: PostKind, terms: bytes) -> bool:
+        return self._is_accepted(terms) and terms not in self._stuck
+
+    def _is_accepted(self, terms: bytes) -> bool:
+        return terms in self.runs and self.identity.book.run_keys(terms) is not None
+
+    def _take(self, card: Card, arrived: Arrived) -> None:
+        run, post = self.runs.get(arrived.post.terms), arrived.post
+        if post.kind == "terms":
+            self.postman.take(arrived, "heard" if self._take_terms(card, arrived) else "refused")
+            return
+        names = self.terms(run).cards.items() if run is not None else ()
+        party = next((name for name, fingerprint in names if fingerprint == card.fingerprint), None)
+        if run is None or party is None:
+            self.postman.take(arrived, "refused")
+        elif run.ended:
+            self.postman.take(arrived, "heard")  # too late, whatever it says
+        elif post.kind == "letter":
+            step = self.memory.add_step(run.terms, "hears", party, folder=arrived.folder, name=arrived.name)
+            self.postman.tally.taken += 1
+            self._carry(run, step, post.document)
+        elif post.kind == "standing" and party in self.terms(run).owners and post.document == ABSTAINS.encode():
+            self.postman.take(arrived, "heard")
+            self._give_up(run, party)
+        else:
+            self.postman.take(arrived, "refused")
+
+    def _take_terms(self, card: Card, arrived: Arrived) -> bool:
+        try:
+            invitation = self.read_terms(arrived, card)
+            if self.party(invitation.terms) != CURATOR:
+                raise IllegalMessage(f"run {invitation.terms.run}: the terms do not name this home as the curator")
+            self.add_run(invitation)
+        except LikesetError as error:
+            self.postman.note(f"terms of {card.name} were refused: {error}")
+            return False
+        return True
+
+    def _take_up(self, run: KnownRun) -> None:
+        """Accept a run, or tell the consumer what is missing; asked again when that may have changed."""
+        if run.ended or self._is_accepted(run.terms) and self._told(run) == "":
+            return
+        if self.clock() >= run.ends:
+            return
+        stamp = self.prepared()
+        if self._told(run) and self._asked.get(run.terms) == stamp:
+            return
+        self._asked[run.terms] = stamp
+        consumer = self.terms(run).consumer
+        try:
+            side = self.side(run)
+            assert side is not None  # noqa: S101 - a curator has decided
+            accepted = side.acceptance()
+        except (HomeRestored, *TRANSIENT):
+            raise
+        except NotCurated as error:
+            self._not_curated(run, str(error))
+        except LikesetError as error:
+            self._not_curated(run, type(error).__name__)
+        else:
+            self.memory.answer(run.terms, _OWN, Answer(""))
+            self.send(run, consumer, "acceptance", accepted)
+            self.remove(run, lambda file: file.kind == "ending")
+
+    def _told(self, run: KnownRun) -> str:
+        answer = self.memory.answers(run.terms).get(_OWN)
+        return "" if answer is None else answer.word
+
+    def _not_curated(self, run: KnownRun, detail: str) -> None:
+        self.forget_side(run)
+        words = EndingWords(Ending.NOT_CURATED, detail)
+        self.send(run, self.terms(run).consumer, "ending", words.to_bytes(), instead=True)
+        self.memory.answer(run.terms, _OWN, Answer(Ending.NOT_CURATED.value))
+        self.postman.note(f"run {self.terms(run).run}: {detail}")
+
+    # Steps.
+
+    def _carry(self, run: KnownRun, step: RunStep, data: bytes | None = None) -> None:
+        """Carry a step to its end that was written down; first those before it that this process did not see."""
+        try:
+            side = self._side_before(run, step)
+            if side is None:
+                self._stuck.add(run.terms)
+                return
+            self._apply(run, side, step, data)
+        except TRANSIENT as error:
+            self.forget_side(run)
+            self._stuck.add(run.terms)
+            self.postman.note(f"run {self.terms(run).run} waits: {error}")
+
+    def _side_before(self, run: KnownRun, step: RunStep) -> CuratorRun | None:
+        """The curator's side as it was before a step; None if a letter that it heard is not there now."""
+        side = self._made(run)
+        for earlier in self.memory.steps(run.terms, after=self._reached[run.terms]):
+            if earlier.number >= step.number:
+                return side
+            data = self._letter_of(run, earlier)
+            if earlier.name and data is None:
+                self.postman.note(
+                    f"run {self.terms(run).run}: a letter of {earlier.party} was removed from the mailbox; the run goes "
+                    "on when its writer has put it back"
+                )
+                return None
+            self._apply(run, side, earlier, data)
+        return side
+
+    def _made(self, run: KnownRun) -> CuratorRun:
+        known = self._sides.get(run.terms)
+        side = self.side(run)
+        assert isinstance(side, CuratorRun)  # noqa: S101 - the factory makes nothing else here
+        if side is not known:
+            self._reached[run.terms] = 0
+        return side
+
+    def _letter_of(self, run: KnownRun, step: RunStep) -> bytes | None:
+        card = self.card_of(run, step.party) if step.name else None
+        if card is None:
+            return None
+        post = self.postman.read_again(card, step.name, most_bytes=_MOST_BYTES)
+        return None if post is None else post.document
+
+    def _apply(self, run: KnownRun, side: CuratorRun, step: RunStep, data: bytes | None) -> None:
+        if step.what == "gives up":
+            replies = self.heard(lambda: side.give_up(step.party))
+        else:
+            replies = self.heard(lambda: side.hear(data or b""))
+        self._reached[run.terms] = step.number
+        if step.number > self.memory.applied(run.terms):
+            self._follow(run, step, replies, data)
+            self.memory.apply(run.terms, step.number)
+        if side.resident.party.finished:
+            self._end(run, Ending.DONE)
+
+    def _follow(self, run: KnownRun, step: RunStep, replies: tuple[bytes, ...] | Exception, data: bytes | None) -> None:
+        """What follows from a step that is carried out for the first time."""
+        is_of_owner = step.party in self.terms(run).owners
+        match replies:
+            case QuorumMissed():
+                self._end(run, Ending.QUORUM_MISSED)
+            case UnfinishedRequest():
+                self._end(run, Ending.UNFINISHED, type(replies).__name__)
+            case Exception() if not isinstance(replies, _AS_IF_NOT_COME):
+                self._end(run, Ending.FAILED, type(replies).__name__)
+            case Exception():
+                self._refuse(run, step.party)
+            case _ if any(is_stub(reply) for reply in replies):
+                self.send_back(run, step.party, replies)
+                self._refuse(run, step.party)
+            case _:
+                if data is not None and is_of_owner:
+                    self._remove_received(run, step.party, data)
+
+    def _refuse(self, run: KnownRun, party: str) -> None:
+        """A letter is as if it had not come; an owner will not write another one."""
+        self.postman.tally.refused += 1
+        self.postman.note(f"run {self.terms(run).run}: a letter of {party} was refused")
+        if party in self.terms(run).owners:
+            self._give_up(run, party)
+
+    def _give_up(self, run: KnownRun, owner: str) -> None:
+        self._carry(run, self.memory.add_step(run.terms, "gives up", owner))
+
+    def _remove_received(self, run: KnownRun, owner: str, data: bytes) -> None:
+        """Take away the letters that an owner has, by its own word in its last one."""
+        card, last = self.card_of(run, owner), letter_in(data, most_bytes=len(data)).header.last_received
+        if card is None:
+            return
+        folder = self.postman.pair(card).outgoing_folder
+        letters = [file for file in self.memory.posted(folder=folder) if file.terms == run.terms and file.number >= 0]
+        numbers = [file.number for file in letters if file.paper == last]
+        self.postman.remove(file for file in letters if numbers and file.number <= numbers[0])
+
+    # What it is time for.
+
+    def _go_on(self, run: KnownRun) -> None:
+        now = self.clock()
+        for step in self.memory.steps(run.terms, after=self.memory.applied(run.terms)):
+            if run.terms not in self._stuck:
+                self._carry(run, step, self._letter_of(run, step))
+        run = self._again(run)
+        if not run.ended and now >= run.ends and self._is_accepted(run.terms):
+            self._end(run, Ending.TERMS_EXPIRED)
+            run = self._again(run)
+        if run.ended:
+            self._close(run)
+        elif run.terms not in self._stuck and self._is_accepted(run.terms):
+            if run.due is not None and now >= run.due:
+                self._give_up_late(run, now)
+            self._say_progress(self._again(run))
+
+    def _again(self, run: KnownRun) -> KnownRun:
+        """A run as it is remembered now."""
+        self.runs[run.terms] = next(known for known in self.memory.runs() if known.terms == run.terms)
+        return self.runs[run.terms]
+
+    def _give_up_late(self, run: KnownRun, now: datetime) -> None:
+        """Wait no longer for those whose time is over."""
+        steps = self.memory.steps(run.terms)
+        side = self._side_before(run, RunStep(steps[-1].number + 1, "gives up", "")) if steps else None
+        if side is None:
+            return
+        deadlines = self._deadlines(run, side)
+        for owner in sorted(owner for owner, time in deadlines.items() if time <= now):
+            if owner in side.waiting_for and not self._again(run).ended:
+                self._give_up(run, owner)
+
+    def _deadlines(self, run: KnownRun, side: CuratorRun) -> dict[str, datetime]:
+        """When each owner is given up whom the curator waits for: it was asked by the last letter to it, or began to
+        be waited for with the first one of the consumer."""
+        began, asked = None, dict[str, str]()
+        for letter in self.identity.book.letters(run.terms):
+            if letter.way == OUT:
+                asked[letter.peer] = letter.at
+            elif letter.peer == self.terms(run).consumer and began is None:
+                began = letter.at
+        since = {owner: asked.get(owner) or began for owner in side.waiting_for}
+        times = {owner: datetime.fromisoformat(at) + self.patience for owner, at in since.items() if at}
+        return {owner: min(time, run.ends) for owner, time in times.items()}
+
+    def _say_progress(self, run: KnownRun) -> None:
+        """Tell the consumer whom this curator waits for, when that has changed."""
+        side = self._sides.get(run.terms)
+        if run.ended or not isinstance(side, CuratorRun) or self._waited.get(run.terms) == side.waiting_for:
+            return
+        if side.waiting_for:
+            deadlines = self._deadlines(run, side)
+            until = min(deadlines.values(), default=None)
+            self.memory.set_due(run.terms, until)
+            words = ProgressWords(tuple(sorted(side.waiting_for)), until)
+            self.send(run, self.terms(run).consumer, "progress", words.to_bytes(), instead=True)
+        self._waited[run.terms] = side.waiting_for
+
+    def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
+        """How a run ended; the first word counts."""
+        self.memory.end_run(run.terms, ending.value, detail)
+        self.memory.set_due(run.terms, None)
+
+    def _close(self, run: KnownRun) -> None:
+        """Say how a run ended: to the consumer at once, and to owners in receipts."""
+        if run.closed:
+            return
+        words = EndingWords(Ending(run.ended), run.detail)
+        self.send(run, self.terms(run).consumer, "ending", words.to_bytes())
+        self.remove(run, lambda file: file.kind == "progress")
+        when = self._time_of_receipts(run)
+        if when is not None and self.clock() < when:
+            self.memory.set_due(run.terms, when)
+            return
+        try:
+            side = self.side(run)
+            assert isinstance(side, CuratorRun)  # noqa: S101 - the factory makes nothing else here
+            side.end()
+        except HomeRestored:
+            raise
+        except Exception as error:  # a full disk, a key that is gone: they can be signed when that is mended
+            self.postman.note(f"run {self.terms(run).run}: receipts wait ({type(error).__name__})")
+            return
+        self._post_letters(run)
+        self.memory.close_run(run.terms)
+        self.memory.set_due(run.terms, None)
+        self.forget_side(run)
+
+    def _time_of_receipts(self, run: KnownRun) -> datetime | None:
+        """After an auction receipts come at a time that does not depend on who was asked; None for at once."""
+        terms = self.terms(run)
+        if terms.auction == "everyone":
+            return None
+        letters = self.identity.book.letters(run.terms)
+        told = [letter.at for letter in letters if letter.way == OUT and letter.peer in terms.owners]
+        return max(datetime.fromisoformat(at) for at in told) + self.after_auction if told else None
+
+    def _is_settled(self, run: KnownRun) -> bool:
+        return False  # nobody tells a curator that everything arrived: its files go when the terms end
 
 
 def curator_desk(
@@ -24,7 +387,7 @@ def curator_desk(
     patience: timedelta = PATIENCE,
     after_auction: timedelta = AFTER_AUCTION,
     clock: Callable[[], datetime] = utc_now,
-) -> Desk:
+) -> CuratorDesk:
     """A curator's desk at one mailbox.
 
     Args:
@@ -37,4 +400,16 @@ def curator_desk(
     Raises:
         LikesetError: this is no curator's directory, or it has no keys.
     """
-    raise NotImplementedError
+    home = CuratorHome(folder)
+    home.check()
+    identity = Identity.of(folder, clock=clock)
+    return CuratorDesk(
+        folder,
+        store,
+        partial(curator, identity=identity),
+        identity,
+        clock,
+        patience=patience,
+        after_auction=after_auction,
+        prepared=lambda: [path.stat().st_mtime_ns for path in (home.schemas, home.cards) if path.exists()],
+    )

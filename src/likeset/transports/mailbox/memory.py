@@ -194,13 +194,13 @@ class MailMemory:
     # What was left.
 
     def posted(self, *, folder: str | None = None, terms: bytes | None = None) -> list[PostedFile]:
-        """Files that this home left and has not taken away, in a folder or under terms."""
+        """Files that this home left and has not taken away, in a folder or under terms; all if neither is named."""
         columns = "folder, name, terms, kind, party, number, paper, document, at, put_back, gone"
-        query = (
-            f"SELECT {columns} FROM posted WHERE mailbox = ? AND gone = 0 "  # noqa: S608 (our own words only)
-            "AND folder = coalesce(?, folder) AND terms = coalesce(?, terms)"
-        )
-        return [PostedFile(*row) for row in self._rows(query, folder, terms)]
+        query = f"SELECT {columns} FROM posted WHERE mailbox = ? AND gone = 0"  # noqa: S608 (our own words only)
+        chosen = {"folder": folder, "terms": terms}
+        given = {column: value for column, value in chosen.items() if value is not None}
+        query += "".join(f" AND {column} = ?" for column in given)
+        return [PostedFile(*row) for row in self._rows(query, *given.values())]
 
     def was_posted(self, folder: str, name: str) -> bool:
         """Whether this home ever left that file."""
@@ -303,6 +303,11 @@ class MailMemory:
                     (self._mailbox, folder, name, terms, self._now()),
                 )
         return RunStep(int(number or 0), what, party, folder, name)
+
+    def applied(self, terms: bytes) -> int:
+        """The last step that was carried to its end."""
+        rows = self._rows("SELECT applied FROM runs WHERE mailbox = ? AND terms = ?", terms)
+        return int(rows[0][0]) if rows else 0
 
     def apply(self, terms: bytes, number: int) -> None:
         """A step was carried to its end."""
