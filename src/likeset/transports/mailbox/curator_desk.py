@@ -69,7 +69,6 @@ class CuratorDesk(MailDesk):
     prepared: Callable[[], object] = field(default=object, kw_only=True)
     _reached: dict[bytes, int] = field(default_factory=dict, init=False)  # the last step of a side that is made
     _asked: dict[bytes, object] = field(default_factory=dict, init=False)
-    _waited: dict[bytes, frozenset[str]] = field(default_factory=dict, init=False)
     _stuck: set[bytes] = field(default_factory=set, init=False)  # runs that wait for something in this look
 
     def _visit(self) -> None:
@@ -127,8 +126,9 @@ class CuratorDesk(MailDesk):
             self.postman.tally.taken += 1
             self._carry(run, step, post.document)
         elif post.kind == "standing" and party in self.terms(run).owners and post.document == ABSTAINS.encode():
+            self.memory.answer(run.terms, party, Answer(ABSTAINS))
+            self.memory.set_due(run.terms, self.clock())
             self.postman.take(arrived, "heard")
-            self._give_up(run, party)
         else:
             self.postman.take(arrived, "refused")
 
@@ -145,7 +145,7 @@ class CuratorDesk(MailDesk):
 
     def _take_up(self, run: KnownRun) -> None:
         """Accept a run, or tell the consumer what is missing; asked again when that may have changed."""
-        if run.ended or self._is_accepted(run.terms) and self._told(run) == "":
+        if run.ended or (self._is_accepted(run.terms) and self._told(run) == ""):
             return
         if self.clock() >= run.ends:
             return
@@ -184,22 +184,28 @@ class CuratorDesk(MailDesk):
 
     def _carry(self, run: KnownRun, step: RunStep, data: bytes | None = None) -> None:
         """Carry a step to its end that was written down; first those before it that this process did not see."""
-        try:
+
+        def work() -> None:
             side = self._side_before(run, step)
-            if side is None:
-                self._stuck.add(run.terms)
-                return
-            self._apply(run, side, step, data)
-        except TRANSIENT as error:
+            if side is not None:
+                self._apply(run, side, step, data)
+
+        self._patiently(run, work)
+
+    def _patiently(self, run: KnownRun, work: Callable[[], None]) -> None:
+        """Do something in a run; what this home cannot do just now, it does at a later look."""
+        try:
+            work()
+        except (*TRANSIENT, OSError) as error:
             self.forget_side(run)
             self._stuck.add(run.terms)
-            self.postman.note(f"run {self.terms(run).run} waits: {error}")
+            self.postman.note(f"run {self.terms(run).run} waits: {_words(error)}")
 
-    def _side_before(self, run: KnownRun, step: RunStep) -> CuratorRun | None:
-        """The curator's side as it was before a step; None if a letter that it heard is not there now."""
+    def _side_before(self, run: KnownRun, step: RunStep | None) -> CuratorRun | None:
+        """The curator's side as it was before a step, or after all; None if a letter that it heard is not there now."""
         side = self._made(run)
         for earlier in self.memory.steps(run.terms, after=self._reached[run.terms]):
-            if earlier.number >= step.number:
+            if step is not None and earlier.number >= step.number:
                 return side
             data = self._letter_of(run, earlier)
             if earlier.name and data is None:
@@ -207,6 +213,7 @@ class CuratorDesk(MailDesk):
                     f"run {self.terms(run).run}: a letter of {earlier.party} was removed from the mailbox; the run goes "
                     "on when its writer has put it back"
                 )
+                self._stuck.add(run.terms)
                 return None
             self._apply(run, side, earlier, data)
         return side
@@ -215,9 +222,14 @@ class CuratorDesk(MailDesk):
         known = self._sides.get(run.terms)
         side = self.side(run)
         assert isinstance(side, CuratorRun)  # noqa: S101 - the factory makes nothing else here
-        if side is not known:
+        if side is not known or run.terms not in self._reached:
             self._reached[run.terms] = 0
         return side
+
+    def forget_side(self, run: KnownRun) -> None:
+        """Make it anew when it is needed, from what it heard."""
+        super().forget_side(run)
+        self._reached.pop(run.terms, None)
 
     def _letter_of(self, run: KnownRun, step: RunStep) -> bytes | None:
         card = self.card_of(run, step.party) if step.name else None
@@ -246,7 +258,7 @@ class CuratorDesk(MailDesk):
                 self._end(run, Ending.QUORUM_MISSED)
             case UnfinishedRequest():
                 self._end(run, Ending.UNFINISHED, type(replies).__name__)
-            case Exception() if not isinstance(replies, _AS_IF_NOT_COME):
+            case Exception() if step.what == "gives up" or not isinstance(replies, _AS_IF_NOT_COME):
                 self._end(run, Ending.FAILED, type(replies).__name__)
             case Exception():
                 self._refuse(run, step.party)
@@ -262,7 +274,7 @@ class CuratorDesk(MailDesk):
         self.postman.tally.refused += 1
         self.postman.note(f"run {self.terms(run).run}: a letter of {party} was refused")
         if party in self.terms(run).owners:
-            self._give_up(run, party)
+            self.memory.answer(run.terms, party, Answer(ABSTAINS))
 
     def _give_up(self, run: KnownRun, owner: str) -> None:
         self._carry(run, self.memory.add_step(run.terms, "gives up", owner))
@@ -280,40 +292,43 @@ class CuratorDesk(MailDesk):
     # What it is time for.
 
     def _go_on(self, run: KnownRun) -> None:
-        now = self.clock()
-        for step in self.memory.steps(run.terms, after=self.memory.applied(run.terms)):
-            if run.terms not in self._stuck:
-                self._carry(run, step, self._letter_of(run, step))
-        run = self._again(run)
-        if not run.ended and now >= run.ends and self._is_accepted(run.terms):
+        now, run = self.clock(), self._again(run)
+        is_open = not run.ended and self._is_accepted(run.terms)
+        if is_open and now >= run.ends:
             self._end(run, Ending.TERMS_EXPIRED)
-            run = self._again(run)
+        elif is_open and run.terms not in self._stuck and run.due is not None and now >= run.due:
+            self._patiently(run, lambda: self._attend(run, now))
+        run = self._again(run)
         if run.ended:
             self._close(run)
-        elif run.terms not in self._stuck and self._is_accepted(run.terms):
-            if run.due is not None and now >= run.due:
-                self._give_up_late(run, now)
-            self._say_progress(self._again(run))
 
     def _again(self, run: KnownRun) -> KnownRun:
         """A run as it is remembered now."""
         self.runs[run.terms] = next(known for known in self.memory.runs() if known.terms == run.terms)
         return self.runs[run.terms]
 
-    def _give_up_late(self, run: KnownRun, now: datetime) -> None:
-        """Wait no longer for those whose time is over."""
-        steps = self.memory.steps(run.terms)
-        side = self._side_before(run, RunStep(steps[-1].number + 1, "gives up", "")) if steps else None
+    def _attend(self, run: KnownRun, now: datetime) -> None:
+        """Wait no longer for those who will not answer or whose time is over, and say for whom this curator waits."""
+        side = self._side_before(run, None)
         if side is None:
             return
-        deadlines = self._deadlines(run, side)
-        for owner in sorted(owner for owner, time in deadlines.items() if time <= now):
-            if owner in side.waiting_for and not self._again(run).ended:
+        present = self.identity.book.introduced(run.terms)
+        while not self._again(run).ended and self._sides.get(run.terms) is side and run.terms not in self._stuck:
+            answers, deadlines = self.memory.answers(run.terms), self._deadlines(run, side)
+            gone = [owner for owner in side.waiting_for if owner in answers or owner not in present]
+            late = [owner for owner, time in deadlines.items() if time <= now]
+            if not gone and not late:
+                self._say_progress(run, side, deadlines)
+                return
+            for owner in sorted({*gone, *late}):
+                # Whoever did not answer in time is not waited for again, however many rounds there are.
+                self.memory.answer(run.terms, owner, Answer(ABSTAINS))
                 self._give_up(run, owner)
 
     def _deadlines(self, run: KnownRun, side: CuratorRun) -> dict[str, datetime]:
         """When each owner is given up whom the curator waits for: it was asked by the last letter to it, or began to
-        be waited for with the first one of the consumer."""
+        be waited for with the first one of the consumer.
+        """
         began, asked = None, dict[str, str]()
         for letter in self.identity.book.letters(run.terms):
             if letter.way == OUT:
@@ -324,18 +339,13 @@ class CuratorDesk(MailDesk):
         times = {owner: datetime.fromisoformat(at) + self.patience for owner, at in since.items() if at}
         return {owner: min(time, run.ends) for owner, time in times.items()}
 
-    def _say_progress(self, run: KnownRun) -> None:
-        """Tell the consumer whom this curator waits for, when that has changed."""
-        side = self._sides.get(run.terms)
-        if run.ended or not isinstance(side, CuratorRun) or self._waited.get(run.terms) == side.waiting_for:
-            return
+    def _say_progress(self, run: KnownRun, side: CuratorRun, deadlines: dict[str, datetime]) -> None:
+        """Tell the consumer whom this curator waits for, and look again when the first of them has had its time."""
+        until = min(deadlines.values(), default=None)
         if side.waiting_for:
-            deadlines = self._deadlines(run, side)
-            until = min(deadlines.values(), default=None)
-            self.memory.set_due(run.terms, until)
             words = ProgressWords(tuple(sorted(side.waiting_for)), until)
             self.send(run, self.terms(run).consumer, "progress", words.to_bytes(), instead=True)
-        self._waited[run.terms] = side.waiting_for
+        self.memory.set_due(run.terms, until)
 
     def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
         """How a run ended; the first word counts."""
@@ -378,6 +388,10 @@ class CuratorDesk(MailDesk):
 
     def _is_settled(self, run: KnownRun) -> bool:
         return False  # nobody tells a curator that everything arrived: its files go when the terms end
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, LikesetError) else type(error).__name__
 
 
 def curator_desk(

@@ -291,12 +291,15 @@ class MailMemory:
         return [RunStep(*row) for row in self._rows(query, terms, after)]
 
     def add_step(self, terms: bytes, what: StepKind, party: str, *, folder: str = "", name: str = "") -> RunStep:
-        """Remember what is about to be done; a letter that is heard is not taken again."""
+        """Remember what is about to be done, and that the run is due; a letter that is heard is not taken again."""
         with self._store.writing() as connection:
             number = connection.execute(
                 "INSERT INTO steps (mailbox, terms, what, party, folder, name) VALUES (?, ?, ?, ?, ?, ?)",
                 (self._mailbox, terms, what, party, folder, name),
             ).lastrowid
+            connection.execute(
+                "UPDATE runs SET due = ? WHERE mailbox = ? AND terms = ?", (self._now(), self._mailbox, terms)
+            )
             if name:
                 connection.execute(
                     "INSERT OR REPLACE INTO taken VALUES (?, ?, ?, ?, 'heard', ?)",
