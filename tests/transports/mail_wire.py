@@ -16,6 +16,7 @@ from likeset.protocol.terms import Terms
 from likeset.transports.mailbox.consumer_desk import ConsumerDesk, TravellingRun
 from likeset.transports.mailbox.curator_desk import CuratorDesk
 from likeset.transports.mailbox.desk import MailDesk
+from likeset.transports.mailbox.looks import Look
 from likeset.transports.mailbox.memory import KnownRun
 from likeset.transports.mailbox.owner_desk import OwnerDesk
 from likeset.transports.mailbox.stores import Store
@@ -64,7 +65,7 @@ class MailWire:
         """Rounds of looks until nothing happens any more; returns how the run ended at the consumer."""
         names = order or list(self.desks)
         for _ in range(most):
-            if not any([self.desks[name].look().something_happened for name in names]):
+            if not Look.all_of([self.desks[name].look() for name in names]).something_happened:
                 return self.known(self.terms.consumer).ended
         raise AssertionError(f"something still happens after {most} rounds")
 

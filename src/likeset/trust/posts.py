@@ -2,8 +2,8 @@
 
 Two cards share a secret: an X25519 exchange of the X25519 halves of their sealing keys. From it follow, for each
 direction, the name of a folder and a key. Whoever lists a mailbox sees names and sizes, and cannot tell who writes to
-whom; a file that is put there by anybody else does not open. Wrapping draws no coins: what is wrapped again has the same
-bytes, so that writing twice changes nothing.
+whom; a file that is put there by anybody else does not open. Wrapping draws no coins: what is wrapped again has the
+same bytes, so that writing twice changes nothing.
 
 A post proves nothing to third parties, and either of the two could have written it. What it holds is signed where that
 matters, and sealed where it is secret: against whoever can break X25519 some day, posts hide only who writes to whom.

@@ -257,7 +257,7 @@ class ConsumerDesk(MailDesk):
         self.forget_side(run)
         self.postman.note(f"run {self.terms(run).run}: {ending.value}{f': {detail}' if detail else ''}")
 
-    def _is_settled(self, run: KnownRun) -> bool:
+    def _is_settled(self, run: KnownRun, /) -> bool:
         return bool(run.ended)
 
 

@@ -1,8 +1,8 @@
 """A curator at a mailbox: whom it waits for, when it gives them up, and what it says in the end.
 
-A curator keeps no rows on its disk. While a run is under way its letters stay in the mailbox, sealed, and a curator that
-was stopped hears them again: in the order in which it heard them, with the owners given up whom it had given up. What
-it is about to do is written down before it is done, so that a run that is held again is the same run.
+A curator keeps no rows on its disk. While a run is under way its letters stay in the mailbox, sealed, and a curator
+that was stopped hears them again: in the order in which it heard them, with the owners given up whom it had given up.
+What it is about to do is written down before it is done, so that a run that is held again is the same run.
 """
 
 from collections.abc import Callable
@@ -210,8 +210,8 @@ class CuratorDesk(MailDesk):
             data = self._letter_of(run, earlier)
             if earlier.name and data is None:
                 self.postman.note(
-                    f"run {self.terms(run).run}: a letter of {earlier.party} was removed from the mailbox; the run goes "
-                    "on when its writer has put it back"
+                    f"run {self.terms(run).run}: a letter of {earlier.party} was removed from the mailbox; the run "
+                    "goes on when its writer has put it back"
                 )
                 self._stuck.add(run.terms)
                 return None
@@ -326,9 +326,7 @@ class CuratorDesk(MailDesk):
                 self._give_up(run, owner)
 
     def _deadlines(self, run: KnownRun, side: CuratorRun) -> dict[str, datetime]:
-        """When each owner is given up whom the curator waits for: it was asked by the last letter to it, or began to
-        be waited for with the first one of the consumer.
-        """
+        """When each owner is given up whom the curator waits for: so long after the last letter to it, or the target."""
         began, asked = None, dict[str, str]()
         for letter in self.identity.book.letters(run.terms):
             if letter.way == OUT:
@@ -386,7 +384,7 @@ class CuratorDesk(MailDesk):
         told = [letter.at for letter in letters if letter.way == OUT and letter.peer in terms.owners]
         return max(datetime.fromisoformat(at) for at in told) + self.after_auction if told else None
 
-    def _is_settled(self, run: KnownRun) -> bool:
+    def _is_settled(self, _run: KnownRun, /) -> bool:
         return False  # nobody tells a curator that everything arrived: its files go when the terms end
 
 

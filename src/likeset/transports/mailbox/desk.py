@@ -234,7 +234,7 @@ class MailDesk(ABC):
                     self._invitations.pop(run.terms, None)
                     self.forget_side(run)
 
-    def _is_settled(self, run: KnownRun) -> bool:
+    def _is_settled(self, run: KnownRun, /) -> bool:
         """Whether this home has said all that it will say in a run, and others have what they need."""
         keys = self.identity.book.run_keys(run.terms)
         return keys is not None and keys.secret is None

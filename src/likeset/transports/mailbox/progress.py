@@ -1,12 +1,20 @@
-"""What a consumer knows of a run that travels by mailbox: who answered, what is waited for, until when, how it ended."""
+"""What a consumer knows of a run that travels by mailbox: who answered, whom others wait for, how it ended."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
+from likeset.homes.signed_invitation import end_of
+from likeset.homes.standings import ABSTAINS, READY, WAITING
+from likeset.protocol.party import CURATOR
+from likeset.transports.mailbox.consumer_desk import PROGRESS
+from likeset.transports.mailbox.memory import MEMORY_FILE, Answer, KnownRun, MailMemory
+from likeset.transports.mailbox.words import ProgressWords
 from likeset.transports.nvflare.run_report import Ending
 
 __all__ = ["PartyState", "RunProgress", "progress_of"]
@@ -56,7 +64,24 @@ class RunProgress:
 
     def document(self) -> dict[str, Any]:
         """As plain data, for ``--json``."""
-        raise NotImplementedError
+        return {
+            "run": self.run,
+            "parties": {party: state.value for party, state in self.parties.items()},
+            "decide_by": self.decide_by.isoformat(),
+            "terms_end": self.terms_end.isoformat(),
+            "began": self.began,
+            "waited_for": list(self.waited_for),
+            "until": None if self.until is None else self.until.isoformat(),
+            "ended": None if self.ended is None else self.ended.value,
+            "detail": self.detail,
+        }
+
+
+_STATES = {
+    WAITING: PartyState.DECIDES,
+    ABSTAINS: PartyState.ABSTAINS,
+    READY: PartyState.TAKES_PART,
+}
 
 
 def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
@@ -65,4 +90,41 @@ def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
     Raises:
         InvalidArgument: the run does not travel by mailbox.
     """
-    raise NotImplementedError
+    travel, terms = run.travel, run.terms
+    if travel is None:
+        raise InvalidArgument(
+            "RUN", run.name, "does not travel by mailbox; start it with `likeset run start --mailbox`"
+        )
+    digest = bytes.fromhex(terms.digest)
+    known, answers = None, dict[str, Answer]()
+    if (home.folder / MEMORY_FILE).exists():
+        with closing(MailMemory(home.folder, travel.mailbox)) as memory:
+            known = next((other for other in memory.runs() if other.terms == digest), None)
+            answers = memory.answers(digest)
+    said = ProgressWords.read(answers[PROGRESS].document) if PROGRESS in answers else None
+    ended = Ending(known.ended) if known is not None and known.ended else None
+    if run.summary_path.exists():
+        ended = Ending.DONE
+    with home.identity.book as book:
+        began = bool(book.written(digest))
+    return RunProgress(
+        run=run.name,
+        parties={
+            party: _STATES[answers[party].word] if party in answers else PartyState.UNHEARD
+            for party in (CURATOR, *terms.owners)
+        },
+        decide_by=travel.decide_by,
+        terms_end=end_of(terms),
+        began=began,
+        waited_for=said.waiting_for if said is not None and ended is None else (),
+        until=said.until if said is not None and ended is None else None,
+        ended=ended,
+        detail=_detail(known, answers.get(CURATOR)),
+    )
+
+
+def _detail(known: KnownRun | None, curator: Answer | None) -> str:
+    if known is not None and known.detail:
+        return known.detail
+    lacks = curator is not None and curator.word == ABSTAINS
+    return curator.document.decode("utf-8", "replace") if curator is not None and lacks else ""
