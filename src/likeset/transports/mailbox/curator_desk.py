@@ -265,9 +265,10 @@ class CuratorDesk(MailDesk):
             case _ if any(is_stub(reply) for reply in replies):
                 self.send_back(run, step.party, replies)
                 self._refuse(run, step.party)
-            case _:
-                if data is not None and is_of_owner:
-                    self._remove_received(run, step.party, data)
+            case _ if data is not None and is_of_owner:
+                self._remove_received(run, step.party, data)
+            case _ if data is not None:
+                self.remove(run, lambda file: file.kind == "acceptance")  # the consumer has it: it wrote
 
     def _refuse(self, run: KnownRun, party: str) -> None:
         """A letter is as if it had not come; an owner will not write another one."""
@@ -326,7 +327,7 @@ class CuratorDesk(MailDesk):
                 self._give_up(run, owner)
 
     def _deadlines(self, run: KnownRun, side: CuratorRun) -> dict[str, datetime]:
-        """When each owner is given up whom the curator waits for: so long after the last letter to it, or the target."""
+        """When each owner is given up whom the curator waits for: so long after the last letter to it."""
         began, asked = None, dict[str, str]()
         for letter in self.identity.book.letters(run.terms):
             if letter.way == OUT:

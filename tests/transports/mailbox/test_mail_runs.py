@@ -1,0 +1,263 @@
+"""Whole runs by mailbox among real homes: who knows what at which time, and what it is time for."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from kill_world import CONSUMER
+from mail_homes import NOON, RUN, MailHomes, homes_in, posts_of
+
+from chance import pinned_coins
+from likeset.homes.curator.home import CuratorHome
+from likeset.homes.owner.kept_receipts import kept_receipt
+from likeset.homes.owner.node import OwnerNode
+from likeset.protocol.party import CURATOR
+from likeset.transports.mailbox.progress import PartyState
+from likeset.transports.nvflare.run_report import Ending
+
+STATES = PartyState.UNHEARD, PartyState.DECIDES, PartyState.TAKES_PART, PartyState.ABSTAINS
+UNHEARD, DECIDES, TAKES_PART, ABSTAINS = STATES
+
+
+def check_done(homes: MailHomes, *absent: str) -> None:
+    """The consumer has its summary, everybody who took part paid once and has a receipt, and its files are gone."""
+    assert homes.progress.done
+    assert len(homes.summary.rows) == homes.run.terms.size
+    paid = homes.charges()
+    assert paid[CONSUMER] == 2  # two entries for one release: to all owners, and to each
+    for owner in homes.owners:
+        with OwnerNode(homes.folder(owner), clock=homes.clock) as node:
+            receipt = kept_receipt(node, RUN)
+            assert (receipt is None) == (owner in absent)
+        assert paid[f"rows of {owner}"] == (0 if owner in absent else homes.run.terms.rows_per_owner)
+        assert not homes.lying(owner, CURATOR) or owner in absent
+        assert not homes.lying(CONSUMER, owner)
+
+
+def test_a_run_from_the_terms_to_the_receipts(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    assert homes.progress.parties == {CURATOR: UNHEARD, "a": UNHEARD, "b": UNHEARD}
+    homes.look(CONSUMER)
+    assert posts_of(homes.lying(CONSUMER, "a")) == ["terms"]
+    homes.look("a", CURATOR, CONSUMER)
+    assert homes.progress.parties == {CURATOR: TAKES_PART, "a": DECIDES, "b": UNHEARD}
+    assert not homes.lying(CONSUMER, CURATOR)  # who accepted has the terms
+    homes.approve("a")  # by a steward, in another process
+    homes.look("a", CONSUMER)
+    assert homes.progress.parties == {CURATOR: TAKES_PART, "a": TAKES_PART, "b": UNHEARD}
+    assert not homes.progress.began
+    assert homes.charges() == {CONSUMER: 0, "a": 0, "b": 0, "rows of a": 0, "rows of b": 0}
+    homes.look("b")
+    homes.approve("b")
+    homes.look("b", CONSUMER)
+    assert homes.progress.began
+    homes.look(CURATOR, CONSUMER)
+    assert homes.progress.waited_for == ("a", "b")
+    assert homes.progress.until == NOON + timedelta(hours=72)
+    homes.look("a", CURATOR, CONSUMER)
+    assert homes.progress.waited_for == ("b",)
+    homes.settle()
+    check_done(homes)
+    assert not homes.store.files[homes.pair("a", CURATOR).outgoing_folder]
+    document = homes.progress.document()
+    assert (document["ended"], document["parties"]["a"]) == ("done", "takes part")
+
+
+@pytest.mark.parametrize("job", [{}, {"auction": "threshold", "auction_epsilon": 4.0}], ids=["sealed", "auction"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_any_order_of_looks_by_processes_of_any_length_comes_to_an_end(tmp_path: Path, seed: int, job: dict) -> None:  # type: ignore[type-arg]
+    """After half of the looks a process ends: the next one begins anew, from what the home and the mailbox have."""
+    homes, coins = homes_in(tmp_path, **job), pinned_coins(seed)
+    homes.options = {"after_auction": timedelta(0)}
+    homes.look()
+    homes.approve()
+    for _ in range(200):
+        party = homes.parties[coins.integers(len(homes.parties))]
+        homes.look(party)
+        if coins.random() < 0.5:
+            homes.drop(party)
+    homes.settle()
+    assert homes.progress.ended in (Ending.DONE, Ending.QUORUM_MISSED)  # an auction may ask nobody
+    if not job:
+        check_done(homes)
+
+
+def test_rounds_are_held_by_a_curator_that_begins_anew_with_each_look(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path, protocol="interactive", size=3)
+    homes.look()
+    homes.approve()
+    for _ in range(40):
+        homes.look()
+        homes.drop()
+        if homes.progress.ended is not None:
+            break
+    homes.settle()
+    assert homes.progress.done
+    assert len(homes.summary.rows) == 3
+
+
+def test_a_denial_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve("a")
+    homes.deny("b")
+    homes.settle()
+    assert homes.progress.parties == {CURATOR: TAKES_PART, "a": TAKES_PART, "b": ABSTAINS}
+    check_done(homes, "b")
+    assert homes.clock.now == NOON
+
+
+def test_who_has_not_decided_in_time_is_not_waited_for_and_comes_too_late(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve("a")
+    look = homes.settle()
+    assert not homes.progress.began
+    assert look.next_deadline == homes.progress.decide_by == NOON + timedelta(days=7)
+    homes.clock.pass_by(days=7)
+    homes.look(CONSUMER)
+    assert homes.progress.began
+    homes.approve("b")
+    homes.settle()
+    check_done(homes, "b")
+    assert homes.progress.parties["b"] is DECIDES
+
+
+def test_after_its_time_to_decide_a_run_begins_as_soon_as_a_quorum_accepts(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path, quorum=2)
+    homes.look()
+    homes.approve("a")
+    homes.settle()
+    homes.clock.pass_by(days=8)
+    homes.settle()
+    assert not homes.progress.began
+    homes.approve("b")
+    homes.settle()
+    check_done(homes)
+
+
+def test_too_few_owners_end_a_run_before_anything_is_charged(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path, quorum=2)
+    homes.look()
+    homes.approve("a")
+    homes.deny("b")
+    homes.settle()
+    assert homes.progress.ended is Ending.QUORUM_MISSED
+    assert not any(homes.charges().values())
+    assert not homes.lying(CONSUMER, "a")
+
+
+def test_an_owner_who_falls_silent_is_given_up_after_the_curators_patience(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve()
+    homes.look("a", "b", CONSUMER)
+    homes.settle(CONSUMER, CURATOR, "a")
+    assert homes.progress.waited_for == ("b",)
+    homes.clock.pass_by(hours=71)
+    homes.settle(CONSUMER, CURATOR, "a")
+    assert homes.progress.ended is None
+    homes.drop()
+    homes.clock.pass_by(hours=1)
+    homes.settle(CONSUMER, CURATOR, "a")
+    assert homes.progress.done
+    before = homes.run.summary_path.read_bytes()
+    homes.settle()  # its answer comes late, and changes nothing
+    assert homes.run.summary_path.read_bytes() == before
+
+
+def test_an_owner_given_up_stays_so_when_the_curator_begins_anew_beside_its_late_answer(tmp_path: Path) -> None:
+    """Three owners: one answers in time, one late, one is still waited for when the curator is stopped."""
+    homes = homes_in(tmp_path, owners=("a", "b", "c"), auction="threshold", auction_epsilon=50.0, auction_offset=-40)
+    homes.look()
+    homes.approve()
+    homes.look("a", "b", "c", CONSUMER, "a", "c", CURATOR)
+    homes.clock.pass_by(hours=73)
+    homes.look(CURATOR)  # gives b up, and asks the others
+    homes.look("b")
+    homes.drop(CURATOR)
+    homes.settle(CURATOR, "b", CONSUMER)
+    homes.drop(CURATOR)
+    homes.settle()
+    assert homes.progress.done
+    owners = {int(owner) for owner in homes.summary.owners}
+    assert 1 not in owners
+
+
+def test_terms_that_end_before_the_run_begins_cost_nothing_and_leave_nothing(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve("a")
+    homes.look()
+    homes.clock.pass_by(days=31)
+    homes.settle()
+    assert homes.progress.ended is Ending.TERMS_EXPIRED
+    assert not any(homes.charges().values())
+    assert homes.store.count == 0
+
+
+def test_terms_that_end_while_the_curator_waits_end_the_run_and_owners_get_receipts(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    homes.options = {"patience": timedelta(days=99)}
+    homes.look()
+    homes.approve()
+    homes.look("a", "b", CONSUMER)
+    homes.settle(CONSUMER, CURATOR, "a")
+    assert homes.progress.until == homes.progress.terms_end
+    homes.clock.pass_by(days=31)
+    homes.settle()
+    assert homes.progress.ended is Ending.TERMS_EXPIRED
+    with OwnerNode(homes.folder("a"), clock=homes.clock) as node:
+        assert kept_receipt(node, RUN) is not None
+    homes.clock.pass_by(days=15)
+    homes.settle()
+    assert homes.store.count == 0
+
+
+def test_after_an_auction_receipts_come_no_sooner_than_the_curator_says(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=50.0, auction_offset=-40)
+    homes.look()
+    homes.approve()
+    homes.settle()
+    assert homes.progress.done
+    assert not any(posts_of(homes.lying(CURATOR, owner)) for owner in homes.owners)
+    homes.clock.pass_by(minutes=59)
+    homes.settle()
+    assert not any(posts_of(homes.lying(CURATOR, owner)) for owner in homes.owners)
+    homes.drop()
+    homes.clock.pass_by(minutes=1)
+    homes.look(CURATOR)
+    assert all(posts_of(homes.lying(CURATOR, owner)) == ["letter"] for owner in homes.owners)
+
+
+def test_what_the_curator_lacks_is_told_and_can_be_made_good(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    curator = CuratorHome(homes.folder(CURATOR))
+    (known,) = curator.schemas.glob("*.yaml")
+    aside = known.rename(tmp_path / "aside.yaml")
+    homes.settle()
+    assert homes.progress.parties[CURATOR] is ABSTAINS
+    assert "does not know the schema" in homes.progress.detail
+    assert homes.progress.ended is None
+    curator.add_schema(aside)
+    homes.approve()
+    homes.settle()
+    check_done(homes)
+
+
+def test_a_look_that_finds_nothing_is_one_listing_for_each_peer_and_opens_no_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve()
+    homes.settle()
+    homes.drop()
+    homes.look()  # the first look of a process also looks for what its home does not remember
+    monkeypatch.setattr(OwnerNode, "__init__", None)
+    for party in homes.parties:
+        homes.store.calls.clear()
+        assert homes.look(party).taken == 0
+        left = sum(bool(homes.lying(party, other)) for other in homes.parties if other != party)
+        listed = {CONSUMER: 0, CURATOR: 1}.get(party, 2)  # the consumer's run is over, and so it looks nowhere
+        assert homes.store.calls == ["list"] * (listed + left)
