@@ -9,6 +9,8 @@ from mail_homes import NOON, RUN, MailHomes, homes_in, posts_of
 
 from chance import pinned_coins
 from likeset.homes.curator.home import CuratorHome
+from likeset.homes.identity import Identity
+from likeset.homes.letter_records import RECEIPT
 from likeset.homes.owner.kept_receipts import kept_receipt
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.party import CURATOR
@@ -17,6 +19,8 @@ from likeset.transports.nvflare.run_report import Ending
 
 STATES = PartyState.UNHEARD, PartyState.DECIDES, PartyState.TAKES_PART, PartyState.ABSTAINS
 UNHEARD, DECIDES, TAKES_PART, ABSTAINS = STATES
+NOTHING = {CONSUMER: 1, "a": 0, "b": 0, "rows of a": 0, "rows of b": 0}
+"""What is paid when terms are signed: the consumer draws a seed, and nobody hears of it."""
 
 
 def check_done(homes: MailHomes, *absent: str) -> None:
@@ -24,7 +28,7 @@ def check_done(homes: MailHomes, *absent: str) -> None:
     assert homes.progress.done
     assert len(homes.summary.rows) == homes.run.terms.size
     paid = homes.charges()
-    assert paid[CONSUMER] == 2  # two entries for one release: to all owners, and to each
+    assert paid[CONSUMER] == NOTHING[CONSUMER] + 1
     for owner in homes.owners:
         with OwnerNode(homes.folder(owner), clock=homes.clock) as node:
             receipt = kept_receipt(node, RUN)
@@ -46,7 +50,7 @@ def test_a_run_from_the_terms_to_the_receipts(tmp_path: Path) -> None:
     homes.look("a", CONSUMER)
     assert homes.progress.parties == {CURATOR: TAKES_PART, "a": TAKES_PART, "b": UNHEARD}
     assert not homes.progress.began
-    assert homes.charges() == {CONSUMER: 0, "a": 0, "b": 0, "rows of a": 0, "rows of b": 0}
+    assert homes.charges() == NOTHING
     homes.look("b")
     homes.approve("b")
     homes.look("b", CONSUMER)
@@ -143,7 +147,7 @@ def test_too_few_owners_end_a_run_before_anything_is_charged(tmp_path: Path) -> 
     homes.deny("b")
     homes.settle()
     assert homes.progress.ended is Ending.QUORUM_MISSED
-    assert not any(homes.charges().values())
+    assert homes.charges() == NOTHING
     assert not homes.lying(CONSUMER, "a")
 
 
@@ -167,21 +171,22 @@ def test_an_owner_who_falls_silent_is_given_up_after_the_curators_patience(tmp_p
 
 
 def test_an_owner_given_up_stays_so_when_the_curator_begins_anew_beside_its_late_answer(tmp_path: Path) -> None:
-    """Three owners: one answers in time, one late, one is still waited for when the curator is stopped."""
-    homes = homes_in(tmp_path, owners=("a", "b", "c"), auction="threshold", auction_epsilon=50.0, auction_offset=-40)
+    """Its answer lies there when the next process hears the others again; each owner is told once what coins decided."""
+    homes = homes_in(tmp_path, owners=("a", "b", "c"), auction="threshold", auction_epsilon=4.0)
     homes.look()
     homes.approve()
     homes.look("a", "b", "c", CONSUMER, "a", "c", CURATOR)
     homes.clock.pass_by(hours=73)
-    homes.look(CURATOR)  # gives b up, and asks the others
+    homes.look(CURATOR)  # gives b up, and tells the others whether they are asked
     homes.look("b")
-    homes.drop(CURATOR)
-    homes.settle(CURATOR, "b", CONSUMER)
-    homes.drop(CURATOR)
-    homes.settle()
-    assert homes.progress.done
-    owners = {int(owner) for owner in homes.summary.owners}
-    assert 1 not in owners
+    for _ in range(3):
+        homes.drop(CURATOR)
+        homes.settle()
+    assert homes.progress.ended in (Ending.DONE, Ending.QUORUM_MISSED)
+    with Identity.of(homes.folder(CURATOR)).book as book:
+        written = book.written(bytes.fromhex(homes.run.terms.digest))
+    assert sorted(letter.peer for letter in written if letter.kind == "asked") == ["a", "b", "c"]
+    assert sum(letter.kind == "summary" for letter in written) == (homes.progress.ended is Ending.DONE)
 
 
 def test_terms_that_end_before_the_run_begins_cost_nothing_and_leave_nothing(tmp_path: Path) -> None:
@@ -192,42 +197,58 @@ def test_terms_that_end_before_the_run_begins_cost_nothing_and_leave_nothing(tmp
     homes.clock.pass_by(days=31)
     homes.settle()
     assert homes.progress.ended is Ending.TERMS_EXPIRED
-    assert not any(homes.charges().values())
+    assert homes.charges() == NOTHING
     assert homes.store.count == 0
 
 
-def test_terms_that_end_while_the_curator_waits_end_the_run_and_owners_get_receipts(tmp_path: Path) -> None:
+def test_a_curator_waits_for_nobody_on_the_last_day_so_that_all_get_what_came_of_it(tmp_path: Path) -> None:
     homes = homes_in(tmp_path)
     homes.options = {"patience": timedelta(days=99)}
     homes.look()
     homes.approve()
     homes.look("a", "b", CONSUMER)
     homes.settle(CONSUMER, CURATOR, "a")
-    assert homes.progress.until == homes.progress.terms_end
+    assert homes.progress.until == homes.progress.terms_end - timedelta(days=1)
+    homes.clock.now = homes.progress.until
+    homes.settle(CONSUMER, CURATOR, "a")
+    check_done(homes, "b")
+
+
+def test_terms_that_end_while_the_curator_waits_end_the_run_and_leave_nothing(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve()
+    homes.look("a", "b", CONSUMER)
+    homes.settle(CONSUMER, CURATOR, "a")
+    homes.drop()
     homes.clock.pass_by(days=31)
     homes.settle()
     assert homes.progress.ended is Ending.TERMS_EXPIRED
-    with OwnerNode(homes.folder("a"), clock=homes.clock) as node:
-        assert kept_receipt(node, RUN) is not None
-    homes.clock.pass_by(days=15)
-    homes.settle()
     assert homes.store.count == 0
 
 
 def test_after_an_auction_receipts_come_no_sooner_than_the_curator_says(tmp_path: Path) -> None:
-    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=50.0, auction_offset=-40)
+    """Whoever is asked, if anybody: that is what the time must not tell."""
+    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=4.0)
     homes.look()
     homes.approve()
     homes.settle()
-    assert homes.progress.done
-    assert not any(posts_of(homes.lying(CURATOR, owner)) for owner in homes.owners)
+    assert homes.progress.ended is not None
+    assert receipts_written(homes) == []
     homes.clock.pass_by(minutes=59)
     homes.settle()
-    assert not any(posts_of(homes.lying(CURATOR, owner)) for owner in homes.owners)
+    assert receipts_written(homes) == []
     homes.drop()
     homes.clock.pass_by(minutes=1)
-    homes.look(CURATOR)
-    assert all(posts_of(homes.lying(CURATOR, owner)) == ["letter"] for owner in homes.owners)
+    assert homes.look(CURATOR).sent == 2
+    assert receipts_written(homes) == ["a", "b"]
+
+
+def receipts_written(homes: MailHomes) -> list[str]:
+    """For whom the curator has written receipts."""
+    with Identity.of(homes.folder(CURATOR)).book as book:
+        written = book.written(bytes.fromhex(homes.run.terms.digest))
+    return sorted(letter.peer for letter in written if letter.kind == RECEIPT)
 
 
 def test_what_the_curator_lacks_is_told_and_can_be_made_good(tmp_path: Path) -> None:
@@ -258,6 +279,6 @@ def test_a_look_that_finds_nothing_is_one_listing_for_each_peer_and_opens_no_led
     for party in homes.parties:
         homes.store.calls.clear()
         assert homes.look(party).taken == 0
-        left = sum(bool(homes.lying(party, other)) for other in homes.parties if other != party)
+        left = sum(bool(homes.lying(party, other)) for other in homes.parties if other != party)  # and is looked after
         listed = {CONSUMER: 0, CURATOR: 1}.get(party, 2)  # the consumer's run is over, and so it looks nowhere
         assert homes.store.calls == ["list"] * (listed + left)

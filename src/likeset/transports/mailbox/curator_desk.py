@@ -41,10 +41,14 @@ from likeset.trust.cards import Card
 from likeset.trust.letters import is_stub, letter_in
 from likeset.trust.posts import PostKind
 
-__all__ = ["AFTER_AUCTION", "PATIENCE", "CuratorDesk", "curator_desk"]
+__all__ = ["AFTER_AUCTION", "BEFORE_END", "PATIENCE", "CuratorDesk", "curator_desk"]
 
 PATIENCE: Final = timedelta(hours=72)
 """How long a curator waits for an owner's answer."""
+
+BEFORE_END: Final = timedelta(hours=24)
+"""A curator waits for nobody during the last day of the terms, or the last quarter of what was left of them when the
+run began: with the terms their keys go, and nobody could read a summary or a receipt any more."""
 
 AFTER_AUCTION: Final = timedelta(hours=1)
 """In a run with an auction, receipts go no sooner after owners were told whether they are asked."""
@@ -85,14 +89,14 @@ class CuratorDesk(MailDesk):
                 self._take(card, arrived)
         for run in list(self.runs.values()):
             self._go_on(run)
-        for card in (*consumers, *owners.values()):
+        for card in (*consumers, *self._owners(closed=True).values()):
             self.postman.look_after(card)
 
-    def _owners(self) -> dict[str, Card]:
-        """Owners whom letters introduced in runs that are open, or not closed yet, by fingerprint."""
+    def _owners(self, *, closed: bool = False) -> dict[str, Card]:
+        """Owners whom letters introduced in runs that are not closed yet, or in all, by fingerprint."""
         owners: dict[str, Card] = {}
         for run in self.runs.values():
-            if not run.closed:
+            if closed or not run.closed:
                 for party in self.identity.book.introduced(run.terms) & set(self.terms(run).owners):
                     card = self.card_of(run, party)
                     if card is not None:
@@ -334,9 +338,12 @@ class CuratorDesk(MailDesk):
                 asked[letter.peer] = letter.at
             elif letter.peer == self.terms(run).consumer and began is None:
                 began = letter.at
-        since = {owner: asked.get(owner) or began for owner in side.waiting_for}
-        times = {owner: datetime.fromisoformat(at) + self.patience for owner, at in since.items() if at}
-        return {owner: min(time, run.ends) for owner, time in times.items()}
+        if began is None:
+            return {}
+        # What comes of it must reach everybody before the terms end, and with them the keys.
+        last = run.ends - min(BEFORE_END, (run.ends - datetime.fromisoformat(began)) / 4)
+        since = {owner: datetime.fromisoformat(asked.get(owner, began)) for owner in side.waiting_for}
+        return {owner: min(time + self.patience, last) for owner, time in since.items()}
 
     def _say_progress(self, run: KnownRun, side: CuratorRun, deadlines: dict[str, datetime]) -> None:
         """Tell the consumer whom this curator waits for, and look again when the first of them has had its time."""
@@ -352,8 +359,11 @@ class CuratorDesk(MailDesk):
         self.memory.set_due(run.terms, None)
 
     def _close(self, run: KnownRun) -> None:
-        """Say how a run ended: to the consumer at once, and to owners in receipts."""
+        """Say how a run ended: to the consumer at once, and to owners in receipts; nobody could read that later on."""
         if run.closed:
+            return
+        if self.clock() >= run.ends:
+            self.memory.close_run(run.terms)  # everybody's keys are gone; receipts can be given by hand
             return
         words = EndingWords(Ending(run.ended), run.detail)
         self.send(run, self.terms(run).consumer, "ending", words.to_bytes())

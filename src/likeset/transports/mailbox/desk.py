@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from likeset.errors import HomeRestored, IllegalMessage, LedgerUnavailable, MailboxTrouble
+from likeset.homes.expiry import check_not_expired
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import OUT
 from likeset.homes.signed_invitation import Invitation, end_of
@@ -22,10 +23,10 @@ from likeset.trust.letters import is_stub
 from likeset.trust.posts import Post, PostKind
 from likeset.trust.signed_terms import MOST_TERMS_BYTES, is_acceptance
 
-__all__ = ["LAST_WORDS", "MOST_RUNS_OF_ONE", "TRANSIENT", "MailDesk"]
+__all__ = ["MOST_RUNS_OF_ONE", "REMEMBERED", "TRANSIENT", "MailDesk"]
 
-LAST_WORDS: Final = timedelta(days=14)
-"""How long what is left after the end of the terms, such as a receipt, lies there."""
+REMEMBERED: Final = timedelta(days=14)
+"""How long a run is remembered after its terms have ended, so that nobody makes it new by bringing old files back."""
 
 MOST_RUNS_OF_ONE: Final = 200
 """Runs of one consumer that a home follows at a time."""
@@ -134,6 +135,7 @@ class MailDesk(ABC):
         invitation = Invitation.read(arrived.post.document)
         if invitation.signed.card != card or bytes.fromhex(invitation.terms.digest) != arrived.post.terms:
             raise IllegalMessage("terms that somebody else signed than whoever left them, or other terms than named")
+        check_not_expired(invitation.terms, self.clock())
         return invitation
 
     def add_run(self, invitation: Invitation) -> KnownRun:
@@ -219,20 +221,16 @@ class MailDesk(ABC):
             self._posted_to[run.terms] = letter.place
 
     def _clean_up(self) -> None:
-        """Take away what nobody needs any more."""
+        """Take away what nobody needs any more: of runs that are settled, and of those whose terms have ended."""
         now = self.clock()
         for run in list(self.runs.values()):
-            if now < run.ends:
-                if self._is_settled(run):
-                    self.remove(run, lambda _: True)
-            else:
-                ends, late = run.ends.timestamp(), (now - LAST_WORDS).timestamp()
-                self.remove(run, lambda file, ends=ends, late=late: file.at < ends or file.at < late)
-                if now >= run.ends + LAST_WORDS:
-                    self.memory.forget_run(run.terms)
-                    del self.runs[run.terms]
-                    self._invitations.pop(run.terms, None)
-                    self.forget_side(run)
+            if now >= run.ends or self._is_settled(run):
+                self.remove(run, lambda _: True)
+            if now >= run.ends + REMEMBERED:
+                self.memory.forget_run(run.terms)
+                del self.runs[run.terms]
+                self._invitations.pop(run.terms, None)
+                self.forget_side(run)
 
     def _is_settled(self, run: KnownRun, /) -> bool:
         """Whether this home has said all that it will say in a run, and others have what they need."""

@@ -19,7 +19,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import NodeRun, owner_run
 from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import OwnerRun, SiteRun
+from likeset.homes.site_run import SiteRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
@@ -131,14 +131,11 @@ class OwnerDesk(MailDesk):
         return party if terms.cards[party] == pin.card.fingerprint else None
 
     def _hearing(self, run: KnownRun) -> SiteRun:
-        """This owner's side of a run, to hear a letter; when the terms have ended, one that hears receipts."""
-        if self.clock() > run.ends:
-            self.forget_side(run)
+        """This owner's side of a run, to hear a letter."""
+        check_not_expired(self.terms(run), self.clock())
         side = self.side(run)
         if side is None:
             raise IllegalMessage("nobody at this site has decided yet")
-        if not (isinstance(side, OwnerRun) and side.absent):
-            check_not_expired(self.terms(run), self.clock())
         return side
 
     def _acknowledge(self, run: KnownRun) -> None:

@@ -92,9 +92,7 @@ def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
     """
     travel, terms = run.travel, run.terms
     if travel is None:
-        raise InvalidArgument(
-            "RUN", run.name, "does not travel by mailbox; see `likeset run start`"
-        )
+        raise InvalidArgument("RUN", run.name, "does not travel by mailbox; see `likeset run start`")
     digest = bytes.fromhex(terms.digest)
     known, answers = None, dict[str, Answer]()
     if (home.folder / MEMORY_FILE).exists():
