@@ -34,14 +34,15 @@ def network(folder: Path) -> LoopbackNetwork:
         "OPENBLAS_NUM_THREADS": "1",
         "LIKESET_ATTACK": str(folder / "said.json"),
     }
-    net = LoopbackNetwork(folder / "network", (*VICTIMS, HOSTILE), environment, {SUPER: "super"})
+    net = LoopbackNetwork(folder / "network", (*VICTIMS, HOSTILE), environment, administrators={SUPER: "super"})
     net.provision()
     for seed, name in enumerate(VICTIMS):
         node = make_node(folder, name, seed=seed, consumers=[], purposes=[], columns=[])
         net.settle(name, factory="likeset.homes.owner.site:owner", folder=node)
     make_curator_home(folder / "curator")
     settle_server(net, folder)
-    net.settle(HOSTILE, factory="likeset.homes.owner.site:owner", folder=folder / "nowhere")
+    idle = make_node(folder, HOSTILE, seed=len(VICTIMS), consumers=[], purposes=[], columns=[])
+    net.settle(HOSTILE, factory="likeset.homes.owner.site:owner", folder=idle)
     for site in ("bare", HOSTILE, net.server):
         take_guards_off(net, site)
     resources = net.kit(HOSTILE) / "local" / "resources.json"

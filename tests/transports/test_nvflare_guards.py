@@ -176,9 +176,9 @@ def test_to_settle_again_is_to_settle(tmp_path: Path, startup: str, guard: str) 
     (tmp_path / "startup" / startup).write_text("{}")
     other = {"id": "process_launcher", "path": "x"}
     (tmp_path / "local" / "resources.json.default").write_text(json.dumps({"components": [other]}))
-    settle(tmp_path, factory="x:y", folder=tmp_path)
+    settle(tmp_path, socket=tmp_path / "socket", home_user=0)
     first = (tmp_path / "local" / "resources.json").read_text()
-    settle(tmp_path, factory="x:y", folder=tmp_path)
+    settle(tmp_path, socket=tmp_path / "socket", home_user=0)
     assert (tmp_path / "local" / "resources.json").read_text() == first
     found = json.loads(first)
     guards = "likeset.transports.nvflare.guards"
