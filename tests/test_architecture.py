@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"ledger", "tables", "audit", "trust"},
     {"protocol"},
     {"homes"},
-    {"transports"},
+    {"transports", "split"},
     {"run"},
     {"summarizer"},
     {"simulation", "display"},

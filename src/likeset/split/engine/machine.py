@@ -1,0 +1,126 @@
+"""The engine as one compute party holds it: its links, its configuration, its variables, programs compiled once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import spu
+import spu.libspu as engine
+from numpy.typing import NDArray
+from spu.utils import frontend
+
+from . import shares
+from .framing import BadFrame, pack, unpack
+from .runtime import ENGINE_VERSION, BadRuntime, check_runtime, runtime_fields
+from .task import Task, Words
+
+__all__ = ["Machine"]
+
+_CONNECT_EVERY_MS = 250
+_WORD = "<i8"
+_ENUMERATIONS = {
+    "protocol": engine.ProtocolKind,
+    "field": engine.FieldType,
+    "fxp_exp_mode": engine.RuntimeConfig.ExpMode,
+    "fxp_log_mode": engine.RuntimeConfig.LogMode,
+    "sigmoid_mode": engine.RuntimeConfig.SigmoidMode,
+    "sort_method": engine.RuntimeConfig.SortMethod,
+    "beaver_type": engine.RuntimeConfig.BeaverType,
+}
+
+
+class Machine:
+    """Connected to all other compute parties when it exists.
+
+    Args:
+        task: says with whom.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.parties, self.rank = task.settings.parties, task.rank
+        config = _configuration(self.parties)
+        self.link = _link(task)
+        self.io = spu.Io(self.parties, config)
+        self.variables = spu.Runtime(self.link, config)
+        self._compiled: dict[tuple[Any, ...], engine.Executable] = {}
+
+    def run(self, step: Callable[..., Any], inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> None:
+        """Run a step of the program on variables.
+
+        Args:
+            step: traced by JAX.
+            inputs: for each variable in turn any array of its shape and type; ``public_`` begins the name of a
+                variable that all parties know.
+            outputs: variables that get what it returns.
+        """
+        key = (step.__name__, *((name, array.shape) for name, array in inputs.items()))
+        if key not in self._compiled:
+            visible = [_visibility(name) for name in inputs]
+            arrays = list(inputs.values())
+            self._compiled[key], _ = frontend.compile(
+                frontend.Kind.JAX, step, arrays, {}, list(inputs), visible, lambda _: list(outputs)
+            )
+        self.variables.run(self._compiled[key])
+
+    def set_words(self, name: str, own: Words, following: Words | None) -> None:
+        """Make a variable of additive shares."""
+        self.variables.set_var(name, shares.secret_words(own, following, self.parties))
+
+    def forget(self, *names: str) -> None:
+        """Delete variables that nothing needs any more."""
+        for name in names:
+            self.variables.del_var(name)
+
+    def following(self, own: Sequence[Words]) -> list[Words | None]:
+        """The next party's additive shares of the same words, which ABY3 wants beside ours; ours go to the one before.
+
+        Raises:
+            BadFrame: they are not as many as ours.
+        """
+        if self.parties == 2:
+            return [None] * len(own)
+        self.link.send_async((self.rank - 1) % 3, pack("words", *(array.astype(_WORD).tobytes() for array in own)))
+        parts = unpack(self.link.recv((self.rank + 1) % 3), most=sum(array.nbytes for array in own)).parts
+        if [len(part) for part in parts] != [array.nbytes for array in own]:
+            raise BadFrame("the next party's words are not as many as ours")
+        pairs = zip(parts, own, strict=True)
+        return [np.frombuffer(part, dtype=_WORD).reshape(array.shape) for part, array in pairs]
+
+    def open_to(self, reader: int, name: str) -> Words | None:
+        """Send our share of a variable to one party; that party gets the value, all others None."""
+        share = self.variables.get_var(name)
+        if self.rank != reader:
+            self.link.send(reader, shares.values_of(share))
+            return None
+        others = [
+            share if rank == reader else shares.with_values(share, self.link.recv(rank)) for rank in range(self.parties)
+        ]
+        return shares.opened(self.io, others)
+
+
+def _visibility(name: str) -> engine.Visibility:
+    return engine.Visibility.VIS_PUBLIC if name.startswith("public_") else engine.Visibility.VIS_SECRET
+
+
+def _configuration(parties: int) -> engine.RuntimeConfig:
+    if spu.__version__ != ENGINE_VERSION:
+        raise BadRuntime(f"the engine is not of version {ENGINE_VERSION}")
+    config = engine.RuntimeConfig()
+    for name, value in runtime_fields(parties).items():
+        setattr(config, name, getattr(_ENUMERATIONS[name], str(value)) if name in _ENUMERATIONS else value)
+    names = [name for name in dir(config) if name[0].islower()]
+    fields = {name: getattr(config, name) for name in names}
+    check_runtime({name: value.name if name in _ENUMERATIONS else value for name, value in fields.items()}, parties)
+    return config
+
+
+def _link(task: Task) -> engine.link.Context:
+    description = engine.link.Desc()
+    description.id = task.attempt
+    for rank, address in enumerate(task.addresses):
+        description.add_party(f"party-{rank}", address)
+    description.recv_timeout_ms = 1000 * task.timeout
+    description.http_timeout_ms = 1000 * task.timeout
+    description.connect_retry_interval_ms = _CONNECT_EVERY_MS
+    description.connect_retry_times = max(1, 1000 * task.timeout // _CONNECT_EVERY_MS)
+    return engine.link.create_brpc(description, task.rank)

@@ -1,0 +1,150 @@
+"""A worker as its party's own process sees it: frames to it and from it, until it is done or gone."""
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.split.checkpoints import Checkpoints
+from likeset.split.digest import ENGINE_FOLDER
+from likeset.split.engine.agreement import Checkpoint
+from likeset.split.engine.framing import BadFrame, Frame, pack, read_frame
+from likeset.split.engine.task import Task
+from likeset.split.environment import check_environment
+
+__all__ = ["Ended", "Progress", "WorkerProcess"]
+
+Progress = Callable[[str, int, int], None]
+"""Told (stage, done, of): offers prepared, then picks made."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a worker ended.
+
+    Attributes:
+        how: ``done``; ``failed``, which can be tried again; ``refused``, which cannot.
+        reason: in words, without any value of a run.
+    """
+
+    how: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Store:
+    checkpoints: Checkpoints
+    offers: NDArray[np.int64]
+    target: NDArray[np.int64]
+    progress: Progress
+
+
+class WorkerProcess:
+    """A running worker.
+
+    Args:
+        python: interpreter of the worker's environment.
+        log: where what the engine prints goes; nowhere if not given.
+    """
+
+    def __init__(self, python: Path, *, log: IO[bytes] | None = None) -> None:
+        # An empty environment: several of its variables make jax or the engine write down what they compute.
+        self._process = subprocess.Popen(  # noqa: S603 - our own file, in the environment that the lock file made
+            [str(python), "-I", str(ENGINE_FOLDER / "start.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log or subprocess.DEVNULL,
+            env={},
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it, and wait until it is gone."""
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        self._process.wait()
+
+    def serve(
+        self,
+        task: Task,
+        *,
+        checkpoints: Checkpoints,
+        offers: NDArray[np.int64],
+        target: NDArray[np.int64],
+        progress: Progress,
+    ) -> Ended:
+        """Give the worker its task, and what it asks for, until it ends.
+
+        Args:
+            task: what it computes.
+            checkpoints: where states are kept.
+            offers: this party's additive shares of the offers.
+            target: of the target.
+            progress: is told how far it is.
+        """
+        store = _Store(checkpoints, offers, target, progress)
+        told = self._process.stdout
+        if told is None:
+            raise AssertionError
+        try:
+            while (frame := read_frame(told)) is not None:
+                if frame.kind in ("done", "failed", "refused"):
+                    return Ended(frame.kind, frame.parts[0].decode("ascii", "replace") if frame.parts else "")
+                if frame.kind == "hello":
+                    check_environment(json.loads(frame.parts[0]))
+                    self._say(pack("task", task.to_bytes()))
+                else:
+                    self._say(_answered(frame, store))
+        except (BrokenPipeError, BadFrame):
+            pass
+        return Ended("failed", "the worker ended")
+
+    def _say(self, frame: bytes) -> None:
+        if self._process.stdin is not None and frame:
+            self._process.stdin.write(frame)
+            self._process.stdin.flush()
+
+
+def _answered(frame: Frame, store: _Store) -> bytes:
+    """What a worker gets for what it said; empty for progress."""
+    match frame.kind, frame.parts:
+        case "inputs wanted", ():
+            shapes = json.dumps([store.offers.shape, store.target.shape]).encode("ascii")
+            words = (array.astype("<i8").tobytes() for array in (store.offers, store.target))
+            return pack("inputs", shapes, *words)
+        case "state wanted", (number, mark, base):
+            return pack("state", store.checkpoints.read(_point(number, mark, base)))
+        case "keep", (number, mark, base, state):
+            store.checkpoints.keep(_point(number, mark, base), state)
+            return pack("kept")
+        case "opening", (number, mark, base):
+            store.checkpoints.begin_opening(_point(number, mark, base))
+            return pack("open")
+        case "opened", (_, _, _):
+            store.checkpoints.keep_opened(pack(frame.kind, *frame.parts))
+            return pack("kept")
+        case "progress", (stage, done, of):
+            store.progress(stage.decode("ascii"), int(done), int(of))
+            return b""
+    raise BadFrame("a worker said something that none says")
+
+
+def _point(number: bytes, mark: bytes, base: bytes) -> Checkpoint:
+    return Checkpoint(int(number), mark.decode("ascii"), base.decode("ascii"))
