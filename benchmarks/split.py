@@ -1,0 +1,185 @@
+"""What selecting on secret shares costs, and how good it is beside the same greedy in the clear.
+
+    python benchmarks/split.py --environment .venv-split --offers 2000 --target 360 --size 200 --columns 50 784
+
+All compute parties run on this machine, each with a worker process of its own. Told are wall time, processor time of
+all workers together (what counts where others use the machine as well), the largest memory of each worker, and
+MMD² relative to exact greedy in the clear. Rows are drawn from mixtures with a fixed seed; ``--images FILE`` takes
+MNIST's images from an ``npz`` file for 784 columns. One line of JSON for each case.
+"""
+
+import argparse
+import json
+import resource
+import secrets
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.greedy import match
+from likeset.split.digest import program_digest
+from likeset.split.engine.settings import ProgramSettings
+from likeset.split.environment import worker_python
+from likeset.split.local_meeting import LocalMeeting
+from likeset.split.party import Opened, SplitParty
+
+ONE = 1 << 16
+IMAGE_COLUMNS = 784
+IMAGE_GAMMA = 0.03
+PARTY_NAMES = ("curator", "consumer", "witness")
+
+Words = NDArray[np.int64]
+
+
+def mixture(columns: int, offers: int, target: int) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Rows in [0, 1] around eight centres, a target around two of them, and a width for the kernel."""
+    coins = np.random.default_rng(20)
+    centres = coins.uniform(0.2, 0.8, (8, columns))
+    rows = centres[coins.integers(8, size=offers)] + 0.1 * coins.standard_normal((offers, columns))
+    wanted = centres[coins.integers(2, size=target)] + 0.1 * coins.standard_normal((target, columns))
+    return np.clip(rows, 0, 1), np.clip(wanted, 0, 1), 12.0 / columns
+
+
+def images(path: Path, offers: int, target: int) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """MNIST: half of the offers are threes and fours, and so is the target."""
+    coins = np.random.default_rng(20)
+    with np.load(path) as data:
+        rows, labels = data["x_train"].reshape(-1, IMAGE_COLUMNS) / 255, data["y_train"]
+        wanted = data["x_test"][np.isin(data["y_test"], (3, 4))].reshape(-1, IMAGE_COLUMNS) / 255
+    alike = np.isin(labels, (3, 4))
+    chosen = [
+        coins.choice(np.flatnonzero(mask), count, replace=False)
+        for mask, count in ((alike, offers // 2), (~alike, offers - offers // 2))
+    ]
+    return rows[np.concatenate(chosen)], wanted[:target], IMAGE_GAMMA
+
+
+def split_words(words: Words, parties: int) -> list[Words]:
+    """Additive shares from the system's generator."""
+    drawn = [np.frombuffer(secrets.token_bytes(words.nbytes), dtype=np.int64) for _ in range(parties - 1)]
+    shares = [share.reshape(words.shape) for share in drawn]
+    return [*shares, words - sum(shares, np.zeros_like(words))]
+
+
+class MeasuredRun:
+    """One computation with all parties in threads, and what it took."""
+
+    def __init__(self, settings: ProgramSettings, offers: Words, target: Words, environment: Path) -> None:
+        self._settings, self._python = settings, worker_python(environment)
+        self._shares = list(
+            zip(split_words(offers, settings.parties), split_words(target, settings.parties), strict=True)
+        )
+        self.peaks = [0] * settings.parties
+        self.prepared = 0.0
+        self.opened: Opened | None = None
+
+    def run(self) -> None:
+        """All parties until the end."""
+        meeting, folder = LocalMeeting(self._settings.parties), tempfile.TemporaryDirectory()
+        self._begun = time.perf_counter()
+        threads = [
+            threading.Thread(target=self._party, args=(rank, meeting, Path(folder.name) / str(rank)))
+            for rank in range(self._settings.parties)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.wall = time.perf_counter() - self._begun
+        meeting.close()
+        folder.cleanup()
+
+    def _party(self, rank: int, meeting: LocalMeeting, folder: Path) -> None:
+        digest = program_digest(self._settings.parties)
+        party = SplitParty(
+            rank,
+            self._settings,
+            program=digest,
+            inputs="benchmark",
+            folder=folder,
+            python=self._python,
+            meeting=meeting.at(rank),
+        )
+
+        def progress(stage: str, done: int, of: int) -> None:
+            if party.worker is not None:
+                self.peaks[rank] = max(self.peaks[rank], peak_megabytes(party.worker.pid))
+            if stage == "preparing" and done == of:
+                self.prepared = time.perf_counter() - self._begun
+
+        party.put_shares(*self._shares[rank])
+        opened = party.run(progress=progress)
+        self.opened = opened or self.opened
+
+
+def peak_megabytes(process: int) -> int:
+    """The largest memory that a process had so far."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) // 1024
+
+
+def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
+    """One case."""
+    shown = arguments.images is not None and columns == IMAGE_COLUMNS
+    drawn = images(arguments.images, arguments.offers, arguments.target) if shown else None
+    rows, target, gamma = drawn or mixture(columns, arguments.offers, arguments.target)
+    words, wanted = np.rint(rows * ONE).astype(np.int64), np.rint(target * ONE).astype(np.int64)
+    settings = ProgramSettings(
+        parties=arguments.parties,
+        offers=len(rows),
+        target_rows=len(target),
+        size=arguments.size,
+        gamma=gamma,
+        lows=(0,) * columns,
+        highs=(ONE,) * columns,
+    )
+    secret = np.frombuffer(secrets.token_bytes(32 * len(rows)), dtype=np.int64).reshape(-1, 4)
+    offers = np.concatenate([words, np.ones((len(rows), 1), dtype=np.int64), secret], axis=1)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = MeasuredRun(settings, offers, wanted, arguments.environment)
+    run.run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if run.opened is None:
+        raise SystemExit("nothing was opened")
+    picks, clear = run.opened.numbers, match(rows, target, arguments.size, gamma=gamma, method="exact").indices
+    return {
+        "rows": "mnist" if shown else "mixture",
+        "parties": settings.parties,
+        "offers": len(rows),
+        "columns": columns,
+        "target": len(target),
+        "size": arguments.size,
+        "wall_s": round(run.wall, 1),
+        "until_first_pick_s": round(run.prepared, 1),
+        "processor_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "peak_mb": dict(zip(PARTY_NAMES, run.peaks, strict=False)),
+        "same_picks": len(set(picks.tolist()) & set(clear.tolist())),
+        "mmd2_ratio": round(
+            squared_mmd(rows[picks], target, gamma=gamma) / squared_mmd(rows[clear], target, gamma=gamma), 4
+        ),
+    }
+
+
+def main() -> None:
+    """Measure every case that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environment", type=Path, default=Path(".venv-split"))
+    parser.add_argument("--parties", type=int, default=3, choices=(2, 3))
+    parser.add_argument("--offers", type=int, default=500)
+    parser.add_argument("--target", type=int, default=100)
+    parser.add_argument("--size", type=int, default=20)
+    parser.add_argument("--columns", type=int, nargs="+", default=[50])
+    parser.add_argument("--images", type=Path)
+    arguments = parser.parse_args()
+    for columns in arguments.columns:
+        print(json.dumps(measure(arguments, columns)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
