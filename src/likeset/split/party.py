@@ -55,7 +55,7 @@ class Meeting(Protocol):
         """
 
     def leave(self, attempt: Attempt, *, done: bool) -> None:
-        """This party's part in an attempt ended; if it is not done, the attempt is over for the others as well."""
+        """This party's part in an attempt ended; if it is not done for good, the attempt is over for the others too."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class SplitParty:
                     self._task(attempt), checkpoints=self._checkpoints, offers=offers, target=target, progress=progress
                 )
             finally:
-                self._meeting.leave(attempt, done=ended.how == "done")
+                self._meeting.leave(attempt, done=ended.how != "failed")
             return ended
         finally:
             self.stop()

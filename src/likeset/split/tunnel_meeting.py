@@ -185,6 +185,10 @@ class TunnelMeeting:
                 await self._controls[rank].tell(kind, *parts)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await self._serve(reader, writer)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             stream, greeting, rest = await accept_greeting(
                 self._own, self._peers, session=self._session, rank=self.rank, plain=(reader, writer)
@@ -196,14 +200,11 @@ class TunnelMeeting:
             await self._serve_follower(greeting.sender, stream, rest)
         elif greeting.purpose == LINK and greeting.attempt.decode("ascii", "replace") == self._attempt:
             await self._leave_tunnel(stream, rest)
-        else:
-            stream.close()
 
     async def _leave_tunnel(self, stream: TlsStream, rest: bytes) -> None:
         try:
             plain = await asyncio.open_unix_connection(f"{self._folder}/engine-{self.rank}", limit=_PIECE)
         except OSError:  # the engine does not listen yet, and the other one will try again
-            stream.close()
             return
         await carry(stream, plain, rest)
 
@@ -230,11 +231,11 @@ class TunnelMeeting:
         greeting = Greeting(self._session, self.rank, _LEADER, CONTROL)
         while True:
             try:
-                stream = await call_peer(self._own, self._peers[_LEADER], greeting)
-                self._controls[_LEADER] = stream
-                if self._begun is not None and not self._begun.done():
-                    await stream.tell("ready")
-                await self._hear_leader(stream)
+                with contextlib.closing(await call_peer(self._own, self._peers[_LEADER], greeting)) as stream:
+                    self._controls[_LEADER] = stream
+                    if self._begun is not None and not self._begun.done():
+                        await stream.tell("ready")
+                    await self._hear_leader(stream)
             except LetterRefused as error:
                 self.refusals.append(str(error))
             except (OSError, BadFrame):
@@ -265,3 +266,4 @@ class TunnelMeeting:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)  # what was closed has its last callbacks still before it

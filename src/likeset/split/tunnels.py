@@ -68,9 +68,13 @@ async def call_peer(own: RunCertificate, peer: Peer, greeting: Greeting) -> TlsS
     """
     reader, writer = await asyncio.open_connection(peer.host, peer.port, limit=_PIECE)
     stream = tls_client(own, [peer.certificate], reader, writer)
-    await stream.shake_hands()
-    ranks = bytes([greeting.sender, greeting.reader])
-    await stream.tell("greeting", greeting.session, ranks, greeting.purpose, greeting.attempt)
+    try:
+        await stream.shake_hands()
+        ranks = bytes([greeting.sender, greeting.reader])
+        await stream.tell("greeting", greeting.session, ranks, greeting.purpose, greeting.attempt)
+    except BaseException:
+        stream.close()
+        raise
     return stream
 
 
@@ -152,11 +156,10 @@ async def enter(
 
     async def entered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            stream = await call()
+            await carry(await call(), (reader, writer))
         except (LetterRefused, OSError) as error:
             refused(str(error))
+        finally:
             writer.close()
-            return
-        await carry(stream, (reader, writer))
 
     return await asyncio.start_unix_server(lambda *plain: spawn(entered(*plain)), path=str(socket), limit=_PIECE)

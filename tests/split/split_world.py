@@ -1,0 +1,157 @@
+"""A small world of offers and a target on shares, the same greedy in the clear, and where the worker's environment is."""
+
+import os
+import secrets
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from likeset.split.digest import program_digest
+from likeset.split.engine.agreement import checksum_factors
+from likeset.split.engine.settings import ProgramSettings
+from likeset.split.party import Meeting, Opened, SplitParty
+
+ENVIRONMENT = Path(os.environ.get("LIKESET_SPLIT", Path(__file__).parents[2] / ".venv-split"))
+PYTHON = ENVIRONMENT / "bin" / "python"
+ONE = 1 << 16
+
+needs_engine = pytest.mark.skipif(
+    not PYTHON.exists(), reason=f"there is no environment for workers at {ENVIRONMENT}; make it with `make split`"
+)
+
+Words = NDArray[np.int64]
+Told = Callable[[int, SplitParty, str, int], None]
+
+
+@dataclass
+class SplitWorld:
+    """Offers, target and settings; change the words before they are shared."""
+
+    settings: ProgramSettings
+    coins: np.random.Generator
+    rows: Words = field(init=False)
+    labels: Words = field(init=False)
+    valid: Words = field(init=False)
+    secrets: Words = field(init=False)
+    target: Words = field(init=False)
+    chances: Words = field(init=False)
+
+    def __post_init__(self) -> None:
+        wanted, classes = self.settings, self.settings.classes
+        shape, target_shape = (wanted.offers, wanted.columns), (wanted.target_rows, wanted.columns)
+        one_hot = np.eye(max(classes, 1), dtype=np.int64)[:, :classes]
+        self.rows = self.coins.integers(0, ONE, shape, endpoint=True)
+        self.target = np.clip(np.rint(ONE * (0.5 + 0.2 * self.coins.standard_normal(target_shape))), 0, ONE)
+        self.target = self.target.astype(np.int64)
+        self.labels = one_hot[self.coins.integers(max(classes, 1), size=wanted.offers)]
+        self.chances = ONE * one_hot[self.coins.integers(max(classes, 1), size=wanted.target_rows)]
+        self.valid = np.ones(wanted.offers, dtype=np.int64)
+        self.secrets = self.coins.integers(-(2**63), 2**63 - 1, (wanted.offers, 4))
+
+    def greedy(self) -> list[int]:
+        """In the clear, with words brought into their ranges; -1 when nothing valid is left."""
+        settings = self.settings
+        rows = np.clip(self.rows, settings.lows, settings.highs) / ONE
+        weight, target = settings.label_weight, self.target / ONE
+        among = _kernel(rows, rows, settings.gamma) * (1 - weight + weight * (self.labels @ self.labels.T))
+        toward = _kernel(rows, target, settings.gamma) * (1 - weight + weight * (self.labels @ self.chances.T / ONE))
+        free, repulsion, picks = self.valid == 1, np.zeros(len(rows)), []
+        for made in range(settings.size):
+            scores = np.where(free, toward.mean(axis=1) - repulsion / (made + 1), -np.inf)
+            picks.append(int(scores.argmax()) if free.any() else -1)
+            free[picks[-1]] = False
+            repulsion += among[picks[-1]]
+        return picks
+
+    def shares(self) -> list[tuple[Words, Words]]:
+        """For each party, of offers and target."""
+        offers = np.concatenate([self.rows, self.labels, self.valid[:, None], self.secrets], axis=1)
+        target = np.concatenate([self.target, self.chances], axis=1)
+        return list(zip(_split(offers, self.settings.parties), _split(target, self.settings.parties), strict=True))
+
+    def check(self, opened: Opened | None, expected: list[int]) -> None:
+        """The picks are these, each with its own secret and the checksum of its own row and label."""
+        assert opened is not None
+        assert opened.numbers.tolist() == expected
+        made = opened.numbers[opened.numbers >= 0]
+        words = np.concatenate([self.rows, self.labels], axis=1)
+        words = np.clip(
+            words,
+            [*self.settings.lows, *[0] * self.settings.classes],
+            [*self.settings.highs, *[1] * self.settings.classes],
+        )
+        assert (opened.secrets[: len(made)] == self.secrets[made]).all()
+        assert (opened.checksums[: len(made)] == words[made] @ checksum_factors(opened.seed, words.shape[1])).all()
+        assert not opened.secrets[len(made) :].any()
+        assert not opened.checksums[len(made) :].any()
+
+
+def world(coins: np.random.Generator, **changes: object) -> SplitWorld:
+    """Of three parties unless told otherwise."""
+    columns = 6
+    usual: dict[str, object] = {
+        "parties": 3,
+        "offers": 40,
+        "target_rows": 10,
+        "size": 6,
+        "gamma": 0.5,
+        "lows": (0,) * columns,
+        "highs": (ONE,) * columns,
+    }
+    return SplitWorld(ProgramSettings(**{**usual, **changes}), coins)  # type: ignore[arg-type]
+
+
+def run_parties(
+    world: SplitWorld,
+    meetings: list[Meeting],
+    *,
+    told: Told | None = None,
+    programs: Callable[[int], dict[str, object]] | None = None,
+) -> list[Opened | None | Exception]:
+    """What each party's ``run`` returned or raised, all of them in threads."""
+    results: list[Opened | Exception | None] = [None] * len(meetings)
+    shares = world.shares()
+
+    def act(rank: int, folder: Path) -> None:
+        changed = programs(rank) if programs else {}
+        named = {"inputs": "the agreed list", **changed}
+        party = SplitParty(
+            rank,
+            world.settings,
+            program=program_digest(world.settings.parties),
+            folder=folder / str(rank),
+            python=PYTHON,
+            meeting=meetings[rank],
+            inputs=str(named["inputs"]),
+        )
+        party.put_shares(*shares[rank])
+        try:
+            results[rank] = party.run(
+                progress=lambda stage, done, _: told(rank, party, stage, done) if told else None, patience=240.0
+            )
+        except Exception as error:
+            results[rank] = error
+
+    with tempfile.TemporaryDirectory() as folder:
+        threads = [threading.Thread(target=act, args=(rank, Path(folder))) for rank in range(len(meetings))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return results
+
+
+def _split(words: Words, parties: int) -> list[Words]:
+    drawn = [np.frombuffer(secrets.token_bytes(words.nbytes), dtype=np.int64) for _ in range(parties - 1)]
+    shares = [share.reshape(words.shape) for share in drawn]
+    return [*shares, words - sum(shares, np.zeros_like(words))]
+
+
+def _kernel(one: NDArray[np.float64], other: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
+    return np.exp(-gamma * ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=2))
