@@ -8,6 +8,10 @@ DEVELOPED := $(VENV)/.developed
 
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
+SPLIT_VENV := .venv-split
+SPLIT_PYTHON ?= $(PYTHON)
+SPLIT_NEEDS := src/likeset/split/requirements-split
+
 KILLS ?= 1000
 NETWORK_KILLS ?= $(shell expr $(KILLS) / 20)
 EXAMPLES ?= 20
@@ -17,7 +21,7 @@ SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study test slow soak golden walk faults check lint types format bench lock clean
+.PHONY: help demo study split test slow soak golden walk faults check lint types format bench lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -41,6 +45,12 @@ study: $(DEVELOPED) ## run a study: NAME=digits, with DATA, SEEDS, SIZES, EPSILO
 	@$(BIN)/python -m studies $(call typed,NAME) $(call typed,DATA,--data) $(call typed,SEEDS,--seeds) \
 	  $(call typed,SIZES,--sizes) $(call typed,EPSILON,--epsilon) $(call typed,METHODS,--methods) \
 	  $(call typed,WORKERS,--workers) $(call typed,OUT,--out)
+
+# SPU wants Python 3.10 or 3.11, and a numpy that pyarrow does not: the worker's environment is apart.
+split: $(INSTALLED) ## make .venv-split, the environment of the split curator's workers; SPLIT_PYTHON names a Python 3.10 or 3.11
+	@test -x $(SPLIT_VENV)/bin/python || $(BIN)/python -c 'import sys; from pathlib import Path; \
+	  from likeset.split.environment import make_environment; make_environment(Path(sys.argv[1]), python=sys.argv[2])' \
+	  $(SPLIT_VENV) $(SPLIT_PYTHON)
 
 test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -87,6 +97,7 @@ lock: ## resolve requirements.lock and requirements-dev.lock anew
 	.venv-lock/bin/uv pip compile $(LOCKED) --all-extras --output-file requirements-dev.lock pyproject.toml
 	.venv-lock/bin/uv pip compile $(LOCKED) --extra build --constraint requirements-dev.lock \
 	  --no-annotate --output-file requirements.lock pyproject.toml
+	.venv-lock/bin/uv pip compile $(LOCKED) --no-annotate --output-file $(SPLIT_NEEDS).lock $(SPLIT_NEEDS).in
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SPLIT_VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""A small world of offers and a target on shares, the same greedy in the clear, and where the worker's environment is."""
+"""A small world of offers and a target on shares, the same greedy in the clear, and the environment of workers."""
 
 import os
 import secrets
@@ -113,7 +113,7 @@ def run_parties(
     *,
     told: Told | None = None,
     programs: Callable[[int], dict[str, object]] | None = None,
-) -> list[Opened | None | Exception]:
+) -> list[Opened | Exception | None]:
     """What each party's ``run`` returned or raised, all of them in threads."""
     results: list[Opened | Exception | None] = [None] * len(meetings)
     shares = world.shares()

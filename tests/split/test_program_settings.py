@@ -43,6 +43,7 @@ def test_a_change_of_any_field_changes_the_digest() -> None:
     [
         {"parties": 4},
         {"offers": 0},
+        {"target_rows": (1 << 14) + 1},
         {"size": 11},
         {"lows": ()},
         {"lows": (0,)},

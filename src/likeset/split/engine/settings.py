@@ -56,9 +56,10 @@ class ProgramSettings:
     def __post_init__(self) -> None:
         if self.parties not in (2, 3):
             raise BadSettings("parties must be 2 or 3")
-        for name in ("offers", "target_rows", "size"):
-            if not 1 <= getattr(self, name) < 1 << 20:
-                raise BadSettings(f"{name} must lie between 1 and {(1 << 20) - 1}")
+        # One over the number of target rows has 24 bits: with more of them it would be off by more than a thousandth.
+        for name, most in (("offers", 1 << 20), ("target_rows", 1 << 14), ("size", 1 << 20)):
+            if not 1 <= getattr(self, name) <= most:
+                raise BadSettings(f"{name} must lie between 1 and {most}")
         if self.size > self.offers:
             raise BadSettings("size must be at most the number of offers")
         if not self.lows or len(self.lows) != len(self.highs):
