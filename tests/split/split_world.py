@@ -154,4 +154,4 @@ def _split(words: Words, parties: int) -> list[Words]:
 
 
 def _kernel(one: NDArray[np.float64], other: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
-    return np.exp(-gamma * ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=2))
+    return np.asarray(np.exp(-gamma * ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=2)))

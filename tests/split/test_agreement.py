@@ -52,10 +52,10 @@ def test_all_parties_come_to_the_same_whatever_the_order() -> None:
     assert results == {Checkpoint(1, A, A)}
 
 
-@pytest.mark.parametrize("changed", [{"program": "q"}, {"inputs": "j"}])
-def test_another_program_or_other_inputs_are_refused(changed: dict[str, str]) -> None:
+@pytest.mark.parametrize("other", [offer(BASE, program="q"), offer(BASE, inputs="j")], ids=["program", "inputs"])
+def test_another_program_or_other_inputs_are_refused(other: Offer) -> None:
     with pytest.raises(Disagreement, match="do not have the same"):
-        latest_common([offer(BASE), offer(BASE), offer(BASE, **changed)])
+        latest_common([offer(BASE), offer(BASE), other])
 
 
 def test_an_offer_is_read_as_it_was_written_and_nothing_else_is() -> None:
