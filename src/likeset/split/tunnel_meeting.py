@@ -262,8 +262,11 @@ class TunnelMeeting:
         self._end(name=self._attempt or "")
         for stream in self._controls.values():
             stream.close()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # what was closed has its last callbacks still before it
+        self._all_done.set()
+        if self._begun is not None and not self._begun.done():
+            self._begun.set_exception(NoAnswer("this party stopped"))
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._tasks:  # all others are asyncio's own, which end by themselves and close what they took
+                task.cancel()
+            await asyncio.wait(tasks)
+            await asyncio.sleep(0.01)  # what was closed, and what came in just now, has callbacks before it
