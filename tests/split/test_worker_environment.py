@@ -1,0 +1,89 @@
+"""A worker's environment that is missing or wrong, and shares of a wrong shape, end in one clear line."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from likeset.errors import InvalidArgument
+from likeset.split.digest import program_digest
+from likeset.split.engine.settings import ProgramSettings
+from likeset.split.engine.task import Task
+from likeset.split.environment import check_environment, locked_versions, make_environment, worker_python
+from likeset.split.local_meeting import LocalMeeting
+from likeset.split.party import SplitParty
+
+SETTINGS = ProgramSettings(parties=3, offers=5, target_rows=2, size=2, gamma=1.0, lows=(0,), highs=(1 << 16,))
+
+
+def versions(**changes: str) -> dict[str, str]:
+    locked = locked_versions()
+    return {"python": "3.11", **{name: locked[name] for name in ("jax", "jaxlib", "numpy", "spu")}, **changes}
+
+
+def party(folder: Path, **changes: str) -> SplitParty:
+    meeting = LocalMeeting(3)
+    meeting.close()
+    program = changes.get("program", program_digest(3))
+    return SplitParty(
+        int(changes.get("rank", "0")),
+        SETTINGS,
+        program=program,
+        inputs="list",
+        folder=folder,
+        python=Path(sys.executable),
+        meeting=meeting.at(0),
+    )
+
+
+def test_the_locked_environment_is_taken_and_every_other_one_refused() -> None:
+    check_environment(versions())
+    for changed in ({"python": "3.12"}, {"spu": "0.9.4"}, {"numpy": "2.0.0"}, {"torch": "1"}):
+        with pytest.raises(InvalidArgument, match="likeset split setup"):
+            check_environment(versions(**changed))
+
+
+def test_a_missing_environment_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="no environment for workers"):
+        worker_python(tmp_path / "none")
+
+
+def test_nothing_is_made_where_something_is_or_by_an_interpreter_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="is there already"):
+        make_environment(tmp_path)
+    with pytest.raises(InvalidArgument, match="cannot be used"):
+        make_environment(tmp_path / "new", python=str(tmp_path / "python"))
+    old = tmp_path / "old"
+    old.write_text("#!/bin/sh\necho 3.9\n", encoding="ascii")
+    old.chmod(0o700)
+    with pytest.raises(InvalidArgument, match=r"of version 3\.9; workers need"):
+        make_environment(tmp_path / "new", python=str(old))
+    assert not (tmp_path / "new").exists()
+
+
+def test_another_program_than_the_terms_name_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="not the digest of the program here"):
+        party(tmp_path / "own", program="0" * 64)
+    with pytest.raises(InvalidArgument, match="rank"):
+        party(tmp_path / "own", rank="3")
+    assert not (tmp_path / "own").exists()
+
+
+def test_shares_have_the_shape_that_the_settings_say(tmp_path: Path) -> None:
+    right, target = np.zeros((5, 6), dtype=np.int64), np.zeros((2, 1), dtype=np.int64)
+    here = party(tmp_path)
+    here.put_shares(right, target)
+    for offers, rows in ((right[:4], target), (right, target[:1]), (right.astype(np.float64), target)):
+        with pytest.raises(InvalidArgument, match="words of 64 bits"):
+            here.put_shares(offers, rows)  # type: ignore[arg-type]
+
+
+def test_an_engine_is_reached_by_sockets_in_the_file_system_only() -> None:
+    addresses = ("unix:/tmp/a", "unix:/tmp/b", "unix:/tmp/c")
+    task = Task(SETTINGS, 0, "p", "i", "attempt", addresses, 5, ())
+    assert Task.from_bytes(task.to_bytes()) == task
+    for address in ("127.0.0.1:80", "0.0.0.0:80", "unix:relative"):
+        other = Task(SETTINGS, 0, "p", "i", "attempt", (address, *addresses[1:]), 5, ())
+        with pytest.raises(ValueError, match="sockets in the file system"):
+            Task.from_bytes(other.to_bytes())
