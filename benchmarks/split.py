@@ -5,7 +5,8 @@
 All compute parties run on this machine, each with a worker process of its own. Told are wall time, processor time of
 all workers together (what counts where others use the machine as well), the largest memory of each worker, and
 MMD² relative to exact greedy in the clear. Rows are drawn from mixtures with a fixed seed; ``--images FILE`` takes
-MNIST's images from an ``npz`` file for 784 columns. One line of JSON for each case.
+MNIST's images from an ``npz`` file for 784 columns; ``--tunnels`` joins the parties by tunnels, whose processor time is
+that of this process. One line of JSON for each case.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import secrets
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +24,14 @@ from numpy.typing import NDArray
 
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
+from likeset.split.certificates import RunCertificate
 from likeset.split.digest import program_digest
 from likeset.split.engine.settings import ProgramSettings
 from likeset.split.environment import worker_python
 from likeset.split.local_meeting import LocalMeeting
-from likeset.split.party import Opened, SplitParty
+from likeset.split.party import Meeting, Opened, SplitParty
+from likeset.split.tunnel_meeting import TunnelMeeting
+from likeset.split.tunnels import Peer
 
 ONE = 1 << 16
 IMAGE_COLUMNS = 784
@@ -66,11 +71,34 @@ def split_words(words: Words, parties: int) -> list[Words]:
     return [*shares, words - sum(shares, np.zeros_like(words))]
 
 
+def local(parties: int) -> tuple[list[Meeting], Callable[[], None]]:
+    """Engines that reach each other's sockets directly."""
+    meeting = LocalMeeting(parties)
+    return [meeting.at(rank) for rank in range(parties)], meeting.close
+
+
+def tunnelled(parties: int) -> tuple[list[Meeting], Callable[[], None]]:
+    """Engines joined by tunnels over TCP on this machine."""
+    own, session = [RunCertificate.generate() for _ in range(parties)], secrets.token_bytes(32)
+    meetings = [TunnelMeeting(rank, session=session, own=certificate) for rank, certificate in enumerate(own)]
+    known = {rank: Peer("127.0.0.1", meetings[rank].port, own[rank].certificate) for rank in range(parties)}
+    for rank, meeting in enumerate(meetings):
+        meeting.start({other: peer for other, peer in known.items() if other != rank})
+
+    def close() -> None:
+        for meeting in meetings:
+            meeting.stop()
+
+    return list(meetings), close
+
+
 class MeasuredRun:
     """One computation with all parties in threads, and what it took."""
 
-    def __init__(self, settings: ProgramSettings, offers: Words, target: Words, environment: Path) -> None:
-        self._settings, self._python = settings, worker_python(environment)
+    def __init__(
+        self, settings: ProgramSettings, offers: Words, target: Words, *, environment: Path, tunnels: bool
+    ) -> None:
+        self._settings, self._python, self._tunnels = settings, worker_python(environment), tunnels
         self._shares = list(
             zip(split_words(offers, settings.parties), split_words(target, settings.parties), strict=True)
         )
@@ -80,10 +108,11 @@ class MeasuredRun:
 
     def run(self) -> None:
         """All parties until the end."""
-        meeting, folder = LocalMeeting(self._settings.parties), tempfile.TemporaryDirectory()
+        folder = tempfile.TemporaryDirectory()
+        meetings, close = tunnelled(self._settings.parties) if self._tunnels else local(self._settings.parties)
         self._begun = time.perf_counter()
         threads = [
-            threading.Thread(target=self._party, args=(rank, meeting, Path(folder.name) / str(rank)))
+            threading.Thread(target=self._party, args=(rank, meetings[rank], Path(folder.name) / str(rank)))
             for rank in range(self._settings.parties)
         ]
         for thread in threads:
@@ -91,10 +120,10 @@ class MeasuredRun:
         for thread in threads:
             thread.join()
         self.wall = time.perf_counter() - self._begun
-        meeting.close()
+        close()
         folder.cleanup()
 
-    def _party(self, rank: int, meeting: LocalMeeting, folder: Path) -> None:
+    def _party(self, rank: int, meeting: Meeting, folder: Path) -> None:
         digest = program_digest(self._settings.parties)
         party = SplitParty(
             rank,
@@ -103,7 +132,7 @@ class MeasuredRun:
             inputs="benchmark",
             folder=folder,
             python=self._python,
-            meeting=meeting.at(rank),
+            meeting=meeting,
         )
 
         def progress(stage: str, done: int, of: int) -> None:
@@ -141,16 +170,17 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     )
     secret = np.frombuffer(secrets.token_bytes(32 * len(rows)), dtype=np.int64).reshape(-1, 4)
     offers = np.concatenate([words, np.ones((len(rows), 1), dtype=np.int64), secret], axis=1)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = MeasuredRun(settings, offers, wanted, arguments.environment)
+    before, own_before = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time()
+    run = MeasuredRun(settings, offers, wanted, environment=arguments.environment, tunnels=arguments.tunnels)
     run.run()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    after, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time() - own_before
     if run.opened is None:
         raise SystemExit("nothing was opened")
     picks, clear = run.opened.numbers, match(rows, target, arguments.size, gamma=gamma, method="exact").indices
     return {
         "rows": "mnist" if shown else "mixture",
         "parties": settings.parties,
+        "tunnels": arguments.tunnels,
         "offers": len(rows),
         "columns": columns,
         "target": len(target),
@@ -158,6 +188,7 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
         "wall_s": round(run.wall, 1),
         "until_first_pick_s": round(run.prepared, 1),
         "processor_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "own_processor_s": round(own, 1),
         "peak_mb": dict(zip(PARTY_NAMES, run.peaks, strict=False)),
         "same_picks": len(set(picks.tolist()) & set(clear.tolist())),
         "mmd2_ratio": round(
@@ -176,6 +207,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=20)
     parser.add_argument("--columns", type=int, nargs="+", default=[50])
     parser.add_argument("--images", type=Path)
+    parser.add_argument("--tunnels", action="store_true")
     arguments = parser.parse_args()
     for columns in arguments.columns:
         print(json.dumps(measure(arguments, columns)), flush=True)
