@@ -1,16 +1,26 @@
 """``likeset curator``: the side of whom all trust to see offered rows; letters travel by mailbox."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from likeset.app.cli.card import show_fingerprint
-from likeset.app.cli.mailbox import MailboxOption
+from likeset.app.cli.mailbox import (
+    EveryOption,
+    MailboxOption,
+    addresses_to_use,
+    desks_at,
+    serve_and_show,
+    sync_and_show,
+)
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.homes.curator.home import CuratorHome
+    from likeset.transports.mailbox.looks import Desk
 
 __all__ = ["curator", "show_card_to_give"]
 
@@ -86,6 +96,48 @@ def schema(
     show_table("Schemas that runs may use", ["columns", "digest"], rows)
     for digest in digests:
         stdout.print(f"[bold green]added[/]  public rows {literal(digest[:12])}")
+
+
+@curator.command()
+def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+
+    Without --mailbox those that curator.yaml names. Made for cron.
+
+    Example: [bold]likeset curator sync --mailbox file:///mnt/share --home curator[/]
+    """
+    with _desks(home, mailbox) as desks:
+        sync_and_show(desks, as_json=as_json)
+
+
+@curator.command()
+def serve(
+    *,
+    mailbox: MailboxOption = None,
+    every: EveryOption = 60.0,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
+
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again.
+
+    Example: [bold]likeset curator serve --mailbox file:///mnt/share --home curator[/]
+    """
+    with _desks(home, mailbox) as desks:
+        serve_and_show(desks, every=every, as_json=as_json)
+
+
+@contextmanager
+def _desks(folder: Path, given: list[str] | None) -> "Iterator[list[Desk]]":
+    from likeset.homes.curator.settings import SETTINGS_FILE
+    from likeset.transports.mailbox.curator_desk import curator_desk
+
+    settings = opened_curator(folder).settings
+    addresses = addresses_to_use(given, settings.mailboxes, file=SETTINGS_FILE)
+    waits = {"patience": settings.patience, "after_auction": settings.after_auction}
+    with desks_at(addresses, lambda store: curator_desk(folder, store, **waits)) as desks:
+        yield desks
 
 
 def opened_curator(folder: Path) -> "CuratorHome":

@@ -1,17 +1,213 @@
-"""What commands share that look into mailboxes."""
+"""What commands share that look into mailboxes: ``sync`` looks once, ``serve`` stays."""
 
-from typing import Annotated
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-__all__ = ["MailboxOption"]
+from likeset.display.screen import complain, literal, show_json, show_notes, stderr, stdout
+from likeset.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from likeset.errors import LikesetError
+    from likeset.transports.mailbox.looks import Desk, Look
+    from likeset.transports.mailbox.stores import Store
+
+__all__ = [
+    "EveryOption",
+    "MailboxOption",
+    "SignalStop",
+    "addresses_to_use",
+    "desks_at",
+    "look_document",
+    "look_words",
+    "serve_and_show",
+    "stopping_by_signals",
+    "sync_and_show",
+]
+
+_PLACES = "file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER"
 MailboxOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--mailbox",
-        metavar="ADDRESS",
-        help="Where letters come and go: file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER; repeatable.",
-        show_default=False,
-    ),
+    typer.Option("--mailbox", metavar="ADDRESS", help=f"Where letters come and go: {_PLACES}; repeatable."),
 ]
+EveryOption = Annotated[
+    float, typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two looks.")
+]
+_FIRST_PAUSE = 1.0
+
+
+def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, file: str) -> tuple[str, ...]:
+    """The mailboxes of a command: those that were given, or else those of the settings.
+
+    Raises:
+        InvalidArgument: there are none, or one has a password in it.
+    """
+    from likeset.homes.mailbox_address import checked_addresses
+
+    addresses = checked_addresses(given or settled)
+    if not addresses:
+        raise InvalidArgument("--mailbox", "none", f"no mailbox is named: give {_PLACES}, or mailboxes: in {file}")
+    return addresses
+
+
+@contextmanager
+def desks_at(addresses: Sequence[str], make: "Callable[[Store], Desk]") -> "Iterator[list[Desk]]":
+    """A desk at each mailbox, let go in the end; two addresses of one place are one."""
+    from likeset.transports.mailbox.stores import open_store
+
+    with ExitStack() as stack:
+        stores = {store.address: store for store in map(open_store, addresses)}
+        for store in stores.values():
+            stack.callback(store.close)
+        yield [stack.enter_context(make(store)) for store in stores.values()]
+
+
+def sync_and_show(desks: "Sequence[Desk]", *, as_json: bool, more: Callable[[], dict[str, Any]] = dict) -> None:
+    """One look, and what came of it; exit code 1 if a mailbox could not be used.
+
+    Args:
+        desks: where to look.
+        as_json: for machines.
+        more: what else the document says, asked after the look.
+    """
+    from likeset.transports.mailbox.serving import look_once
+
+    look, troubles = look_once(desks)
+    if as_json:
+        show_json({**look_document(look, troubles), **more()})
+    else:
+        stdout.print(literal(look_words(look)), soft_wrap=True)
+        show_notes(look.notes)
+    end_if_troubled(troubles, as_json=as_json)
+
+
+def end_if_troubled(troubles: "Sequence[LikesetError]", *, as_json: bool = False) -> None:
+    """Say what was wrong, a line for each, and end with exit code 1; nothing if nothing was."""
+    for trouble in () if as_json else troubles:
+        complain(str(trouble))
+    if troubles:
+        raise typer.Exit(1)
+
+
+def look_document(look: "Look", troubles: "Sequence[LikesetError]" = ()) -> dict[str, Any]:
+    """What came of a look, as plain data."""
+    deadline = None if look.next_deadline is None else look.next_deadline.isoformat()
+    told = {**asdict(look), "notes": list(look.notes), "next_deadline": deadline}
+    return {**told, "troubles": [str(trouble) for trouble in troubles]}
+
+
+def look_words(look: "Look") -> str:
+    """What came of a look, on one line."""
+    if not (look.taken or look.sent or look.left or look.strangers):
+        return "nothing new"
+    words = [f"{_letters(look.taken)} came", f"{_letters(look.sent)} went"]
+    words += [f"{look.refused} of those that came refused"] if look.refused else []
+    words += [f"{_letters(look.left)} left for later"] if look.left else []
+    words += [f"{look.strangers} by strangers left alone"] if look.strangers else []
+    return ", ".join(words)
+
+
+def _letters(count: int) -> str:
+    return f"{count} letter{'' if count == 1 else 's'}"
+
+
+class SignalStop:
+    """Set by a signal, and waited for without a lock: a handler may run at any moment."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._reader, self._writer = os.pipe()
+
+    def set(self, *_: object) -> None:
+        """Stop; as a handler of signals, a second one ends the program at once."""
+        if not self._set:
+            self._set = True
+            os.write(self._writer, b".")
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
+
+    def is_set(self) -> bool:
+        """Whether it was set."""
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, or so many seconds."""
+        select.select([self._reader], [], [], timeout)
+        return self._set
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+@contextmanager
+def stopping_by_signals() -> Iterator[SignalStop]:
+    """SIGTERM and Ctrl-C set what this gives, and end nothing else; a second one does. Only in the main thread."""
+    stop = SignalStop()
+    before = {number: signal.signal(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        stop.close()
+
+
+@dataclass
+class _Counts:
+    """What came of all looks so far."""
+
+    looks: int = 0
+    taken: int = 0
+    sent: int = 0
+    refused: int = 0
+
+    def add(self, look: "Look") -> None:
+        self.looks += 1
+        self.taken += look.taken
+        self.sent += look.sent
+        self.refused += look.refused
+
+
+def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool) -> None:
+    """Look until a signal comes: a line for whatever happens, and one at the end."""
+    from likeset.transports.mailbox.serving import serve
+
+    counts = _Counts()
+
+    def looked(look: "Look") -> None:
+        counts.add(look)
+        if look.something_happened and not as_json:
+            _print_with_time(look_words(look))
+
+    with stopping_by_signals() as stop:
+        if not as_json:
+            _print_with_time(f"looking into {len(desks)} mailbox{'' if len(desks) == 1 else 'es'}; Ctrl-C ends it")
+        tell = _complain_with_time if as_json else _print_with_time
+        serve(desks, stop=stop, tell=tell, looked=looked, shortest=min(_FIRST_PAUSE, every), longest=every)
+    if as_json:
+        show_json(asdict(counts))
+    else:
+        _print_with_time("stopped between two letters; the next look goes on from here")
+
+
+def _now() -> str:
+    from likeset.homes.expiry import utc_now
+
+    return f"{utc_now():%Y-%m-%d %H:%M:%S}Z"
+
+
+def _print_with_time(line: str) -> None:
+    stdout.print(f"[dim]{_now()}[/]  {literal(line)}", soft_wrap=True)
+    stdout.file.flush()  # whoever reads it in a file reads it now
+
+
+def _complain_with_time(line: str) -> None:
+    stderr.print(f"{_now()}  {literal(line)}", soft_wrap=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from likeset.app.cli import owner_records, owner_runs, owner_setup
+from likeset.app.cli import owner_mail, owner_records, owner_runs, owner_setup
 
 __all__ = ["owner"]
 
@@ -26,6 +26,8 @@ owner.command(name="dry-run")(owner_runs.dry_run)
 owner.command()(owner_runs.approve)
 owner.command()(owner_runs.deny)
 owner.command()(owner_runs.withdraw)
+owner.command()(owner_mail.sync)
+owner.command()(owner_mail.serve)
 owner.command()(owner_records.outbox)
 owner.command()(owner_records.budget)
 _audit.command()(owner_records.verify)

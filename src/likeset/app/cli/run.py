@@ -2,7 +2,7 @@
 
 import typer
 
-from likeset.app.cli import run_nvflare, run_result, run_setup, run_terms, run_watch
+from likeset.app.cli import run_mail, run_nvflare, run_result, run_setup, run_terms, run_watch
 
 __all__ = ["run"]
 
@@ -15,7 +15,10 @@ run = typer.Typer(
 run.command()(run_setup.init)
 run.command()(run_terms.plan)
 run.command()(run_terms.invite)
+run.command()(run_mail.start)
 run.command()(run_watch.watch)
+run.command()(run_mail.sync)
+run.command()(run_mail.collect)
 run.command()(run_watch.cancel)
 run.command()(run_result.report)
 run.command()(run_result.shares)

@@ -36,7 +36,7 @@ def sites(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Are all sites of a job connected? Exit code 1 if one is not.
+    """Are all sites of a job connected to NVFlare? Exit code 1 if one is not.
 
     Example: [bold]likeset run sites job.yaml --seconds 60 --home clinic[/]
     """
@@ -67,27 +67,34 @@ def sites(
 
 
 def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Submit a job to the network. Owners decide by themselves; follow it with [bold]likeset run watch[/].
+    """Submit a job to NVFlare. Owners decide by themselves; follow it with [bold]likeset run watch[/].
 
     Example: [bold]likeset run submit job.yaml --home clinic[/]
     """
+    from likeset.run.mailbox_runs import check_not_by_mailbox
+
     consumer = opened_home(home)
+    engine = run_setup.engine_of(consumer)
     kept_run = invited(job, days, consumer)
+    check_not_by_mailbox(kept_run, "submit")
     if kept_run.jobs:
         raise InvalidArgument("run", kept_run.name, "was submitted already; go on with `likeset run resume`")
-    _submit(kept_run, run_setup.engine_of(consumer), as_json=as_json)
+    _submit(kept_run, engine, as_json=as_json)
 
 
 def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Submit a run that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
+    """Submit a run over NVFlare that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
 
     Example: [bold]likeset run resume sepsis-2026-07 --home clinic[/]
     """
+    from likeset.run.mailbox_runs import check_not_by_mailbox
     from likeset.run.submission import look, obstacle
 
     consumer = opened_home(home)
     consumer.check_able_to_write()
-    kept_run, engine = consumer.known(name), run_setup.engine_of(consumer)
+    kept_run = consumer.known(name)
+    check_not_by_mailbox(kept_run, "resume")
+    engine = run_setup.engine_of(consumer)
     whereabouts = look(kept_run, engine) if kept_run.jobs else None
     if whereabouts is not None and whereabouts.is_open:
         raise InvalidArgument("RUN", name, f"is {whereabouts.text}; there is nothing to resume")

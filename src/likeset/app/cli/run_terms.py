@@ -90,6 +90,8 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
             "digest": kept_run.terms.digest,
             "invitation": str(kept_run.invitation_path),
             "expires": kept_run.terms.expires,
+            "mailbox": None if kept_run.travel is None else kept_run.travel.mailbox,
+            "cancelled": kept_run.cancelled,
             "jobs": len(kept_run.jobs),
             "result": kept_run.result.exists(),
         }
@@ -102,10 +104,20 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
         [
             run_document["run"],
             run_document["expires"],
-            str(run_document["jobs"]),
+            _way(run_document),
             "yes" if run_document["result"] else "no",
             run_document["digest"][:12],
         ]
         for run_document in runs
     ]
-    show_table("Runs", ["run", "terms until", "submitted", "result", "terms"], lines)
+    show_table("Runs", ["run", "terms until", "travels by", "result", "terms"], lines)
+
+
+def _way(run_document: dict[str, Any]) -> str:
+    """How a run travels, in a word or two."""
+    if run_document["cancelled"]:
+        return "cancelled"
+    if run_document["mailbox"] is not None:
+        return "mailbox"
+    jobs = run_document["jobs"]
+    return f"NVFlare, {jobs} job{'' if jobs == 1 else 's'}" if jobs else "nothing yet"

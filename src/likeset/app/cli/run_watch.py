@@ -6,6 +6,7 @@ import typer
 
 from likeset.app.cli import run_setup
 from likeset.app.cli.follow import follow
+from likeset.app.cli.follow_mail import watch_mail
 from likeset.app.cli.run_setup import HERE, HomePath, RunName, opened_home
 from likeset.display.screen import JsonFlag, complain, literal, show_json, stdout
 
@@ -19,7 +20,10 @@ def watch(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Follow a run: which owner waits for approval, works, is done or gave no answer. Exit code 1 if it failed.
+    """Follow a run: who has the terms, who answered, what is waited for, until when. Exit code 1 if it failed.
+
+    A run by mailbox goes on only while somebody looks: this command does, or [bold]likeset run sync[/] now and then.
+    Ctrl-C ends the watching, not the run.
 
     Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
     """
@@ -27,6 +31,9 @@ def watch(
 
     consumer = opened_home(home)
     kept_run = consumer.known(name)
+    if kept_run.travel is not None:
+        watch_mail(consumer, kept_run, once=once, as_json=as_json)
+        return
     with run_setup.engine_of(consumer) as engine:
         whereabouts = follow(kept_run, engine, once=once, quiet=as_json)
         if whereabouts.is_done:
@@ -48,11 +55,28 @@ def watch(
 
 
 def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Stop a run. What was drawn is kept and stays charged; the run can be resumed.
+    """Stop a run. What was drawn is kept and stays charged. Over NVFlare the run can be resumed.
+
+    A run by mailbox ends here for good: nothing is looked for or posted in it any more. Owners who have the terms keep
+    them until they end.
 
     Example: [bold]likeset run cancel sepsis-2026-07 --home clinic[/]
     """
     consumer = opened_home(home)
     kept_run = consumer.known(name)
-    run_setup.engine_of(consumer).cancel(kept_run.last_job())
-    show_json({"run": name, "cancelled": True}) if as_json else stdout.print(f"[bold]cancelled[/]  {literal(name)}")
+    if kept_run.travel is not None:
+        from likeset.run.mailbox_runs import cancel as cancel_mail
+
+        cancel_mail(kept_run)
+    else:
+        run_setup.engine_of(consumer).cancel(kept_run.last_job())
+    if as_json:
+        show_json({"run": name, "cancelled": True})
+        return
+    stdout.print(f"[bold]cancelled[/]  {literal(name)}")
+    if kept_run.travel is not None:
+        stdout.print(
+            "Nothing is looked for or posted in it any more. Nobody is told: for owners who have its terms it ends "
+            f"with them, on {literal(kept_run.terms.expires)}. What was charged stays charged.",
+            soft_wrap=True,
+        )

@@ -42,6 +42,7 @@ from likeset.trust.cards import CardSecret
 __all__ = ["Connection", "ConsumerHome", "KeptRun", "Travel", "make_consumer_home"]
 
 _INVITATION = ".invitation"
+_CANCELLED = "cancelled"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -216,6 +217,15 @@ class KeptRun:
         travel = Travel(mailbox=mailbox, decide_by=min(decide_by or begin + (end - begin) / 2, end))
         documents.write_text(self.travel_path, travel.model_dump_json(indent=1) + "\n")
         return travel
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the consumer stopped it while it travelled by mailbox: nothing is looked for or posted any more."""
+        return (self.folder / _CANCELLED).exists()
+
+    def cancel(self) -> None:
+        """Stop it; asked again, as it was."""
+        documents.write_text(self.folder / _CANCELLED, "")
 
     @property
     def result(self) -> Path:

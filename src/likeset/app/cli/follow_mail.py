@@ -1,0 +1,163 @@
+"""Following a run by mailbox: on a terminal a table that changes, elsewhere a line for each change."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from likeset.app.cli.mailbox import desks_at, stopping_by_signals
+from likeset.display.screen import complain, literal, show_json, show_notes, show_table, stderr, stdout
+
+if TYPE_CHECKING:
+    from likeset.homes.consumer.home import ConsumerHome, KeptRun
+    from likeset.transports.mailbox.looks import Look
+    from likeset.transports.mailbox.progress import RunProgress
+
+__all__ = ["progress_document", "show_progress", "watch_mail"]
+
+_LONGEST_PAUSE = 10.0  # somebody looks at the screen
+_SHOWN = {
+    "has not got the terms": "[dim]○[/]",
+    "decides": "[yellow]●[/]",
+    "takes part": "[green]✓[/]",
+    "has answered": "[green]✓[/]",
+    "does not take part": "[dim]○[/]",
+}
+
+
+def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: bool) -> None:
+    """Look, and show what changes, until the run has ended, or once; exit code 1 if it ended without a summary."""
+    from likeset.run.mailbox_runs import whereabouts
+    from likeset.transports.mailbox.consumer_desk import consumer_desk
+    from likeset.transports.mailbox.serving import serve
+
+    last: list[RunProgress] = [whereabouts(home, run)]
+    live = stdout.is_terminal and not once
+    if run.travel is not None and last[0].ended is None and not run.cancelled:
+        with (
+            desks_at((run.travel.mailbox,), lambda store: consumer_desk(home.folder, store)) as desks,
+            stopping_by_signals() as stop,
+            _screen(last[0], live=live, quiet=as_json) as show,
+        ):
+
+            def looked(_: "Look") -> None:
+                progress = whereabouts(home, run)
+                if progress != last[0]:
+                    show(progress)
+                last[0] = progress
+                if once or progress.ended is not None:
+                    stop.set()
+
+            tell = _tell_machines if as_json else _tell_people
+            serve(desks, stop=stop, tell=tell, looked=looked, longest=_LONGEST_PAUSE)
+    _tell_end(run, last[0], as_json=as_json)
+
+
+def _tell_people(line: str) -> None:
+    show_notes([line])
+
+
+def _tell_machines(line: str) -> None:
+    stderr.print(literal(line), soft_wrap=True)
+
+
+def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool) -> None:
+    failed = run.cancelled or (progress.ended is not None and not progress.done)
+    if as_json:
+        show_json({**progress_document(progress), "cancelled": run.cancelled})
+    elif progress.done:
+        stdout.print(f"See it with: likeset run report {literal(run.name)}", soft_wrap=True)
+    elif run.cancelled:
+        complain(f"run {run.name} was cancelled here; give the job another name to ask again")
+    elif failed:
+        complain(f"run {run.name}: {_headline(progress)}")
+    else:
+        stdout.print(f"It goes on with the next look: likeset run watch {literal(run.name)}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def progress_document(progress: "RunProgress") -> dict[str, Any]:
+    """Where a run is, as plain data."""
+    return progress.document()
+
+
+def show_progress(progress: "RunProgress") -> None:
+    """Where a run is: a table on a terminal, a line elsewhere."""
+    if stdout.is_terminal:
+        rows = [[name, _stands(progress, name)] for name in progress.parties]
+        show_table(f"Run {progress.run}: {_headline(progress)}", ["who", "where it stands"], rows)
+        stdout.print(literal(_outlook(progress)), soft_wrap=True)
+    else:
+        _print_line(progress)
+
+
+def _headline(progress: "RunProgress") -> str:
+    """Where it is, in a few words."""
+    if progress.ended is not None:
+        return f"{progress.ended}: {progress.detail}" if progress.detail else str(progress.ended)
+    if progress.began:
+        return "running"
+    return "waiting for answers"
+
+
+def _outlook(progress: "RunProgress") -> str:
+    """What is waited for, and until when."""
+    end = f"the terms end on {_moment(progress.terms_end)}"
+    if progress.ended is not None:
+        return ""
+    if not progress.began:
+        return f"begins when all have answered, or at {_moment(progress.decide_by)} with those who accepted; {end}"
+    if progress.waited_for and progress.until is not None:
+        return f"the curator waits for {', '.join(progress.waited_for)} until {_moment(progress.until)}; {end}"
+    return f"waiting for the curator; {end}"
+
+
+def _stands(progress: "RunProgress", name: str) -> str:
+    """Where somebody stands."""
+    state = str(progress.parties[name])
+    if progress.waited_for and state == "takes part" and name != "curator":
+        return "the curator waits for it" if name in progress.waited_for else "has answered"
+    return state
+
+
+def _moment(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+@contextmanager
+def _screen(first: "RunProgress", *, live: bool, quiet: bool) -> "Iterator[Callable[[RunProgress], None]]":
+    if quiet:
+        yield lambda _: None
+    elif not live:
+        _print_line(first)
+        yield _print_line
+    else:
+        shown = [first]
+        with Live(get_renderable=lambda: _table(shown[0]), console=stdout, refresh_per_second=1):
+            yield lambda progress: shown.__setitem__(0, progress)
+
+
+def _print_line(progress: "RunProgress") -> None:
+    words = "  ".join(f"{literal(name)}: {literal(_stands(progress, name))}" for name in progress.parties)
+    outlook = _outlook(progress)
+    stdout.print(
+        f"[bold]{literal(_headline(progress))}[/]  {words}{'  ' if outlook else ''}{literal(outlook)}", soft_wrap=True
+    )
+    stdout.file.flush()
+
+
+def _table(progress: "RunProgress") -> Table:
+    title = f"Run {literal(progress.run)}: {literal(_headline(progress))}"
+    table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
+    table.caption, table.caption_style, table.caption_justify = literal(_outlook(progress)), "dim", "left"
+    table.add_column("who")
+    table.add_column("where it stands")
+    for name in progress.parties:
+        words = _stands(progress, name)
+        table.add_row(literal(name), f"{_SHOWN.get(words, '[cyan]●[/]')} {literal(words)}")
+    return table

@@ -1,0 +1,152 @@
+"""``likeset run start``, ``sync`` and ``collect``: runs by mailbox, from the consumer's side."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from likeset.app.cli.follow_mail import progress_document, show_progress
+from likeset.app.cli.mailbox import desks_at, end_if_troubled, look_document, sync_and_show
+from likeset.app.cli.run_setup import (
+    HERE,
+    Days,
+    HomePath,
+    JobPath,
+    RunName,
+    invited,
+    opened_home,
+    result_of,
+    seed_file,
+    show_seed,
+)
+from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
+from likeset.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from likeset.homes.consumer.home import ConsumerHome
+    from likeset.transports.mailbox.looks import Desk
+
+__all__ = ["collect", "start", "sync"]
+
+
+def start(
+    job: JobPath,
+    *,
+    mailbox: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where its letters come and go: file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER.  "
+            "[default: the only one in consumer.yaml]",
+        ),
+    ] = None,
+    days: Days = 30,
+    decide_within: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="DAYS", help="Then it begins with those who accepted.  [default: half of the terms' life]"
+        ),
+    ] = None,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Sign the terms of a job, and leave them in a mailbox for owners and curator. They decide by themselves.
+
+    It begins when all have answered, or after --decide-within with those who accepted, if they are enough. Follow it
+    with [bold]likeset run watch[/], or let cron call [bold]likeset run sync[/]. Called again, it does the same.
+
+    Example: [bold]likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic[/]
+    """
+    from likeset.run.mailbox_runs import mailbox_for, whereabouts
+    from likeset.run.mailbox_runs import start as start_mail
+    from likeset.transports.mailbox.serving import look_once
+    from likeset.transports.mailbox.stores import open_store
+
+    consumer = opened_home(home)
+    store = open_store(mailbox_for(consumer, mailbox))  # says what is wrong with the address before anything is signed
+    kept_run = invited(job, days, consumer)
+    start_mail(kept_run, store.address, decide_within=None if decide_within is None else timedelta(days=decide_within))
+    with _desks(consumer, store.address) as desks:
+        look, troubles = look_once(desks)
+    progress = whereabouts(consumer, kept_run)
+    terms = kept_run.terms
+    if as_json:
+        told = {**progress_document(progress), "digest": terms.digest, "mailbox": store.address}
+        show_json({**told, "hash_seed": seed_file(kept_run), **look_document(look, troubles)})
+    else:
+        stdout.print(f"[bold green]started[/]  {literal(kept_run.name)}, terms {terms.digest[:12]}", soft_wrap=True)
+        show_progress(progress)
+        show_notes(look.notes)
+        show_seed(kept_run)
+        stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)
+        if troubles:
+            complain("the terms are signed and kept, but not all posted yet; likeset run sync tries again")
+    end_if_troubled(troubles, as_json=as_json)
+
+
+def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Look once into the mailboxes of all runs: take what came, send what is due. Exit code 1 if one is in trouble.
+
+    Example: [bold]likeset run sync --home clinic[/]
+    """
+    from likeset.run.mailbox_runs import mailboxes_in_use, open_runs, whereabouts
+
+    consumer = opened_home(home)
+
+    def progress() -> dict[str, Any]:
+        return {"runs": [progress_document(whereabouts(consumer, kept_run)) for kept_run in open_runs(consumer)]}
+
+    with _desks(consumer, *mailboxes_in_use(consumer)) as desks:
+        try:
+            sync_and_show(desks, as_json=as_json, more=progress)
+        finally:
+            if not as_json:
+                for kept_run in open_runs(consumer):
+                    show_progress(whereabouts(consumer, kept_run))
+
+
+def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Look once into the mailbox of a run, and show its result if it is there. Exit code 1 if it is not.
+
+    Example: [bold]likeset run collect sepsis-2026-07 --home clinic[/]
+    """
+    from likeset.app.cli.result_screen import show_result
+    from likeset.run.mailbox_runs import whereabouts
+    from likeset.transports.mailbox.serving import look_once
+
+    consumer = opened_home(home)
+    kept_run = consumer.known(name)
+    travel, troubles = kept_run.travel, []
+    if travel is None:
+        raise InvalidArgument("RUN", name, "does not travel by mailbox; see `likeset run watch`, and then `run report`")
+    if not kept_run.summary_path.exists() and not kept_run.cancelled:
+        with _desks(consumer, travel.mailbox) as desks:
+            _, troubles = look_once(desks)
+    progress = whereabouts(consumer, kept_run)
+    if kept_run.summary_path.exists():
+        result = result_of(consumer, kept_run)
+        if as_json:
+            show_json({**progress_document(progress), "result": result, "report": str(kept_run.result / "report.html")})
+            return
+        show_result(result)
+        stdout.print(f"\nEverything is in [bold]{literal(str(kept_run.result))}[/].", soft_wrap=True)
+        return
+    if as_json:
+        show_json({**progress_document(progress), "result": None, "troubles": [str(trouble) for trouble in troubles]})
+    else:
+        show_progress(progress)
+        for trouble in troubles:
+            complain(str(trouble))
+    raise typer.Exit(1)
+
+
+@contextmanager
+def _desks(home: "ConsumerHome", *addresses: str) -> "Iterator[list[Desk]]":
+    from likeset.transports.mailbox.consumer_desk import consumer_desk
+
+    folder: Path = home.folder
+    with desks_at(addresses, lambda store: consumer_desk(folder, store)) as desks:
+        yield desks

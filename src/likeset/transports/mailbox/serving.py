@@ -1,0 +1,124 @@
+"""Looking into mailboxes once, or again and again with growing pauses, until somebody says stop."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from likeset.errors import HomeRestored, LikesetError
+from likeset.homes.expiry import utc_now
+from likeset.transports.mailbox.looks import Desk, Look
+
+__all__ = ["LONGEST", "SHORTEST", "Stop", "Tell", "look_once", "serve"]
+
+SHORTEST = 1.0
+"""Seconds between two looks while letters come."""
+
+LONGEST = 60.0
+"""Seconds between two looks when nothing has come for a while."""
+
+_GROWTH = 1.5
+
+Tell = Callable[[str], None]
+"""Called with one line for a person."""
+
+
+class Stop(Protocol):
+    """Whether to stop; ``threading.Event`` is one."""
+
+    def is_set(self) -> bool:
+        """Whether somebody said so."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until somebody says so, or so many seconds; returns whether somebody did."""
+
+
+@dataclass
+class _Troubles:
+    """What was last wrong at each desk, so that it is said once, and once more when it is over."""
+
+    tell: Tell
+    last: dict[int, str] = field(default_factory=dict)
+
+    def at(self, place: int, trouble: str) -> None:
+        if self.last.get(place) != trouble:
+            self.last[place] = trouble
+            self.tell(f"{trouble}; trying on")
+
+    def over(self, place: int) -> None:
+        if self.last.pop(place, None) is not None:
+            self.tell("that is over: the mailbox can be used again")
+
+
+def look_once(desks: Sequence[Desk]) -> tuple[Look, list[LikesetError]]:
+    """One look at each desk; what came of all, and what was wrong: trouble with one keeps no other from its look.
+
+    Raises:
+        HomeRestored: this home was put back from an old copy, and does nothing more.
+    """
+    looks, troubles = [], []
+    for desk in desks:
+        try:
+            looks.append(desk.look())
+        except HomeRestored:
+            raise
+        except LikesetError as error:
+            troubles.append(error)
+    return Look.all_of(looks), troubles
+
+
+def serve(
+    desks: Sequence[Desk],
+    *,
+    stop: Stop,
+    tell: Tell,
+    looked: Callable[[Look], None] = lambda _: None,
+    shortest: float = SHORTEST,
+    longest: float = LONGEST,
+    clock: Callable[[], datetime] = utc_now,
+) -> None:
+    """Look until told to stop; a look that has begun comes to its end first.
+
+    Pauses grow while nothing happens, start anew when something did, and end at deadlines. Trouble with a mailbox, or
+    with a file that somebody is editing, is told in one line when it begins and when it is over.
+
+    Args:
+        desks: where to look.
+        stop: looked at before each look, and waited for between them.
+        tell: told notes and troubles.
+        looked: told what came of all desks together, each time.
+        shortest: seconds of the first pause.
+        longest: seconds that no pause passes.
+        clock: tells the time.
+
+    Raises:
+        HomeRestored: this home was put back from an old copy, and does nothing more.
+    """
+    troubles, pause = _Troubles(tell), shortest
+    while not stop.is_set():
+        looks = []
+        for place, desk in enumerate(desks):
+            if stop.is_set():
+                break
+            try:
+                look = desk.look()
+            except HomeRestored:
+                raise
+            except LikesetError as error:
+                troubles.at(place, str(error))
+                continue
+            troubles.over(place)
+            looks.append(look)
+            for note in look.notes:
+                tell(note)
+        together = Look.all_of(looks)
+        looked(together)
+        pause = shortest if together.something_happened else min(pause * _GROWTH, longest)
+        stop.wait(_until(together.next_deadline, clock(), pause=pause, shortest=shortest))
+
+
+def _until(deadline: datetime | None, now: datetime, *, pause: float, shortest: float) -> float:
+    """How many seconds to wait; a deadline that has passed does not make it busy."""
+    if deadline is None:
+        return pause
+    return min(pause, max(shortest, (deadline - now).total_seconds()))
