@@ -9,6 +9,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +35,12 @@ _PRAGMAS = (
     # bug"). By itself it does that without the write lock; empty_log takes the lock.
     "wal_autocheckpoint=0",
 )
+
+_Mark = tuple[int, int]  # device and number of a file
+_OPENING = threading.Lock()
+_OPEN_HERE: Counter[_Mark | None] = Counter()
+"""Files that this process has open through SQLite. Whoever closes such a file beside SQLite drops the locks of the
+whole process on it, and another process may then take the log away under its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +86,17 @@ class Store:
         self._process = os.getpid()
         # Threads share one connection; SQLite would serialise calls, but not whole transactions.
         self._lock = threading.RLock()
-        _check_file(path, layout, must_exist=read_only)
+        self._mark: _Mark | None = None
         with self._plain_words():
-            self._connection = self._opened_read_only() if read_only else self._opened_to_write()
+            with _OPENING:
+                _check_file(path, layout, must_exist=read_only)
+                self._connection = self._opened_read_only() if read_only else self._opened_to_write()
+                self._mark = _mark(path)
+                _OPEN_HERE[self._mark] += 1
             try:
                 self._prepare(read_only=read_only, fill=fill)
             except BaseException:
-                self._connection.close()
+                self.close()
                 raise
 
     @contextmanager
@@ -116,6 +127,9 @@ class Store:
         with self._lock:
             if self._process == os.getpid():
                 self._connection.close()
+                with _OPENING:
+                    _OPEN_HERE[self._mark] -= self._mark is not None
+                    self._mark = None
 
     def __enter__(self) -> Self:
         return self
@@ -277,6 +291,8 @@ def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
         if not path.parent.is_dir():
             raise InvalidArgument("path", str(path), "its directory does not exist")
         return
+    if _OPEN_HERE[_mark(path)]:
+        return  # SQLite knows it already
     try:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
@@ -284,6 +300,14 @@ def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
         raise LedgerUnavailable(f"{layout.what} {path}: cannot be read: {error.strerror}") from error
     if start and start != _MAGIC:
         raise LedgerUnreadable(f"{layout.what} {path}: is not a SQLite file, so not a {layout.what}")
+
+
+def _mark(path: Path) -> _Mark | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _sync_directory(directory: Path) -> None:
