@@ -152,7 +152,7 @@ def _run_sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, float]:
         random_state=cell["seed"],
     )
     summarizer.fit(market.target, {f"owner-{number}": rows for number, rows in enumerate(market.owners)})
-    return summarizer.rows_seen_, summarizer.squared_mmd_
+    return summarizer.rows_seen_, summarizer.in_sample_squared_mmd_
 
 
 STUDY = Parsimony()

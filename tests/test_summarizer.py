@@ -116,7 +116,7 @@ class TestResult:
         assert [(pick.owner, pick.row) for pick in fitted.history_] == fitted.indices_
         np.testing.assert_allclose(fitted.weights_, 1 / 6)
         expected = squared_mmd(fitted.summary_, TARGET, gamma=fitted.gamma_)
-        assert fitted.squared_mmd_ == pytest.approx(expected, abs=1e-12)
+        assert fitted.in_sample_squared_mmd_ == pytest.approx(expected, abs=1e-12)
         assert fitted.history_[-1].squared_mmd == pytest.approx(expected, abs=1e-6)
 
     def test_history_follows_from_the_rows(self, fitted: Summarizer) -> None:
@@ -129,8 +129,8 @@ class TestResult:
         assert weighted.indices_ == fitted.indices_
         assert weighted.weights_.sum() == pytest.approx(1.0)
         assert weighted.weights_.min() >= 0.0
-        assert weighted.squared_mmd_ < fitted.squared_mmd_
-        assert weighted.squared_mmd_ == pytest.approx(
+        assert weighted.in_sample_squared_mmd_ < fitted.in_sample_squared_mmd_
+        assert weighted.in_sample_squared_mmd_ == pytest.approx(
             squared_mmd(weighted.summary_, TARGET, gamma=weighted.gamma_, weights=weighted.weights_)
         )
 

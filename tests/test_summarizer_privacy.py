@@ -269,7 +269,7 @@ class TestOtherProtocols:
         assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
         assert guarantee_of(found, View.owners("south")).epsilon == 0.0
         assert found.rows_seen_ == 15
-        assert found.history_[-1].squared_mmd == pytest.approx(found.squared_mmd_, abs=1e-6)
+        assert found.history_[-1].squared_mmd == pytest.approx(found.in_sample_squared_mmd_, abs=1e-6)
 
     def test_interactive_with_a_gaussian_summary_release_needs_a_budget_of_the_owners(self) -> None:
         settings: dict[str, Any] = {"protocol": "interactive", "summary_release": "gaussian"}

@@ -47,7 +47,11 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         indices_: for each of them (owner, row number).
         labels_: their labels, or None.
         weights_: their weights, summing to 1.
-        squared_mmd_: squared MMD of the (weighted) summary to the target.
+        likeness_: squared MMD of the (weighted) summary to the target's population, by cross-fitting, as a
+            ``Likeness`` with an interval; None where it is not known: with ``folds=0``, fewer than 20 rows of a target,
+            ``interactive`` or hashes.
+        in_sample_squared_mmd_: squared MMD of the (weighted) summary to the very rows of the target that it was
+            selected by; too good, as it does not say how other rows of that kind are matched.
         guarantees_: for each view what it costs, with its basis.
         shares_: each owner's share of the value; telling it to an owner would be a release of its own.
         attribution_: the same in full: rows, value, Shapley value, payment.
@@ -86,6 +90,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         hash_dimension: int | None = None,
         weights: bool = False,
         labels: Literal["match", "ignore"] = "match",
+        folds: int = 5,
         relation: Literal["replace-one", "add-or-remove"] = "replace-one",
         declared_size: int | None = None,
         rows_per_unit: int = 1,
@@ -162,7 +167,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.summary_ = gather(tables.tables, self.indices_)
         self.labels_ = summary.labels if tables.labels is not None else None
         self.weights_ = summary.weights
-        self.squared_mmd_ = result.squared_mmd
+        self.likeness_ = result.likeness
+        self.in_sample_squared_mmd_ = result.in_sample_squared_mmd
         self.rows_seen_ = summary.rows_seen
         self.access_ratio_ = result.access_ratio
         self.history_ = tuple(replace(pick, owner=shown[pick.owner]) for pick in result.history)

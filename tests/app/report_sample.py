@@ -22,7 +22,7 @@ def sample_result(
     picked = [41, 27, 20, 12, 0][: len(owners)]
     curve = 0.00419 * (size / np.arange(1, size + 1)) ** 1.05
     return {
-        "format": 1,
+        "format": 2,
         "run": "heart-2031",
         "created": "2031-01-31T09:26:53+00:00",
         "version": "0.5.0",
@@ -32,7 +32,14 @@ def sample_result(
         "protocol": "sealed",
         "size": size,
         "rows_selected": size,
-        "squared_mmd": 0.00419,
+        "likeness": {
+            "squared_mmd": 0.00419,
+            "low": 0.00322,
+            "high": 0.00501,
+            "recommended_size": None,
+            "curve": curve.tolist(),
+        },
+        "in_sample_squared_mmd": 0.00298,
         "gamma": 0.1043,
         "baselines": [
             baseline(
@@ -103,7 +110,14 @@ def baseline(
     name: str, squared_mmd: float, meaning: str, accuracy: float | None = None, *, kind: str = "study"
 ) -> dict[str, Any]:
     """What else could be had."""
-    return {"kind": kind, "name": name, "squared_mmd": squared_mmd, "meaning": meaning, "accuracy": accuracy}
+    return {
+        "kind": kind,
+        "name": name,
+        "squared_mmd": squared_mmd,
+        "in_sample_squared_mmd": 1.3 * squared_mmd,
+        "meaning": meaning,
+        "accuracy": accuracy,
+    }
 
 
 def warning(text: str) -> dict[str, Any]:

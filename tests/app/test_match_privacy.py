@@ -109,7 +109,7 @@ def test_an_owner_is_shown_nothing_that_only_the_consumer_may_see(marked: World)
     for other in ("south", "west", "target.csv"):
         assert other not in page
     body = page[page.index("<body") :]
-    for value in (result["squared_mmd"], result["gamma"]):
+    for value in (result["in_sample_squared_mmd"], result["gamma"]):
         assert f"{value:.5g}" not in body
     assert result["created"][:16] not in body.replace(" ", "T")
     assert "of this run" in page

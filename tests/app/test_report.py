@@ -58,11 +58,11 @@ def headline(page: str) -> str:
 
 
 def test_the_answer_is_one_sentence_with_its_comparison_and_its_protection() -> None:
-    """Four of five owners gave a selected row; 0.00419 is below 0.00514."""
+    """Four of five owners gave a selected row; the interval ends at 0.00501, below 0.00514."""
     assert headline(render(sample_result(), sample_pictures())) == (
-        "100 rows from 4 owners match your 70 rows with MMD² 0.0042: closer than 100 fresh rows of your own kind would "
-        "be (0.0051); random rows among those offered would give 0.021. Owners learned at most ε = 1, δ = 10⁻⁵ about "
-        "any row of your target and nothing about any row of one another."
+        "100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042 (0.0032 to 0.0050): closer than 100 "
+        "fresh rows of your own kind would be (0.0051); random rows among those offered would give 0.021. Owners "
+        "learned at most ε = 1, δ = 10⁻⁵ about any row of your target and nothing about any row of one another."
     )
 
 
@@ -79,8 +79,21 @@ def test_a_baseline_is_known_by_its_kind_whatever_it_is_called() -> None:
     result = sample_result()
     result["baselines"] = [baseline("Fresh start, random forest", 0.5, ""), baseline("Random walk", 0.6, "")]
     assert headline(render(result, EMPTY_PICTURES)).startswith(
-        "100 rows from 4 owners match your 70 rows with MMD² 0.0042."
+        "100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042 (0.0032 to 0.0050)."
     )
+
+
+def test_where_nothing_was_held_out_the_page_calls_its_number_in_sample() -> None:
+    page = render(sample_result() | {"likeness": None}, sample_pictures())
+    assert headline(page).startswith("100 rows from 4 owners match your 70 rows with in-sample MMD² 0.0030")
+    assert "is not known" in page
+
+
+def test_the_page_recommends_a_size_where_the_held_out_curve_turns() -> None:
+    result = sample_result()
+    assert "good rows ran out" not in render(result, sample_pictures())
+    result["likeness"]["recommended_size"] = 60
+    assert "It is closest at about 60 rows: good rows ran out" in render(result, sample_pictures())
 
 
 @pytest.mark.parametrize("name", ["consumer", "owners", "any owners", "the curator"])
@@ -196,7 +209,7 @@ def test_pictures_may_lack_anything() -> None:
     page = render(sample_result(), pictures)
     assert "everything that was offered" not in page
     assert page.count("<svg") == 2 + 6
-    bare = render(sample_result() | {"history": []}, EMPTY_PICTURES)
+    bare = render(sample_result() | {"history": [], "likeness": None}, EMPTY_PICTURES)
     assert "<svg" not in bare
     assert "fresh rows of the target" in bare  # the table has it still
 
@@ -218,7 +231,13 @@ def test_simulated_noise_is_said_on_top(owner: str | None) -> None:
 def canary_result() -> dict[str, Any]:
     """A run in which everything that an owner must not hear has a number or word of its own."""
     result = sample_result()
-    result |= {"squared_mmd": 0.7171, "rows_selected": 7272, "rows_seen": 7373, "access_ratio": 74.74, "gamma": 0.7575}
+    result |= {
+        "in_sample_squared_mmd": 0.7171,
+        "rows_selected": 7272,
+        "rows_seen": 7373,
+        "access_ratio": 74.74,
+        "gamma": 0.7575,
+    }
     result |= {"created": "2076-12-31T07:07:07", "seconds": {"total": 7777.0}, "warnings": [warning("canary-warning")]}
     result |= {"accuracy": 0.7878, "target": {"name": "canary-target.csv", "rows": 7979}, "seed": 80808}
     result["labels"] = {"weight": 0.9393, "skill": 0.9494}
@@ -280,10 +299,10 @@ def test_an_owner_is_paid_by_the_rows_that_left_whatever_the_run_says() -> None:
 def test_an_owner_who_is_not_there_and_a_result_of_another_format_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"owner = nobody: took no part"):
         render_for_owner(sample_result(), "nobody")
-    newer = sample_result() | {"format": 2}
-    with pytest.raises(InvalidArgument, match=r"result\.format = 2: this version reads format 1"):
+    newer = sample_result() | {"format": 3}
+    with pytest.raises(InvalidArgument, match=r"result\.format = 3: this version reads format 2"):
         render(newer, {})
-    with pytest.raises(InvalidArgument, match=r"result\.format = 2: this version reads format 1"):
+    with pytest.raises(InvalidArgument, match=r"result\.format = 3: this version reads format 2"):
         render_for_owner(newer, OWNERS[0])
 
 

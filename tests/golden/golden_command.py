@@ -101,7 +101,7 @@ def result_in(out: Path, ledger: Path, number_of: Callable[[str, Mapping[str, An
     return {
         "picks": ", ".join(f"{row['owner']} {number_of(row['owner'], row)}" for row in rows),
         "weights": weights if len(set(weights)) > 1 else "equal",
-        "squared_mmd": result["squared_mmd"],
+        "squared_mmd": result["in_sample_squared_mmd"],
         "gamma": result["gamma"],
         "rows_seen": result["rows_seen"],
         "disclosed": {one["name"]: _known(one, "disclosed") for one in result["owners"]},

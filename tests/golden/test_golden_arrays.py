@@ -93,7 +93,7 @@ def outcome(run: Summarizer, ledger: Path) -> dict[str, Any]:
         "picks": picks(run),
         "labels": None if run.labels_ is None else run.labels_.tolist(),
         "weights": weights if len(set(weights)) > 1 else "equal",
-        "squared_mmd": float(run.squared_mmd_),
+        "squared_mmd": float(run.in_sample_squared_mmd_),
         "gamma": float(run.gamma_),
         "rows_seen": run.rows_seen_,
         "disclosed": {one.owner: one.rows_disclosed for one in run.attribution_.owners},

@@ -55,6 +55,7 @@ _bodies: dict[str, st.SearchStrategy[Body]] = {
         gamma=_any_float,
         weighted=st.booleans(),
         match_labels=st.booleans(),
+        folds=st.integers(0, 2**62),
     ),
     "target-release": st.builds(TargetRelease, release=_vector("<f8")),
     "misfit": st.builds(Misfit, misfit=_any_float),
@@ -203,7 +204,7 @@ def test_damage_is_called_by_its_name_and_a_message_of_the_version_before_too() 
     data = encode(_message(Misfit(misfit=0.5)))
     with pytest.raises(BadMessage, match="digest does not match"):
         decode(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(BadMessage, match="not a message of version 4"):
+    with pytest.raises(BadMessage, match="not a message of version 5"):
         decode(_signed(b"LKST\x02" + data[5:-32]))
 
 

@@ -332,7 +332,7 @@ def test_a_run_in_a_shared_ledger_is_sent_again_until_it_is_purged(world: World)
     first = run(job_of(world, ledger=ledger, run="one")).result
     spent = charges(Path(ledger))
     again = run(job_of(world, ledger=ledger, run="one", out=f"{world.out}-2")).result
-    assert again["squared_mmd"] == first["squared_mmd"]
+    assert again["in_sample_squared_mmd"] == first["in_sample_squared_mmd"]
     assert charges(Path(ledger)) == spent
     with Ledger(ledger) as book:
         book.purge(run="one")

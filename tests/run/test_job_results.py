@@ -56,7 +56,8 @@ def test_the_directory_holds_what_was_promised(secret: Path) -> None:
     assert not secret.with_name("secret.partial").exists()
     found = result(secret)
     assert {
-        "squared_mmd", "baselines", "access_ratio", "rows_seen", "guarantees", "shares", "seconds", "warnings"
+        "likeness",
+        "in_sample_squared_mmd", "baselines", "access_ratio", "rows_seen", "guarantees", "shares", "seconds", "warnings"
     } <= set(found)  # fmt: skip
     for guarantee in found["guarantees"]:
         assert {"observer", "protects", "epsilon", "delta", "relation", "basis"} <= set(guarantee)
@@ -114,7 +115,7 @@ def test_the_squared_mmd_is_that_of_the_rows_in_the_files(simulated: Path, world
         )
 
     direct = mean(target, target) - 2.0 * mean(target, summary) + mean(summary, summary)
-    assert found["squared_mmd"] == pytest.approx(direct, abs=1e-6)
+    assert found["in_sample_squared_mmd"] == pytest.approx(direct, abs=1e-6)
 
 
 def test_a_seed_repeats_everything_and_secret_noise_nothing(
@@ -184,7 +185,7 @@ def test_a_report_needs_a_finished_job(simulated: Path, tmp_path: Path, capsys: 
     assert "name the output directory of a finished job" in capsys.readouterr().err
     copy = tmp_path / "copy"
     shutil.copytree(simulated, copy)
-    for text, words in (("{", "cannot be read"), ("[]", "no result"), ('{"format": 2}', "another version")):
+    for text, words in (("{", "cannot be read"), ("[]", "no result"), ('{"format": 3}', "another version")):
         (copy / "result.json").write_text(text, encoding="utf-8")
         with pytest.raises(BadDocument, match=words):
             read_result(copy)

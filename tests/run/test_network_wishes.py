@@ -91,7 +91,7 @@ def test_weights_come_back_with_the_rows(home: ConsumerHome) -> None:
     weights = pq.read_table(run.result / "summary.parquet").column("weight").to_numpy()
     assert weights.sum() == pytest.approx(1.0)
     assert weights.max() > weights.min() + 0.01
-    assert result["squared_mmd"] < received(run).squared_mmds[-1]
+    assert result["in_sample_squared_mmd"] < received(run).squared_mmds[-1]
 
 
 def _public(terms: Terms) -> Terms:
@@ -164,7 +164,9 @@ def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome) -> None
     rows = DeclaredRecords(SCHEMA_OF_ALL).rows_of(pq.read_table(run.result / "summary.parquet"))[0]
     assert run.terms.hashing is not None
     target = np.load(run.folder / "target.npy")
-    assert result["squared_mmd"] == pytest.approx(squared_mmd(rows, target, gamma=run.terms.hashing.gamma), rel=1e-3)
+    assert result["in_sample_squared_mmd"] == pytest.approx(
+        squared_mmd(rows, target, gamma=run.terms.hashing.gamma), rel=1e-3
+    )
 
 
 def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: ConsumerHome) -> None:

@@ -26,9 +26,9 @@ from scipy.stats import entropy
 
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means
-from likeset.geometry.ridge import MOST_EXACT_ROWS, evenly_spread, ridge_scores
+from likeset.geometry.ridge import MOST_EXACT_ROWS, RidgeScores, evenly_spread, ridge_scores
 
-__all__ = ["Imputation", "impute"]
+__all__ = ["ClassScores", "Imputation", "class_scores", "impute"]
 
 _LANDMARKS = 800
 _ENOUGH_SKILL = 0.5
@@ -67,8 +67,31 @@ class Imputation:
         return self.skill >= _ENOUGH_SKILL or bool(shifted)
 
 
-def impute(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: float) -> Imputation:
-    """Impute the target's classes.
+@dataclass(frozen=True, eq=False)
+class ClassScores:
+    """What ridge regression on a pool says about classes: the part of an imputation that no target row has a say in.
+
+    Attributes:
+        near: the rows of the pool that are within reach of the target.
+        codes: for each of these the number of its class, among those that they have.
+        present: these classes, as the pool numbers them.
+        classes: how many the pool has.
+        scores: of these rows without themselves, and of the target.
+    """
+
+    near: NDArray[np.bool_]
+    codes: NDArray[np.int64]
+    present: NDArray[np.int64]
+    classes: int
+    scores: RidgeScores
+
+    def part(self, rows: NDArray[np.int64]) -> "ClassScores":
+        """The same for some rows of the target."""
+        return replace(self, scores=replace(self.scores, predicted=self.scores.predicted[rows]))
+
+
+def class_scores(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: float) -> ClassScores | None:
+    """The scores of a target's rows; None where no row of the pool is within reach.
 
     Args:
         pool: labelled rows.
@@ -76,28 +99,46 @@ def impute(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: float) 
         target: rows without labels.
         gamma: width of the kernel.
     """
-    classes = int(codes.max()) + 1
     nearness = kernel_means(pool, target.astype(np.float64), gamma=gamma)
     # Rows beyond the reach of the kernel tell nothing; one that is very far would cost all others their digits.
     near = nearness > _OUT_OF_REACH
     if not near.any():
-        return Imputation(np.full((len(target), classes), 1.0 / classes), skill=0.0, shift=0.0)
+        return None
     present, within = np.unique(codes[near], return_inverse=True)
-    imputed = _impute_among(pool[near], within, target, nearness[near], gamma=gamma)
-    chances = np.zeros((len(target), classes))
-    chances[:, present] = imputed.chances
+    landmarks = None if np.count_nonzero(near) <= MOST_EXACT_ROWS else evenly_spread(nearness[near], _LANDMARKS)
+    scores = ridge_scores(pool[near], np.eye(len(present))[within], target, gamma=gamma, landmarks=landmarks)
+    return ClassScores(near, within, present, int(codes.max()) + 1, scores)
+
+
+def impute(
+    pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: float, scored: ClassScores | None = None
+) -> Imputation:
+    """Impute the target's classes.
+
+    Args:
+        pool: labelled rows.
+        codes: for each of them the number of its class, from 0.
+        target: rows without labels.
+        gamma: width of the kernel.
+        scored: the target's scores, if they are known already.
+    """
+    scored = scored or class_scores(pool, codes, target, gamma=gamma)
+    if scored is None:
+        classes = int(codes.max()) + 1
+        return Imputation(np.full((len(target), classes), 1.0 / classes), skill=0.0, shift=0.0)
+    nearness = kernel_means(pool[scored.near], target.astype(np.float64), gamma=gamma)
+    imputed = _impute_from(scored, nearness)
+    chances = np.zeros((len(target), scored.classes))
+    chances[:, scored.present] = imputed.chances
     return replace(imputed, chances=chances)
 
 
-def _impute_among(
-    pool: Rows, codes: NDArray[np.int64], target: Rows, nearness: NDArray[np.float64], *, gamma: float
-) -> Imputation:
-    """The same where every row is within reach and every class has one."""
-    indicators = np.eye(int(codes.max()) + 1)[codes]
-    landmarks = None if len(pool) <= MOST_EXACT_ROWS else evenly_spread(nearness, _LANDMARKS)
-    scores = ridge_scores(pool, indicators, target, gamma=gamma, landmarks=landmarks)
-    relevance = nearness**2 / float((nearness**2).sum())
-    scale, offsets = _calibrate(scores.left_out, codes, relevance * len(pool))
+def _impute_from(scored: ClassScores, nearness: NDArray[np.float64]) -> Imputation:
+    """The same among rows that are within reach, and classes that have one."""
+    scores, codes = scored.scores, scored.codes
+    indicators = np.eye(len(scored.present))[codes]
+    relevance = nearness**2 / max(float((nearness**2).sum()), _OUT_OF_REACH**2)
+    scale, offsets = _calibrate(scores.left_out, codes, relevance * len(codes))
     own = np.exp(log_softmax(scale * scores.left_out + offsets, axis=1))
     chances = np.exp(log_softmax(scale * scores.predicted + offsets, axis=1))
     mix, shift = _target_mix(chances, np.maximum(relevance @ own, _SMALLEST))

@@ -62,7 +62,7 @@ class Consumer(Party):
         self._hashes = hashes
         self._admission = Admission(terms, declared)
         wished = selection or Selection()
-        self._weighted, self._match_labels = wished.weighted, wished.labels == "match"
+        self._weighted, self._match_labels, self._folds = wished.weighted, wished.labels == "match", wished.folds
         self._gamma = terms.hashing.gamma if terms.hashing else wished.kernel_width(self._rows)
         self.summary: Summary | None = None
 
@@ -85,6 +85,7 @@ class Consumer(Party):
             gamma=self._gamma,
             weighted=self._weighted,
             match_labels=self._match_labels,
+            folds=self._folds,
         )
         told = TargetRelease(release=release)
         number = RELEASE_ROUND[self.terms.protocol]
@@ -154,4 +155,16 @@ class Consumer(Party):
             and all(bool(np.isfinite(part).all()) for part in (body.rows, body.weights, body.gains, body.squared_mmds))
             and bool((body.weights >= 0.0).all())
             and all(0.0 <= number <= 1.0 for number in (body.label_weight, body.label_skill))
+            and _is_likeness(body)
         )
+
+
+def _is_likeness(body: Summary) -> bool:
+    """Whether what a summary says about likeness on held-out rows can be meant, or it says nothing."""
+    curve, numbers = body.held_out, (body.held_out_squared_mmd, body.held_out_error)
+    return (
+        len(curve) in (0, len(body.rows))
+        and bool(np.isfinite([*curve, *numbers]).all())
+        and body.held_out_error >= 0.0
+        and 0 <= body.best_size <= len(curve)
+    )

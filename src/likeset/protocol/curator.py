@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,13 @@ from likeset.privacy.noise import Noise
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
+from likeset.protocol.cross_fitting import HeldOut
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import CuratorState, Sender, curator_rules, title_of_message
 from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
+from likeset.protocol.run_settings import MOST_FOLDS
 from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.steps import ChargeWanted, Draw, Step, Work
 from likeset.protocol.terms import Terms
@@ -193,6 +196,8 @@ class Curator(Party):
         usable = is_usable_width(target.gamma, float(np.einsum("ij,ij->i", rows, rows).max()))
         if not (target.gamma == hashing.gamma if hashing else usable):
             raise IllegalMessage(f"{title_of_message(message)}: rows cannot be compared by a kernel of that width")
+        if not 0 <= target.folds <= MOST_FOLDS:
+            raise IllegalMessage(f"{title_of_message(message)}: wants more than {MOST_FOLDS} folds, or less than none")
         if target.weighted and (hashing or self.terms.protocol == "interactive"):
             raise IllegalMessage(f"{title_of_message(message)}: weights go with sealed offers of rows")
 
@@ -250,7 +255,7 @@ class Curator(Party):
                 f"{taking_part} of {len(self.terms.owners)} owners took part; the terms ask for {self.terms.quorum}"
             )
 
-    def _summary(self, held: list[Held], selected: Selected) -> Message:
+    def _summary(self, held: list[Held], selected: Selected, held_out: HeldOut | None = None) -> Message:
         """What the consumer gets."""
         rows, owners, handles = _join_offers(held)
         chosen = selected.indices
@@ -272,6 +277,14 @@ class Curator(Party):
             label_weight=selected.label_weight,
             label_skill=selected.label_skill,
         )
+        if held_out is not None:
+            summary = replace(
+                summary,
+                held_out=held_out.curve,
+                held_out_squared_mmd=held_out.squared_mmd,
+                held_out_error=held_out.error,
+                best_size=held_out.best_size,
+            )
         self._move(CuratorState.FINISHED)
         return self._message(self.terms.consumer, 0, summary)
 
@@ -293,7 +306,8 @@ def _join_offers(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.
 
 
 def _wished_selection(target: Target) -> Selection:
-    return Selection(gamma=target.gamma, weighted=target.weighted, labels="match" if target.match_labels else "ignore")
+    labels: Literal["match", "ignore"] = "match" if target.match_labels else "ignore"
+    return Selection(gamma=target.gamma, weighted=target.weighted, labels=labels, folds=target.folds)
 
 
 def join_labels(held: list[Held]) -> Labels:

@@ -41,7 +41,7 @@ MOST_BYTES = 1 << 30
 """No message is larger, whatever the terms say."""
 
 _MAGIC = b"LKST"
-_VERSION = 4  # version 1 had no digest, version 2 no wishes beside the target, version 3 none about labels
+_VERSION = 5  # version 1 had no digest, 2 no wishes beside the target, 3 none about labels, 4 no held-out likeness
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
@@ -54,6 +54,10 @@ Matrix = NDArray[np.float32]
 Labels = NDArray[Any]
 Handles = NDArray[np.uint64]
 Blob = NDArray[np.uint8]
+
+
+def _no_numbers() -> Vector:
+    return np.empty(0)
 
 
 def _nothing() -> Blob:
@@ -70,6 +74,7 @@ class Target:
         gamma: width of the selection's kernel; where the curator may see hashes only, that of the terms.
         weighted: whether to weigh the selected rows.
         match_labels: whether to match rows together with their labels.
+        folds: of the target, on which to measure likeness; 0 for not at all.
     """
 
     kind: ClassVar[str] = "target"
@@ -78,6 +83,7 @@ class Target:
     gamma: float
     weighted: bool
     match_labels: bool = True
+    folds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +190,10 @@ class Summary:
         records: the rows in the columns that were declared; empty for bare arrays and hashes.
         label_weight: how much labels counted in the selection; 0 where they did not.
         label_skill: how well rows told labels near the target; 0 where that was not tried.
+        held_out: squared MMD to the target's population after each pick, by cross-fitting; empty where nobody knows.
+        held_out_squared_mmd: the same of the weighted summary.
+        held_out_error: its standard error.
+        best_size: with how many rows it would be clearly smaller; 0 where it would not.
     """
 
     kind: ClassVar[str] = "summary"
@@ -201,6 +211,10 @@ class Summary:
     records: Blob = field(default_factory=_nothing)
     label_weight: float = 0.0
     label_skill: float = 0.0
+    held_out: Vector = field(default_factory=_no_numbers)
+    held_out_squared_mmd: float = 0.0
+    held_out_error: float = 0.0
+    best_size: int = 0
 
 
 Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary

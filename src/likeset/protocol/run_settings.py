@@ -7,7 +7,10 @@ terms are made from it, or held against it by a test.
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_type_hints
 
-__all__ = ["RunSettings", "Setting", "settings"]
+__all__ = ["MOST_FOLDS", "RunSettings", "Setting", "settings"]
+
+MOST_FOLDS = 50
+"""Of the target; each costs a selection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,12 @@ class RunSettings:
         "whether the curator matches rows together with their labels, where these are categories that rows tell: "
         "``match``, or ``ignore``; interactive, and a curator who sees hashes, ignore labels",
         "match",
+    )
+    folds: int = _setting(
+        "in how many parts the curator splits the target, to measure likeness on rows that a selection did not see; "
+        "each part costs a selection, 0 leaves likeness on new rows unknown",
+        5,
+        is_fine=True,
     )
     relation: Literal["replace-one", "add-or-remove"] = _setting(
         "what neighbouring data are: ``replace-one`` or ``add-or-remove``", "replace-one"

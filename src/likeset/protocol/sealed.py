@@ -16,6 +16,7 @@ from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Release, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
+from likeset.protocol.cross_fitting import cross_fit
 from likeset.protocol.curator import Curator, Held, is_number, join_labels
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, CuratorState
@@ -178,6 +179,6 @@ class SealedCurator(Curator):
         pool = np.concatenate([holding.offer.rows for holding in held])
         if self.terms.hashing:
             return self._summary(held, self._selection.select_hashed(pool, self._target, self.terms.size))
-        return self._summary(
-            held, self._selection.select(pool, self._target, self.terms.size, labels=join_labels(held))
-        )
+        labels = join_labels(held)
+        selected = self._selection.select(pool, self._target, self.terms.size, labels=labels)
+        return self._summary(held, selected, cross_fit(self._selection, pool, self._target, selected, labels=labels))

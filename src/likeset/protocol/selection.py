@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.geometry.greedy import PickProgress, match, match_hashed
-from likeset.geometry.imputation import impute
+from likeset.geometry.imputation import ClassScores, class_scores, impute
 from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.refine import swap
@@ -70,12 +70,14 @@ class Selection:
         weighted: whether to weigh the selected rows so that they match better still.
         labels: whether to match rows together with their labels, where these are categories that rows tell.
         swaps: how many times to go through the selected rows and replace those for which there is a better one.
+        folds: of the target, on which likeness is measured (``cross_fitting``); 0 for not at all.
     """
 
     gamma: float | None = None
     weighted: bool = False
     labels: Literal["match", "ignore"] = "match"
     swaps: int = 2
+    folds: int = 0
 
     def kernel_width(self, target: Rows) -> float:
         """The gamma used for this target."""
@@ -90,11 +92,12 @@ class Selection:
         size: int,
         *,
         labels: NDArray[Any] | None = None,
+        scored: ClassScores | None = None,
         progress: PickProgress | None = None,
     ) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
         gamma = self.kernel_width(target)
-        matching = self._matching(pool, target, labels, gamma)
+        matching = self._matching(pool, target, labels, gamma, scored)
         wanted, shares = matching.target, matching.target_weights
         matched = match(
             matching.pool, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares, progress=progress
@@ -105,12 +108,22 @@ class Selection:
             judged = replace(judged, weights=weights(matching.pool[chosen], wanted, gamma=gamma, target_weights=shares))
         return replace(judged, label_weight=matching.label_weight, label_skill=matching.label_skill)
 
-    def _matching(self, pool: Rows, target: Rows, labels: NDArray[Any] | None, gamma: float) -> _Matching:
+    def scores(self, pool: Rows, target: Rows, labels: NDArray[Any] | None) -> ClassScores | None:
+        """What is dear about matching labels, for several selections from one pool; None where it is not done."""
+        codes = self._codes(labels)
+        return None if codes is None else class_scores(pool, codes, target, gamma=self.kernel_width(target))
+
+    def _codes(self, labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
+        return None if labels is None or self.labels == "ignore" else _classes(labels)
+
+    def _matching(
+        self, pool: Rows, target: Rows, labels: NDArray[Any] | None, gamma: float, scored: ClassScores | None
+    ) -> _Matching:
         """Labels count as much as rows near the target tell them, and not at all where that is too little."""
-        codes = None if labels is None or self.labels == "ignore" else _classes(labels)
+        codes = self._codes(labels)
         if codes is None:
             return _Matching(pool, target)
-        imputed = impute(pool, codes, target, gamma=gamma)
+        imputed = impute(pool, codes, target, gamma=gamma, scored=scored)
         if not imputed.usable:
             return _Matching(pool, target, label_skill=imputed.skill)
         weight = min(imputed.skill, LARGEST_LABEL_WEIGHT)

@@ -24,7 +24,7 @@ from likeset.tables.schema.schema import Schema
 
 __all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows", "rows_by_number"]
 
-FORMAT = 1
+FORMAT = 2
 HANDLE = "likeset_handle"
 """A column of the summary, where the curator saw hashes: by it an owner elsewhere finds the row that it has."""
 
@@ -80,7 +80,8 @@ class JobResult:
             "protocol": terms.protocol,
             "size": job.size,
             "rows_selected": len(result.rows),
-            "squared_mmd": result.squared_mmd,
+            "likeness": None if result.likeness is None else asdict(result.likeness),
+            "in_sample_squared_mmd": result.in_sample_squared_mmd,
             "gamma": outcome.gamma,
             "labels": {"weight": outcome.summary.label_weight, "skill": outcome.summary.label_skill},
             "accuracy": self.accuracy,

@@ -24,7 +24,7 @@ from likeset.protocol.hashing import commitment
 from likeset.protocol.notices import Notice
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView, planned_views, size_event
-from likeset.protocol.run_settings import RunSettings
+from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
 from likeset.protocol.selection import Selection, is_usable_width
 from likeset.protocol.term_parts import RELEASE_SCALE, Hashing, HashShape
 from likeset.protocol.terms import Terms
@@ -223,6 +223,8 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     arguments.one_of("labels", wishes.labels, ("match", "ignore"))
     if wishes.weights and (wishes.hash_dimension is not None or wishes.protocol == "interactive"):
         raise InvalidArgument("weights", True, "go with the sealed protocol and a curator who sees rows")
+    if wishes.folds:
+        arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
     if wishes.hash_dimension is not None:
         if wishes.protocol == "interactive" or wishes.auction not in ("auto", "everyone"):
             raise InvalidArgument(
@@ -236,7 +238,7 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     else:
         gamma = arguments.positive("gamma", wishes.gamma)
     _check_width("gamma_scale" if wishes.gamma == "median" else "gamma", gamma, inputs)
-    return Selection(gamma=gamma, weighted=wishes.weights, labels=wishes.labels)
+    return Selection(gamma=gamma, weighted=wishes.weights, labels=wishes.labels, folds=wishes.folds)
 
 
 def _public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:

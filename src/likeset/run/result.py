@@ -1,6 +1,6 @@
 """What came of a run, as typed facts: what the parties' run ended with, and that judged on the selected rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,9 +17,10 @@ from likeset.protocol.party import Traffic
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 
-__all__ = ["Baseline", "OwnerFacts", "OwnerResult", "Pick", "Result", "RunOutcome"]
+__all__ = ["Baseline", "Likeness", "OwnerFacts", "OwnerResult", "Pick", "Result", "RunOutcome"]
 
 _RANDOM_SUBSETS = 20
+_QUANTILE = 1.959964  # of the normal distribution, for 95%
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,31 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One selected row: whose, which, its marginal gain, and the squared MMD once it was in."""
+    """One selected row: whose, which, its marginal gain, and the in-sample squared MMD once it was in."""
 
     owner: str
     row: int
     gain: float
     squared_mmd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """Squared MMD between a summary and the population that the target was drawn from, by cross-fitting.
+
+    Attributes:
+        squared_mmd: the estimate; it may be below zero by chance.
+        low: end of an interval that covers the true number in about 95 of 100 runs; never below zero.
+        high: its other end.
+        recommended_size: with how many rows it would be clearly smaller; None where it would not.
+        curve: the estimate for the first rows of the summary, counting alike: for one, two and so on.
+    """
+
+    squared_mmd: float
+    low: float
+    high: float
+    recommended_size: int | None
+    curve: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +108,8 @@ class Baseline:
     Attributes:
         kind: for machines.
         name: for people.
-        squared_mmd: to the target.
+        squared_mmd: to the target's population, without bias.
+        in_sample_squared_mmd: to the target's rows.
         meaning: what it is, in words.
         accuracy: of a model trained on it; None where nobody measured it.
     """
@@ -96,6 +117,7 @@ class Baseline:
     kind: str
     name: str
     squared_mmd: float
+    in_sample_squared_mmd: float
     meaning: str
     accuracy: float | None = None
 
@@ -136,9 +158,20 @@ class Result:
     target: Rows
 
     @cached_property
-    def squared_mmd(self) -> float:
-        """Of the (weighted) selected rows to the target."""
+    def in_sample_squared_mmd(self) -> float:
+        """Of the (weighted) selected rows to the target's rows, which they were selected by."""
         return squared_mmd(self.rows, self.target, gamma=self.outcome.gamma, weights=self.outcome.summary.weights)
+
+    @property
+    def likeness(self) -> Likeness | None:
+        """To the target's population; None where nobody measured it."""
+        summary = self.outcome.summary
+        if not len(summary.held_out):
+            return None
+        value, margin = summary.held_out_squared_mmd, _QUANTILE * summary.held_out_error
+        curve = tuple(float(level) for level in summary.held_out)
+        low, high = max(0.0, value - margin), max(0.0, value + margin)
+        return Likeness(value, low, high, summary.best_size or None, curve)
 
     @property
     def access_ratio(self) -> float:
@@ -183,27 +216,39 @@ class Result:
 
     def baselines(self) -> tuple[Baseline, ...]:
         """What the summary can be compared with by somebody who sees the target and the offers, and nothing else."""
-        target, gamma, size, count = self.target, self.outcome.gamma, len(self.rows), len(self.target)
-        kernel = rbf_kernel(target.astype(np.float64), target, gamma=gamma)
-        within = (float(kernel.sum()) - count) / (count * (count - 1))
+        size, count = len(self.rows), len(self.target)
+        within = self._kernel_within_target
         fresh = Baseline(
             kind="fresh",
             name="fresh rows of the target's kind",
-            squared_mmd=(1.0 - within) * (1.0 / size + 1.0 / count),
+            squared_mmd=(1.0 - within) / size,
+            in_sample_squared_mmd=(1.0 - within) * (1.0 / size + 1.0 / count),
             meaning=f"what {size} new rows drawn like the target itself would score, on average",
         )
         pool = self.outcome.offered
         if pool is None or len(pool) <= size:
             return (fresh,)
         coins = np.random.default_rng(0)
-        scores = [
-            squared_mmd(pool[coins.choice(len(pool), size=size, replace=False)], target, gamma=gamma)
-            for _ in range(_RANDOM_SUBSETS)
-        ]
-        chance = Baseline(
+        chance = self.compared_with(
+            [pool[coins.choice(len(pool), size=size, replace=False)] for _ in range(_RANDOM_SUBSETS)],
             kind="random",
             name="random rows among those offered",
-            squared_mmd=float(np.mean(scores)),
             meaning=f"{size} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times",
         )
         return fresh, chance
+
+    def compared_with(self, samples: Sequence[Rows], *, kind: str, name: str, meaning: str) -> Baseline:
+        """Rows that were drawn without a look at the target, several times."""
+        in_sample = float(np.mean([squared_mmd(rows, self.target, gamma=self.outcome.gamma) for rows in samples]))
+        # Rows that know nothing of the target lie as far from its population as from its rows, less their own spread.
+        excess = (1.0 - self._kernel_within_target) / len(self.target)
+        return Baseline(
+            kind=kind, name=name, squared_mmd=in_sample - excess, in_sample_squared_mmd=in_sample, meaning=meaning
+        )
+
+    @cached_property
+    def _kernel_within_target(self) -> float:
+        """The mean kernel of two different rows of the target: a U-statistic."""
+        count = len(self.target)
+        kernel = rbf_kernel(self.target.astype(np.float64), self.target, gamma=self.outcome.gamma)
+        return float((float(kernel.sum()) - count) / (count * (count - 1)))

@@ -19,7 +19,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     givers = sum(1 for owner in result["owners"] if owner["selected"])
     stdout.print(
         f"\n[bold]{result['rows_selected']:,} rows[/] of {givers} {'owner' if givers == 1 else 'owners'} "
-        f"match your {result['target']['rows']:,} rows with [bold]MMD² {result['squared_mmd']:.5f}[/].\n",
+        f"match {_closeness(result)}.\n",
         soft_wrap=True,
     )
     _show_comparison(result)
@@ -30,6 +30,19 @@ def show_result(result: Mapping[str, Any]) -> None:
     show_notes(warning["text"] for warning in result["warnings"])
 
 
+def _closeness(result: Mapping[str, Any]) -> str:
+    """To new rows like the target's, with an interval; in-sample where that is not known."""
+    rows, likeness, in_sample = result["target"]["rows"], result["likeness"], result["in_sample_squared_mmd"]
+    if likeness is None:
+        return f"your {rows:,} rows with in-sample [bold]MMD² {in_sample:.5f}[/]; to new rows of their kind: not known"
+    size = likeness["recommended_size"]
+    turn = f"; about {size:,} rows would match better: good rows ran out" if size else ""
+    return (
+        f"rows like your {rows:,} with [bold]MMD² {max(0.0, likeness['squared_mmd']):.5f}[/] "
+        f"({likeness['low']:.5f} to {likeness['high']:.5f}; in-sample {in_sample:.5f}){turn}"
+    )
+
+
 def show_not_private(noise: str) -> None:
     """In red: what stands below is no private run."""
     why = "simulated, not private" if noise == "simulated" else "not private: a part of it has no proof"
@@ -37,22 +50,27 @@ def show_not_private(noise: str) -> None:
 
 
 def _show_comparison(result: Mapping[str, Any]) -> None:
-    lines = [
-        {"name": "this summary", "squared_mmd": result["squared_mmd"], "accuracy": result["accuracy"]},
-        *result["baselines"],
-    ]
+    likeness = result["likeness"]
+    kind = "in_sample_squared_mmd" if likeness is None else "squared_mmd"
+    own = result[kind] if likeness is None else max(0.0, likeness[kind])
+    lines = [{"name": "this summary", kind: own, "accuracy": result["accuracy"]}, *result["baselines"]]
     judged = any(line.get("accuracy") is not None for line in lines)
     rows = []
     for number, line in enumerate(lines):
-        cells = [line["name"], f"{line['squared_mmd']:.5f}"]
+        cells = [line["name"], f"{line[kind]:.5f}"]
         # A summary that is the target itself has no distance to compare with.
-        ratio = f"{line['squared_mmd'] / result['squared_mmd']:.2f}x" if result["squared_mmd"] > 0.0 else ""
+        ratio = f"{line[kind] / own:.2f}x" if own > 0.0 else ""
         cells.append(ratio)
         if judged:
             cells.append("" if line.get("accuracy") is None else f"{100 * line['accuracy']:.1f}%")
         style = "bold" if number == 0 else ""
         rows.append([Text(cell, style=style) for cell in cells])
-    heads = ["rows", "MMD² to target", "of this summary", *(["linear SVM"] if judged else [])]
+    heads = [
+        "rows",
+        "in-sample MMD²" if likeness is None else "MMD² to new rows",
+        "of this summary",
+        *(["linear SVM"] if judged else []),
+    ]
     show_table("How alike?", heads, rows, caption="MMD²: distance between two sets of rows; smaller is more alike.")
 
 

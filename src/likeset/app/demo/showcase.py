@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from likeset import documents
 from likeset.arguments import Rows
 from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.kernels import kernel_means
 from likeset.run.job import Job
 from likeset.run.job_result import JobResult
 from likeset.run.local import job_running
@@ -111,15 +112,25 @@ def with_baselines(
     for select, name, meaning in _BASELINES:
         say(name)
         indices = select(task).indices
-        distance = squared_mmd(market.pool[indices], market.target, gamma=gamma)
-        accuracy = svm_accuracy(market.pool[indices], market.pool_labels[indices], market)
-        baselines.append(Baseline("study", name, distance, meaning, accuracy))
+        picked = market.pool[indices]
+        accuracy = svm_accuracy(picked, market.pool_labels[indices], market)
+        in_sample = squared_mmd(picked, market.target, gamma=gamma)
+        # Rows that nobody saw stand for the population; their own spread does not count.
+        unseen = squared_mmd(picked, market.test, gamma=gamma) - _spread(market.test, gamma)
+        baselines.append(Baseline("study", name, unseen, in_sample, meaning, accuracy))
     return replace(
         result,
         accuracy=svm_accuracy(rows, outcome.summary.labels.astype(np.int64), market),
         baselines=tuple(baselines),
         images=Images(8, market.target[:_SHOWN].tolist(), rows[:: len(rows) // _SHOWN][:_SHOWN].tolist()),
     )
+
+
+def _spread(rows: Rows, gamma: float) -> float:
+    """How far so many rows lie from their own population, on average."""
+    count = len(rows)
+    within = (float(kernel_means(rows.astype(np.float64), rows, gamma=gamma).sum()) - 1.0) / (count - 1)
+    return (1.0 - within) / count
 
 
 def _write(path: Path, rows: Rows, labels: Any = None) -> None:

@@ -31,13 +31,24 @@ _DECADE = 10.0
 _DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1.5)), (0, (8, 3)), (0, (2, 3)))
 
 
-def draw_picks(history: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping[str, Any]], final: object) -> str:
-    """MMD² against the number of rows picked, with a line for each baseline."""
-    values = _numbers(history, "squared_mmd")
+def draw_picks(
+    result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]], *, measure: str, final: object
+) -> str:
+    """MMD² against the number of rows picked, with a line for each baseline.
+
+    Args:
+        result: with the history of the picks, which is in-sample, and the curve on held-out rows if that is known.
+        baselines: to compare with.
+        measure: the number of theirs that compares with that curve.
+        final: the summary's own.
+    """
+    in_sample = _numbers(result.get("history") or (), "squared_mmd")
+    curve = [float(level) for level in (result.get("likeness") or {}).get("curve") or () if _is_number(level)]
+    values = curve or in_sample
     if len(values) < 2:
         return ""
-    lines = [baseline for baseline in baselines if _is_number(baseline.get("squared_mmd"))][:MOST_LINES]
-    levels = [float(baseline["squared_mmd"]) for baseline in lines]
+    lines = [baseline for baseline in baselines if _is_number(baseline.get(measure))][:MOST_LINES]
+    levels = [float(baseline[measure]) for baseline in lines]
     kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_PICKS)).round().astype(int))
     with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, _HEIGHT))
@@ -45,13 +56,15 @@ def draw_picks(history: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping
         last = values[-1] if not _is_number(final) else float(final)  # type: ignore[arg-type]
         axes.plot(kept + 1, np.asarray(values)[kept], color=SUMMARY, linewidth=2.2, solid_capstyle="round")
         axes.plot([len(values)], [last], "o", color=SUMMARY, markersize=6, clip_on=False, zorder=5)
+        if curve and len(in_sample) == len(values):
+            axes.plot(kept + 1, np.asarray(in_sample)[kept], color=SUMMARY, linewidth=0.9)
         for index, level in enumerate(levels):
             axes.axhline(level, color=PALETTE[index], linewidth=1.5, linestyle=_DASHES[index], zorder=1)
         axes.set_xlim(1, len(values))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.set_xlabel("rows picked")
         axes.set_ylabel("MMD² to the target")
-        _scale(axes, [*values, *levels, last])
+        _scale(axes, [*values, *levels, last, *([min(in_sample)] if curve and in_sample else [])])
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         labels = [(last, "this summary", SUMMARY)]

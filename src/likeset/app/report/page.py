@@ -34,7 +34,17 @@ from likeset.app.report.plain_words import (
     title_of,
     trimmed_number,
 )
-from likeset.app.report.story import check_format, closeness, is_simulated, owners_learn_nothing, promises, protection
+from likeset.app.report.story import (
+    check_format,
+    closeness,
+    is_simulated,
+    likeness_in_words,
+    measure,
+    own_squared_mmd,
+    owners_learn_nothing,
+    promises,
+    protection,
+)
 
 __all__ = ["guarantee_table", "render", "schema_table", "simulation_banner"]
 
@@ -102,7 +112,10 @@ def _header(result: Mapping[str, Any], kind: str) -> str:
 
 def _cards(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The numbers that people ask for first."""
-    yield "MMD² to your target", f"{html_text(number(result.get('squared_mmd')))}<small>0 would be alike</small>"
+    likeness = result.get("likeness")
+    interval = f"{number(likeness['low'])} to {number(likeness['high'])}; 0 would be alike" if likeness else "in-sample"
+    kind = "MMD² to rows like your target" if likeness else "MMD² to your target"
+    yield kind, f"{html_text(number(own_squared_mmd(result)))}<small>{html_text(interval)}</small>"
     if result.get("accuracy") is not None:
         yield "accuracy of a model", f"{html_text(percent(result['accuracy']))}<small>on held-out target rows</small>"
     owners = result.get("owners") or ()
@@ -160,13 +173,19 @@ def _held_by(owners: Sequence[Mapping[str, Any]]) -> str:
     return f"{quantity(held, 'row')} of {who}" if held else f"the rows of {who}"
 
 
-def _course(history: Sequence[Mapping[str, Any]]) -> str:
+def _course(result: Mapping[str, Any]) -> str:
     """What the curve shows: whether more rows helped to the end."""
-    values = [pick.get("squared_mmd") for pick in history]
+    values = [pick.get("squared_mmd") for pick in result.get("history") or ()]
     numbers = [float(value) for value in values if isinstance(value, int | float)]
-    dashed = "Dashed: what else could be had."
+    likeness = result.get("likeness") or {}
+    dashed = "Dashed: what else could be had." + (" Thin: in-sample." if likeness else "")
     if len(numbers) < 2:
         return dashed
+    if likeness:
+        size = likeness.get("recommended_size")
+        if size:
+            return f"It is closest at about {size} rows: good rows ran out. Ask for that many, or for weights. {dashed}"
+        return f"More rows bring the summary closer, or keep it close. {dashed}"
     best = min(range(len(numbers)), key=numbers.__getitem__)
     if numbers[-1] <= 1.1 * numbers[best]:
         return f"Rows that are picked later bring the summary closer, or keep it close. {dashed}"
@@ -178,33 +197,37 @@ def _course(history: Sequence[Mapping[str, Any]]) -> str:
 
 def _match(result: Mapping[str, Any]) -> str:
     baselines = list(result.get("baselines") or ())
-    own = result.get("squared_mmd")
-    picture = draw_picks(result.get("history") or (), baselines, own)
+    picture = draw_picks(result, baselines, measure=measure(result), final=own_squared_mmd(result))
     return section(
         "How close the summary is",
         '<div class="columns">',
-        figure(picture, caption=_course(result.get("history") or ())),
+        figure(picture, caption=_course(result)),
         f"<div>{_baseline_table(result, baselines)}</div>",
         "</div>",
-        lead="MMD² measures how unlike the summary and your target are, all columns together. Smaller is better.",
+        lead="MMD² measures how unlike the summary and your target are, all columns together. Smaller is better. "
+        + likeness_in_words(result),
         anchor="match",
     )
 
 
 def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
-    own = result.get("squared_mmd")
+    own, kind = own_squared_mmd(result), measure(result)
     with_accuracy = (
         any(baseline.get("accuracy") is not None for baseline in baselines) or result.get("accuracy") is not None
     )
-    columns = [TableColumn("rows"), TableColumn("MMD²", numeric=True), TableColumn("against ours", numeric=True)]
+    columns = [
+        TableColumn("rows"),
+        TableColumn("MMD²" if kind == "squared_mmd" else "in-sample MMD²", numeric=True),
+        TableColumn("against ours", numeric=True),
+    ]
     columns += [TableColumn("accuracy", numeric=True)] if with_accuracy else []
-    mine = {"name": "this summary", "squared_mmd": own, "accuracy": result.get("accuracy"), "own": True}
-    lines = sorted([mine, *baselines], key=lambda line: float(line.get("squared_mmd") or 0.0))
+    mine = {"name": "this summary", kind: own, "accuracy": result.get("accuracy"), "own": True}
+    lines = sorted([mine, *baselines], key=lambda line: float(line.get(kind) or 0.0))
     rows = []
     for line in lines:
         name = html_text(line.get("name", ""))
         name = f'<span class="mine">{name}</span>' if line.get("own") else name
-        value = line.get("squared_mmd")
+        value = line.get(kind)
         ratio = f"{TIMES} {number(value / own)}" if value is not None and own and not line.get("own") else ""
         row = [name + small(line.get("meaning")), html_text(number(value)), html_text(ratio)]
         rows.append([*row, html_text(percent(line.get("accuracy")))] if with_accuracy else row)

@@ -13,13 +13,16 @@ __all__ = [
     "check_format",
     "closeness",
     "is_simulated",
+    "likeness_in_words",
+    "measure",
+    "own_squared_mmd",
     "owner_names",
     "owners_learn_nothing",
     "promises",
     "protection",
 ]
 
-_FORMAT = 1
+_FORMAT = 2
 _ABOUT = 0.05
 _OBSERVERS = {"owners": "Owners, even all together", "curator": "The curator", "consumer": "You, the consumer"}
 _ORDER = list(_OBSERVERS)
@@ -78,19 +81,50 @@ def closeness(result: Mapping[str, Any]) -> tuple[str, str, str, str]:
     who = f"{rows} from {quantity(givers, 'owner')}"
     target = quantity((result.get("target") or {}).get("rows"), "row")
     match = "matches" if selected == 1 else "match"
-    return who, f"{match} your {target} with", number(result.get("squared_mmd")), _comparison(result)
+    likeness = result.get("likeness")
+    if not likeness:
+        return who, f"{match} your {target} with in-sample", number(own_squared_mmd(result)), _comparison(result)
+    interval = f" ({number(likeness['low'])} to {number(likeness['high'])})"
+    return who, f"{match} rows like your {target} with", number(own_squared_mmd(result)), interval + _comparison(result)
+
+
+def measure(result: Mapping[str, Any]) -> str:
+    """The number by which a result's lines are compared: to the target's population, or in-sample where that lacks."""
+    return "squared_mmd" if result.get("likeness") else "in_sample_squared_mmd"
+
+
+def own_squared_mmd(result: Mapping[str, Any]) -> Any:
+    """The summary's own number of that kind; an estimate below zero is no distance."""
+    likeness = result.get("likeness")
+    return max(0.0, likeness["squared_mmd"]) if likeness else result.get("in_sample_squared_mmd")
+
+
+def likeness_in_words(result: Mapping[str, Any]) -> str:
+    """What the number says, and what it does not."""
+    likeness = result.get("likeness")
+    if not likeness:
+        return (
+            "In-sample: measured on the very rows that the summary was fitted to. How alike it is to new rows of that "
+            "kind is not known: the selection was not repeated without parts of the target."
+        )
+    size = likeness.get("recommended_size")
+    turn = f" About {quantity(size, 'row')} would match better: good rows ran out." if size else ""
+    return (
+        "Estimated for new rows like your target's: selections without a fold of it, measured on that fold; in "
+        f"brackets an interval for 95 of 100 runs. In-sample it is {number(result.get('in_sample_squared_mmd'))}.{turn}"
+    )
 
 
 def _comparison(result: Mapping[str, Any]) -> str:
     """Against rows of the target's own kind, then against chance; nothing where neither is known."""
-    value = result.get("squared_mmd")
+    value, likeness = own_squared_mmd(result), result.get("likeness")
     fresh, chance = _baseline(result, "fresh"), _baseline(result, "random")
     if not _is_number(value):
         return "."
     words = ""
     if fresh is not None and fresh > 0:
-        ratio = float(value) / fresh  # type: ignore[arg-type]
-        how = "about as close as" if abs(ratio - 1) <= _ABOUT else "closer than" if ratio < 1 else "not as close as"
+        low, high = (likeness["low"], likeness["high"]) if likeness else ((1 - _ABOUT) * value, (1 + _ABOUT) * value)
+        how = "closer than" if high < fresh else "not as close as" if low > fresh else "about as close as"
         kind = f"{number(result.get('rows_selected'))} fresh rows of your own kind"
         words = f": {how} {kind} would be ({number(fresh)})"
     if chance is not None:
@@ -100,8 +134,8 @@ def _comparison(result: Mapping[str, Any]) -> str:
 
 def _baseline(result: Mapping[str, Any], kind: str) -> float | None:
     for baseline in result.get("baselines") or ():
-        if baseline.get("kind") == kind and _is_number(baseline.get("squared_mmd")):
-            return float(baseline["squared_mmd"])
+        if baseline.get("kind") == kind and _is_number(baseline.get(measure(result))):
+            return float(baseline[measure(result)])
     return None
 
 

@@ -263,7 +263,7 @@ class KeptRun:
         documents.write(self.job_path, job)
         documents.write_text(self.schema_path, schema.read_text(encoding="utf-8-sig"))
         keep_private(self.folder / "target.npy", lambda path: _save(path, target))
-        wishes = {name: value for name, value in asdict(selection).items() if name in ("gamma", "weighted", "labels")}
+        wishes = {name: value for name, value in asdict(selection).items() if name != "swaps"}
         documents.write_text(self.folder / "selection.json", json.dumps(wishes) + "\n")
         if hash_seed is not None:
             self.hash_seed_path.unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""Likeness by cross-fitting: without bias, with an interval that covers, and nothing that owners hear."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from likeset.geometry.discrepancy import squared_mmd
+from likeset.protocol.cross_fitting import FEWEST_ROWS, cross_fit
+from likeset.protocol.selection import Selection
+
+Matrix = NDArray[np.float32]
+GAMMA, COLUMNS = 0.1, 4
+
+
+def of_the_kind(coins: np.random.Generator, count: int) -> Matrix:
+    """Rows of two clusters."""
+    is_small = (coins.random(count) < 0.3)[:, None]
+    rows = coins.normal(size=(count, COLUMNS)) * np.where(is_small, 0.5, 1.0) + np.where(is_small, 1.5, 0.0)
+    return rows.astype(np.float32)
+
+
+def offers(coins: np.random.Generator, count: int) -> Matrix:
+    """Half of the kind, half elsewhere."""
+    others = coins.normal(size=(count - count // 2, COLUMNS)) * 1.3 + 1.5
+    return np.concatenate([of_the_kind(coins, count // 2), others.astype(np.float32)])
+
+
+POPULATION = of_the_kind(np.random.default_rng(77), 3000)
+"""Of which targets are drawn, with replacement: so the truth is known exactly."""
+
+
+def coverage(seeds: range, *, target_rows: int, pool_rows: int, size: int, weighted: bool) -> NDArray[np.float64]:
+    """For each seed the truth, the estimate, its error and the in-sample number."""
+    lines = []
+    selection = Selection(gamma=GAMMA, weighted=weighted, folds=5)
+    for seed in seeds:
+        coins = np.random.default_rng(seed)
+        target, pool = coins.choice(POPULATION, target_rows), offers(coins, pool_rows)
+        selected = selection.select(pool, target, size)
+        likeness = cross_fit(selection, pool, target, selected)
+        assert likeness is not None
+        rows = pool[selected.indices]
+        in_sample = squared_mmd(rows, target, gamma=GAMMA, weights=selected.weights)
+        truth = squared_mmd(rows, POPULATION, gamma=GAMMA, weights=selected.weights)
+        lines.append((truth, likeness.squared_mmd, likeness.error, in_sample))
+    return np.array(lines)
+
+
+def check_coverage(lines: NDArray[np.float64], *, slack: float) -> None:
+    truth, estimate, error, in_sample = lines.T
+    covered = float((np.abs(estimate - truth) <= 1.959964 * error).mean())
+    assert 0.90 - slack <= covered <= 0.98 + slack
+    assert abs(estimate.mean() - truth.mean()) < 0.15 * truth.mean()  # in-sample is far below
+    assert in_sample.mean() < 0.6 * truth.mean()
+    half = float((np.abs(estimate - truth) <= 0.5 * 1.959964 * error).mean())
+    assert half < 0.88  # the interval is not merely wide
+
+
+def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good() -> None:
+    """Fixed seeds; of 120 about 114 are covered, give or take 2.4; the slow test has more."""
+    check_coverage(coverage(range(120), target_rows=60, pool_rows=200, size=20, weighted=False), slack=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target_rows", "pool_rows", "size", "weighted"),
+    [(60, 300, 20, False), (150, 400, 60, False), (100, 600, 100, False), (150, 300, 40, True)],
+)
+def test_the_interval_covers_in_other_markets_too(target_rows: int, pool_rows: int, size: int, weighted: bool) -> None:
+    lines = coverage(range(1000, 1400), target_rows=target_rows, pool_rows=pool_rows, size=size, weighted=weighted)
+    check_coverage(lines, slack=0.0)
+
+
+def test_the_curve_ends_at_the_estimate_and_follows_from_the_same_rows() -> None:
+    coins = np.random.default_rng(3)
+    target, pool = of_the_kind(coins, 50), offers(coins, 150)
+    selection = Selection(gamma=GAMMA, folds=5)
+    selected = selection.select(pool, target, 20)
+    likeness = cross_fit(selection, pool, target, selected)
+    again = cross_fit(selection, pool, target, selected)
+    assert likeness is not None
+    assert again is not None
+    assert len(likeness.curve) == 20
+    assert likeness.curve[-1] == pytest.approx(likeness.squared_mmd, abs=1e-12)
+    assert again.squared_mmd == likeness.squared_mmd
+
+
+def test_in_a_small_pool_the_curve_turns_where_right_rows_run_out() -> None:
+    """30 rows of the kind and 90 far away: whoever asks for 100 gets mostly the latter."""
+    coins = np.random.default_rng(5)
+    target = of_the_kind(coins, 100)
+    far = (coins.normal(size=(90, COLUMNS)) + 4.0).astype(np.float32)
+    pool = np.concatenate([of_the_kind(coins, 30), far])
+    selection = Selection(gamma=GAMMA, folds=5, swaps=0)
+    likeness = cross_fit(selection, pool, target, selection.select(pool, target, 100))
+    assert likeness is not None
+    assert 10 <= likeness.best_size <= 40
+    plenty = of_the_kind(coins, 400)
+    enough = cross_fit(selection, plenty, target, selection.select(plenty, target, 60))
+    assert enough is not None
+    assert enough.best_size == 0
+
+
+def test_labels_are_matched_in_folds_as_they_are_in_the_run() -> None:
+    coins = np.random.default_rng(8)
+    target, pool = of_the_kind(coins, 60), offers(coins, 200)
+    labels = np.where(pool.sum(axis=1) > 3.0, "high", "low")
+    selection = Selection(gamma=GAMMA, folds=5)
+    selected = selection.select(pool, target, 30, labels=labels)
+    assert selected.label_weight > 0.0
+    likeness = cross_fit(selection, pool, target, selected, labels=labels)
+    alone = cross_fit(selection, pool, target, selected)
+    assert likeness is not None
+    assert alone is not None
+    assert likeness.squared_mmd != alone.squared_mmd
+
+
+@pytest.mark.parametrize(("folds", "rows"), [(0, 60), (5, FEWEST_ROWS - 1)])
+def test_nothing_is_said_where_nobody_asks_or_the_target_is_too_small(folds: int, rows: int) -> None:
+    coins = np.random.default_rng(9)
+    target, pool = of_the_kind(coins, rows), offers(coins, 100)
+    selection = Selection(gamma=GAMMA, folds=folds)
+    assert cross_fit(selection, pool, target, selection.select(pool, target, 10)) is None
