@@ -8,9 +8,12 @@ import likeset
 from likeset import errors
 from likeset.errors import InvalidArgument, LikesetError
 
-PUBLIC = ["Schema", "Summarizer", "Terms", "errors", "squared_mmd"]
+PUBLIC = ["Schema", "Summarizer", "Terms", "errors", "evaluate", "squared_mmd"]
 
 SIGNATURES = {
+    "likeset.evaluate": (
+        "(rows, labels, *, test_rows, test_labels, weights, owners, compare, resamples, random_state)"
+    ),
     "likeset.squared_mmd": "(a, b, *, gamma, weights)",
     "likeset.geometry.discrepancy.marginal_gain": "(candidates, summary, target, *, gamma)",
     "likeset.geometry.discrepancy.objective": "(summary, target, *, gamma)",

@@ -8,16 +8,18 @@ from likeset import errors
 if TYPE_CHECKING:
     from likeset.geometry.discrepancy import squared_mmd
     from likeset.protocol.terms import Terms
+    from likeset.run.evaluation import evaluate
     from likeset.summarizer import Summarizer
     from likeset.tables.schema.schema import Schema
 
 __version__ = "0.1.0"
-__all__ = ["Schema", "Summarizer", "Terms", "errors", "squared_mmd"]
+__all__ = ["Schema", "Summarizer", "Terms", "errors", "evaluate", "squared_mmd"]
 
 _HOMES = {
     "Schema": "likeset.tables.schema.schema",
     "Summarizer": "likeset.summarizer",
     "Terms": "likeset.protocol.terms",
+    "evaluate": "likeset.run.evaluation",
     "squared_mmd": "likeset.geometry.discrepancy",
 }
 

@@ -1,0 +1,286 @@
+"""What a training set is worth: models trained on it, judged on labelled test rows of the target's kind.
+
+Intervals come from drawing the test rows anew, with replacement; the models stay as they are. So they say how sure the
+test is, and not what other training rows would have given. Training sets see the same draws: differences are paired.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
+from likeset.run.trained_models import MODELS, Labels, Predicted, TrainingRows, train
+from likeset.tables.sources.frames import column_names, numbers
+
+__all__ = ["Evaluation", "OwnerLoss", "Score", "TrainedOn", "evaluate", "evaluate_sets"]
+
+_FEW_ROWS = 30
+_ENDS = (2.5, 97.5)
+_MEASURES = {"classes": ("balanced_accuracy", "accuracy", "auc"), "numbers": ("r2",)}
+_BLOCK = 1 << 22  # counts that are looked at together
+
+Draws = NDArray[np.float64]
+"""A measure on the test rows as they are, and then on each draw of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number with an interval for 95 of 100 tests; None where it has no meaning, such as an AUC with one class."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedOn:
+    """How well a model does that was trained on some rows.
+
+    Attributes:
+        training_set: which rows.
+        rows: how many.
+        model: its name.
+        scores: by measure: balanced accuracy, accuracy and AUC (mean of each class against the rest), or R².
+    """
+
+    training_set: str
+    rows: int
+    model: str
+    scores: Mapping[str, Score]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLoss:
+    """What a model loses without an owner's rows, in balanced accuracy or R²; below 0 it is better without them."""
+
+    owner: str
+    rows: int
+    model: str
+    loss: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Models and their scores.
+
+    Attributes:
+        task: whether labels are ``classes`` or ``numbers``.
+        test_rows: how many rows the models were judged on.
+        models: one line for each training set and model.
+        owners: what each model loses without each owner; empty unless asked for.
+        notes: what the reader should know.
+    """
+
+    task: Literal["classes", "numbers"]
+    test_rows: int
+    models: tuple[TrainedOn, ...]
+    owners: tuple[OwnerLoss, ...]
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+def evaluate(
+    rows: Any,
+    labels: ArrayLike,
+    *,
+    test_rows: Any,
+    test_labels: ArrayLike,
+    weights: ArrayLike | None = None,
+    owners: Sequence[str] | None = None,
+    compare: Mapping[str, tuple[Any, ArrayLike]] | None = None,
+    resamples: int = 1000,
+    random_state: int = 0,
+) -> Evaluation:
+    """Train models on a summary, and judge them on test rows that nobody selected by.
+
+    Args:
+        rows: of the summary; an array or a data frame of numbers.
+        labels: of these; floating-point numbers are to be predicted as such, everything else are classes.
+        test_rows: labelled rows of the target's kind, with the same columns.
+        test_labels: of these.
+        weights: what each row of the summary counts; alike if not given.
+        owners: for each row of the summary its owner; then also what models lose without each of them.
+        compare: other training sets by name, each with its labels: uniform offers, say, or all rows.
+        resamples: how often test rows are drawn anew for the intervals.
+        random_state: seed of the models and of these draws.
+    """
+    columns = column_names(rows)
+    summary = _training_rows("labels", numbers("rows", rows, columns=columns), labels, weights)
+    test = _training_rows("test_labels", numbers("test_rows", test_rows, columns=columns), test_labels)
+    sets = {"the summary": [summary]}
+    for name, (others, other_labels) in (compare or {}).items():
+        sets[name] = [_training_rows(f"compare[{name!r}]", numbers(name, others, columns=columns), other_labels)]
+    whose = None if owners is None else np.array([str(owner) for owner in owners])
+    return evaluate_sets(sets, test, owners=whose, resamples=resamples, seed=random_state)
+
+
+def evaluate_sets(
+    sets: Mapping[str, Sequence[TrainingRows]],
+    test: TrainingRows,
+    *,
+    owners: NDArray[np.str_] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Evaluation:
+    """The same for training sets that may have been drawn several times: then their scores are means.
+
+    Args:
+        sets: by name; the first is the summary.
+        test: rows to judge by.
+        owners: for each row of the summary its owner, if they are to be judged.
+        resamples: how often test rows are drawn anew.
+        seed: of models and draws.
+    """
+    arguments.count("resamples", resamples, least=100)
+    summary = next(iter(sets.values()))[0]
+    task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
+    _check(sets, test, task, owners)
+    counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0))
+    lines, main = [], dict[str, Draws]()
+    for name, draws in sets.items():
+        for model in MODELS:
+            means = _mean_measures([train(model, drawn, test, seed=seed) for drawn in draws], test.labels, counts, task)
+            main.setdefault(model, means[_MEASURES[task][0]])
+            scores = {measure: _score(values) for measure, values in means.items()}
+            lines.append(TrainedOn(name, len(draws[0].labels), model, scores))
+    losses = [] if owners is None else _losses(summary, test, owners, main, counts=counts, seed=seed, task=task)
+    return Evaluation(task, len(test.labels), tuple(lines), tuple(losses), tuple(_notes(summary, test, task)))
+
+
+def _losses(
+    summary: TrainingRows,
+    test: TrainingRows,
+    owners: NDArray[np.str_],
+    whole: Mapping[str, Draws],
+    *,
+    counts: Draws,
+    seed: int,
+    task: Literal["classes", "numbers"],
+) -> list[OwnerLoss]:
+    """Each owner's rows left out in turn; an owner of all rows has nothing to be compared with."""
+    losses = []
+    for owner in np.unique(owners):
+        rest = owners != owner
+        for model, values in whole.items():
+            loss = Score(None, None, None)
+            if rest.any():
+                without = train(model, summary.part(rest), test, seed=seed)
+                loss = _score(values - _measures(without, test.labels, counts, task)[_MEASURES[task][0]])
+            losses.append(OwnerLoss(str(owner), int(np.count_nonzero(~rest)), model, loss))
+    return losses
+
+
+def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayLike | None = None) -> TrainingRows:
+    values = np.asarray(labels)
+    values = values.astype(np.str_) if values.dtype.kind == "O" else values
+    if values.ndim != 1 or len(values) != len(rows):
+        raise InvalidArgument(
+            argument, f"array of shape {values.shape}", f"must be one label for each of {len(rows)} rows"
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidArgument(argument, "not finite", "some labels are missing; leave such rows out")
+    shares = None if weights is None else arguments.shares("weights", weights, length=len(rows))
+    return TrainingRows(rows, values, shares)
+
+
+def _check(
+    sets: Mapping[str, Sequence[TrainingRows]], test: TrainingRows, task: str, owners: NDArray[np.str_] | None
+) -> None:
+    for name, drawn in (*((name, part) for name, parts in sets.items() for part in parts), ("test rows", test)):
+        if not len(drawn.labels):
+            raise InvalidArgument(name, "no rows", "at least one labelled row is needed")
+        if (drawn.labels.dtype.kind == "f") != (task == "numbers"):
+            raise InvalidArgument(name, drawn.labels.dtype, f"labels must be {task}, as those of the summary are")
+    if len(test.labels) < 2:
+        raise InvalidArgument("test rows", len(test.labels), "at least two are needed; some hundred tell something")
+    size = len(next(iter(sets.values()))[0].labels)
+    if owners is not None and len(owners) != size:
+        raise InvalidArgument("owners", len(owners), f"must be one for each of the {size} rows of the summary")
+
+
+def _notes(summary: TrainingRows, test: TrainingRows, task: str) -> list[str]:
+    notes = []
+    if len(test.labels) < _FEW_ROWS:
+        notes.append(f"{len(test.labels)} test rows tell little: intervals of so few are themselves not to be trusted.")
+    if task == "numbers":
+        return notes
+    known, wanted = np.unique(summary.labels), np.unique(test.labels)
+    if len(known) == 1:
+        notes.append("The summary has rows of one class only: every model says that class.")
+    if len(wanted) == 1:
+        notes.append("The test has rows of one class only: an AUC has no meaning.")
+    unknown = len(np.setdiff1d(wanted.astype(np.str_), known.astype(np.str_)))
+    if unknown:
+        notes.append(
+            f"{unknown} of {len(wanted)} classes of the test are in no row of the summary: all of them count as wrong."
+        )
+    return notes
+
+
+def _draws(rows: int, resamples: int, seed: int) -> Draws:
+    """How often each test row is drawn: as they are, then anew."""
+    drawn = np.random.default_rng(seed).multinomial(rows, np.full(rows, 1.0 / rows), size=resamples)
+    return np.concatenate([np.ones((1, rows)), drawn])
+
+
+def _score(values: Draws) -> Score:
+    if not np.isfinite(values[0]):
+        return Score(None, None, None)
+    low, high = np.nanpercentile(values[1:], _ENDS)
+    return Score(float(values[0]), float(low), float(high))
+
+
+def _mean_measures(several: Sequence[Predicted], labels: Labels, counts: Draws, task: str) -> dict[str, Draws]:
+    each = [_measures(predicted, labels, counts, task) for predicted in several]
+    return {measure: np.mean([measures[measure] for measures in each], axis=0) for measure in each[0]}
+
+
+def _measures(predicted: Predicted, labels: Labels, counts: Draws, task: str) -> dict[str, Draws]:
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw may lack a class
+        if task == "numbers":
+            return {"r2": _r2(predicted.labels, labels.astype(np.float64), counts)}
+        right = predicted.labels.astype(np.str_) == labels.astype(np.str_)
+        classes = [labels == name for name in np.unique(labels)]
+        recalls = np.stack([counts @ (right & own) / (counts @ own) for own in classes])
+        return {
+            "balanced_accuracy": np.nanmean(recalls, axis=0),
+            "accuracy": counts @ right / counts.sum(axis=1),
+            "auc": _mean_auc(predicted, labels, counts),
+        }
+
+
+def _r2(predicted: Labels, labels: NDArray[np.float64], counts: Draws) -> Draws:
+    centred = labels - labels.mean()
+    spread = counts @ centred**2 - (counts @ centred) ** 2 / counts.sum(axis=1)
+    return np.where(spread > 0.0, 1.0 - counts @ (predicted - labels) ** 2 / spread, np.nan)
+
+
+def _mean_auc(predicted: Predicted, labels: Labels, counts: Draws) -> Draws:
+    """The mean over classes of each against the rest; of two classes the same number twice, so of one of them."""
+    names = np.unique(labels)
+    if len(names) < 2:
+        return np.full(len(counts), np.nan)
+    aucs = [_auc(predicted.chance(name), labels == name, counts) for name in (names[1:] if len(names) == 2 else names)]
+    return np.asarray(np.nanmean(np.stack(aucs), axis=0))
+
+
+def _auc(chances: NDArray[np.float64], own: NDArray[np.bool_], counts: Draws) -> Draws:
+    """The chance that a row of the class is ranked above another, ties counting half, for each draw of the rows."""
+    order = np.argsort(chances, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(chances[order]) > 0.0))
+    values, step = np.empty(len(counts)), max(1, _BLOCK // len(chances))
+    for first in range(0, len(counts), step):
+        drawn = counts[first : first + step][:, order]
+        inside = np.add.reduceat(drawn * own[order], starts, axis=1)
+        outside = np.add.reduceat(drawn * ~own[order], starts, axis=1)
+        below = np.cumsum(outside, axis=1) - 0.5 * outside
+        values[first : first + step] = (inside * below).sum(axis=1) / (inside.sum(axis=1) * outside.sum(axis=1))
+    return values

@@ -1,0 +1,140 @@
+"""Models trained on a summary, judged on labelled test rows, with intervals."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
+
+import likeset
+from likeset.errors import InvalidArgument
+from likeset.run.evaluation import Evaluation, _auc, _draws, _measures
+from likeset.run.trained_models import Predicted
+
+
+def labelled(count: int, *, seed: int, noise: float = 0.3) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    coins = np.random.default_rng(seed)
+    rows = coins.normal(size=(count, 3))
+    return rows, np.where(rows[:, 0] + noise * coins.normal(size=count) > 0.0, "ill", "well")
+
+
+def score(found: Evaluation, training_set: str, model: str, measure: str) -> float:
+    value = next(
+        line.scores[measure].value for line in found.models if (line.training_set, line.model) == (training_set, model)
+    )
+    assert value is not None
+    return value
+
+
+def test_measures_are_those_of_scikit_learn() -> None:
+    coins = np.random.default_rng(1)
+    labels = coins.choice(["a", "b", "c"], 40)
+    chances = np.round(coins.dirichlet(np.ones(3), 40), 1) + 1e-3  # with ties
+    chances /= chances.sum(axis=1, keepdims=True)
+    classes = np.array(["a", "b", "c"])
+    predicted = Predicted(classes[chances.argmax(axis=1)], chances, classes)
+    measures = _measures(predicted, labels, _draws(40, 100, 0), "classes")
+    assert measures["balanced_accuracy"][0] == pytest.approx(balanced_accuracy_score(labels, predicted.labels))
+    assert measures["auc"][0] == pytest.approx(roc_auc_score(labels, chances, multi_class="ovr"))
+    numbers = coins.normal(size=40)
+    guesses = Predicted(numbers + coins.normal(size=40), np.empty((40, 0)), np.empty(0))
+    assert _measures(guesses, numbers, _draws(40, 100, 0), "numbers")["r2"][0] == pytest.approx(
+        r2_score(numbers, guesses.labels)
+    )
+
+
+def test_an_auc_of_drawn_rows_is_that_of_the_repeated_rows() -> None:
+    coins = np.random.default_rng(2)
+    chances, own = np.round(coins.random(25), 1), coins.random(25) < 0.4
+    counts = _draws(25, 100, 3)
+    repeated = np.repeat(np.arange(25), counts[7].astype(int))
+    assert _auc(chances, own, counts)[7] == pytest.approx(roc_auc_score(own[repeated], chances[repeated]))
+
+
+def test_a_good_summary_beats_a_bad_one_and_intervals_surround_the_scores() -> None:
+    rows, labels = labelled(80, seed=1)
+    test_rows, test_labels = labelled(300, seed=2)
+    shuffled = np.random.default_rng(3).permutation(labels)
+    found = likeset.evaluate(
+        rows, labels, test_rows=test_rows, test_labels=test_labels, compare={"shuffled": (rows, shuffled)}
+    )
+    assert found.task == "classes"
+    assert {line.model for line in found.models} == {"linear", "forest", "boosting"}
+    for model in ("linear", "forest", "boosting"):
+        assert score(found, "the summary", model, "auc") > score(found, "shuffled", model, "auc") + 0.2
+    for line in found.models:
+        for value in line.scores.values():
+            assert value.low is not None
+            assert value.high is not None
+            assert value.value is not None
+            assert value.low < value.value < value.high
+    again = likeset.evaluate(
+        rows, labels, test_rows=test_rows, test_labels=test_labels, compare={"shuffled": (rows, shuffled)}
+    )
+    assert again.document() == found.document()
+
+
+def test_the_owner_of_wrong_labels_is_better_left_out_and_a_good_one_not() -> None:
+    good_rows, good = labelled(60, seed=5, noise=0.0)
+    bad_rows, truth = labelled(40, seed=6, noise=0.0)
+    bad = np.where(truth == "ill", "well", "ill")
+    test_rows, test_labels = labelled(400, seed=7, noise=0.0)
+    found = likeset.evaluate(
+        np.concatenate([good_rows, bad_rows]),
+        np.concatenate([good, bad]),
+        test_rows=test_rows,
+        test_labels=test_labels,
+        owners=["north"] * 60 + ["liar"] * 40,
+    )
+    losses = {(line.owner, line.model): line.loss for line in found.owners}
+    for model in ("linear", "forest", "boosting"):
+        without_liar, without_north = losses["liar", model], losses["north", model]
+        assert without_liar.high is not None
+        assert without_liar.high < 0.0
+        assert without_north.low is not None
+        assert without_north.low > 0.0
+
+
+def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
+    coins = np.random.default_rng(8)
+    rows, test_rows = coins.normal(size=(60, 2)), coins.normal(size=(100, 2))
+    labels = np.where(np.arange(60) < 30, 2.0 * rows[:, 0], -2.0 * rows[:, 0])
+    weights = np.where(np.arange(60) < 30, 1.0, 0.0) / 30
+    weighted = likeset.evaluate(rows, labels, test_rows=test_rows, test_labels=2.0 * test_rows[:, 0], weights=weights)
+    plain = likeset.evaluate(rows, labels, test_rows=test_rows, test_labels=2.0 * test_rows[:, 0])
+    assert weighted.task == "numbers"
+    assert score(weighted, "the summary", "linear", "r2") > 0.95
+    assert score(plain, "the summary", "linear", "r2") < 0.5
+
+
+def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
+    rows, _ = labelled(12, seed=9)
+    found = likeset.evaluate(rows, ["a"] * 12, test_rows=rows, test_labels=["a"] * 6 + ["b"] * 6)
+    notes = " ".join(found.notes)
+    assert "12 test rows tell little" in notes
+    assert "one class only: every model" in notes
+    assert "1 of 2 classes of the test are in no row" in notes
+    assert score(found, "the summary", "forest", "balanced_accuracy") == 0.5
+    alone = likeset.evaluate(rows, ["a", "b"] * 6, test_rows=rows, test_labels=["a"] * 12)
+    assert "an AUC has no meaning" in " ".join(alone.notes)
+    assert all(line.scores["auc"].value is None for line in alone.models)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"test_labels": [1.5, 2.5, 3.5]}, "labels must be classes"),
+        ({"test_labels": ["a"]}, "one label for each"),
+        ({"test_rows": np.zeros((1, 2)), "test_labels": ["a"]}, "at least two are needed"),
+        ({"owners": ["north"]}, "one for each of the 4 rows"),
+        ({"resamples": 3}, "resamples"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_by_name(changes: dict[str, object], words: str) -> None:
+    given = {"test_rows": np.zeros((3, 2)), "test_labels": ["a", "b", "a"], **changes}
+    with pytest.raises(InvalidArgument, match=words):
+        likeset.evaluate(np.zeros((4, 2)), ["a", "b", "a", "b"], **given)  # type: ignore[arg-type]
+
+
+def test_missing_number_labels_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="leave such rows out"):
+        likeset.evaluate(np.zeros((2, 1)), [1.0, np.nan], test_rows=np.zeros((2, 1)), test_labels=[1.0, 2.0])
