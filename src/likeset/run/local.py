@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from likeset.geometry.uniform import uniform
 from likeset.homes.run_accounts import open_accounts, owner_limits
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger
@@ -24,12 +27,14 @@ from likeset.run.job_plan import open_plan
 from likeset.run.job_result import JobResult, received_rows, rows_by_number
 from likeset.run.plan import Plan, RunDraws, SettledRun
 from likeset.run.publish import FinishedJob, Render, write_files
-from likeset.run.result import OwnerFacts, Result, RunOutcome
+from likeset.run.result import Baseline, OwnerFacts, Result, RunOutcome
 from likeset.run.run_secrets import RunSecrets
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.transports.local import LocalEngine, Progress, RunResult
 
 __all__ = ["job_running", "run_here", "run_job"]
+
+_UNIFORM_DRAWS = 5
 
 
 def run_job(
@@ -39,6 +44,7 @@ def run_job(
     resume: bool = False,
     progress: Progress | None = None,
     scan: OpenScan = SourceScan,
+    compare: bool = False,
 ) -> FinishedJob:
     """Run a job to its end, and publish its result.
 
@@ -48,19 +54,26 @@ def run_job(
         resume: go on with a run that was interrupted.
         progress: called as answers come in.
         scan: how owners pass over their rows.
+        compare: whether to add what uniform sampling would have given: it looks at rows that the protocol did not ask
+            for, which only whoever has all of them may do.
 
     Raises:
         LikesetError: with what is wrong and what to do; nothing is left behind unless something was charged, and then
             the message says where.
     """
-    with job_running(job, resume=resume, progress=progress, scan=scan) as (folder, result):
+    with job_running(job, resume=resume, progress=progress, scan=scan, compare=compare) as (folder, result):
         document = write_files(folder, result, render=render)
     return FinishedJob(Path(job.out), document)
 
 
 @contextmanager
 def job_running(
-    job: Job, *, resume: bool = False, progress: Progress | None = None, scan: OpenScan = SourceScan
+    job: Job,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+    scan: OpenScan = SourceScan,
+    compare: bool = False,
 ) -> Iterator[tuple[Path, JobResult]]:
     """Run a job, and hold its directory open for whoever writes the result there; then that goes to its place.
 
@@ -91,13 +104,28 @@ def job_running(
                     files=files,
                     result=result,
                     records=records,
-                    baselines=result.baselines(),
+                    baselines=(*result.baselines(), *([_uniform(result, scans)] if compare else [])),
                     warnings=(*opened.warnings, *outcome.warnings),
                     budget=counted_budget(folder.job, ledger),
                     seconds={"reading": reading, "running": outcome.seconds, "total": total},
                     tables=opened.names,
                 ),
             )
+
+
+def _uniform(result: Result, scans: Mapping[str, Scan]) -> Baseline:
+    """What as many rows, the same number of each owner, would have given without a look at them."""
+    coins, sizes, samples = np.random.default_rng(0), [scan.row_count for scan in scans.values()], []
+    for _ in range(_UNIFORM_DRAWS):
+        drawn = uniform(sizes, len(result.rows), coins=coins)
+        pairs = [(scan, chosen) for scan, chosen in zip(scans.values(), drawn, strict=True) if len(chosen)]
+        samples.append(np.concatenate([scan.fetch(chosen).rows for scan, chosen in pairs]))
+    return result.compared_with(
+        samples,
+        kind="uniform",
+        name="uniform rows of all owners",
+        meaning=f"{len(result.rows)} rows, as many of each owner, drawn without looking, {_UNIFORM_DRAWS} times",
+    )
 
 
 def _foreseen_draws(plan: Plan, ledger_path: Path) -> RunDraws:

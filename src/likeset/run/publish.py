@@ -14,7 +14,7 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.private_files import keep_private
 from likeset.run.job_result import FORMAT, JobResult
 
-__all__ = ["REPORT", "FinishedJob", "Render", "publish", "read_result", "unfinished", "write_files"]
+__all__ = ["REPORT", "SUMMARY", "FinishedJob", "Render", "publish", "read_result", "unfinished", "write_files"]
 
 RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.parquet", "report.html"
 

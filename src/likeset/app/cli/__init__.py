@@ -13,6 +13,7 @@ from likeset.app.cli import (
     curator,
     demo,
     dispute,
+    evaluate,
     ledger,
     match,
     owner,
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command(name="demo")(demo.demo)
 app.command(name="match")(match.match)
 app.command(name="plan")(match.plan)
+app.command(name="evaluate")(evaluate.evaluate)
 app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)

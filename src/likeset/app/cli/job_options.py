@@ -15,7 +15,7 @@ from likeset.protocol.run_settings import Setting, settings
 if TYPE_CHECKING:
     from likeset.run.job import Job
 
-__all__ = ["job_from", "takes_a_job"]
+__all__ = ["job_from", "owner_files", "takes_a_job"]
 
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; options given beside it count instead.")
@@ -110,7 +110,7 @@ def job_from(path: Path | None, **options: Any) -> "Job":
 
     given = {name: value for name, value in options.items() if value is not None and value != []}
     if "owners" in given:
-        given["owners"] = _owners(given["owners"])
+        given["owners"] = owner_files(given["owners"])
     for setting in settings():
         word = _word_of(setting.type)
         if word is not None and given.get(setting.name, word) != word:
@@ -124,7 +124,8 @@ def job_from(path: Path | None, **options: Any) -> "Job":
     return Job.of(**given)
 
 
-def _owners(pairs: list[str]) -> dict[str, str]:
+def owner_files(pairs: list[str]) -> dict[str, str]:
+    """Owners and their files, from ``NAME=PATH``."""
     owners: dict[str, str] = {}
     for pair in pairs:
         name, sign, source = pair.partition("=")

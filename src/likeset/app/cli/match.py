@@ -23,6 +23,13 @@ def match(
     scan: Annotated[
         str, typer.Option(help="How owners pass over their rows: local, ray, or ray:ADDRESS of a cluster.")
     ] = "local",
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Add what uniform sampling would have given; it looks at all rows: only if they are yours.",
+        ),
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Workers of an owner's pass.  [default: all cores]")
     ] = None,
@@ -45,7 +52,7 @@ def match(
         Waiting(quiet=json) as waiting,
         scan_factory(scan, workers=workers, progress=waiting.rows, checkpoints=passes_folder(job)) as open_scan,
     ):
-        done = run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
+        done = run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan, compare=compare)
     if json:
         show_json(done.result)
         return

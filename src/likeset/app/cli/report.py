@@ -24,11 +24,12 @@ def report(
     """
     from likeset import documents
     from likeset.app.report import render, render_for_owner
+    from likeset.run.evaluated_job import read_evaluation
     from likeset.run.publish import REPORT, read_result
 
     result, pictures = read_result(folder)
     if for_owner is None:
-        page, path = render(result, pictures), folder / REPORT
+        page, path = render(result, pictures, read_evaluation(folder)), folder / REPORT
     else:
         page, path = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
     documents.write_text(path, page)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from likeset.app.report.figures import draw_images, draw_marginal, draw_picks, draw_projection
+from likeset.app.report.evaluation_section import evaluation_section
+from likeset.app.report.figures import draw_images, draw_marginal, draw_projection
 from likeset.app.report.markup import (
     TableColumn,
     badge,
@@ -20,9 +21,9 @@ from likeset.app.report.markup import (
     small,
     table,
 )
+from likeset.app.report.match_section import match_section
 from likeset.app.report.plain_words import (
     DASH,
-    TIMES,
     amount,
     bytes_in_words,
     labels_in_words,
@@ -38,8 +39,6 @@ from likeset.app.report.story import (
     check_format,
     closeness,
     is_simulated,
-    likeness_in_words,
-    measure,
     own_squared_mmd,
     owners_learn_nothing,
     promises,
@@ -55,12 +54,13 @@ _COLOURS = (("target", "your target"), ("summary", "the summary"))
 _POOL = ("pool", "everything that was offered")
 
 
-def render(result: Mapping[str, Any], pictures: Mapping[str, Any]) -> str:
+def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None = None) -> str:
     """The report of a run as one HTML page.
 
     Args:
         result: the content of ``result.json``.
         pictures: the content of ``pictures.json``; whatever is missing in it is left out.
+        evaluation: the content of ``evaluation.json``, if somebody evaluated.
     """
     check_format(result)
     who, match, value, comparison = closeness(result)
@@ -72,7 +72,8 @@ def render(result: Mapping[str, Any], pictures: Mapping[str, Any]) -> str:
         definitions(_cards(result), kind="cards"),
         _warnings(result),
         _question(result),
-        _match(result),
+        match_section(result),
+        evaluation_section(evaluation),
         _looks(pictures),
         _contributions(result),
         _guarantees(result),
@@ -171,67 +172,6 @@ def _held_by(owners: Sequence[Mapping[str, Any]]) -> str:
     """How many rows owners hold; a consumer of a run between organisations is not told."""
     held, who = sum(owner.get("rows") or 0 for owner in owners), quantity(len(owners), "owner")
     return f"{quantity(held, 'row')} of {who}" if held else f"the rows of {who}"
-
-
-def _course(result: Mapping[str, Any]) -> str:
-    """What the curve shows: whether more rows helped to the end."""
-    values = [pick.get("squared_mmd") for pick in result.get("history") or ()]
-    numbers = [float(value) for value in values if isinstance(value, int | float)]
-    likeness = result.get("likeness") or {}
-    dashed = "Dashed: what else could be had." + (" Thin: in-sample." if likeness else "")
-    if len(numbers) < 2:
-        return dashed
-    if likeness:
-        size = likeness.get("recommended_size")
-        if size:
-            return f"It is closest at about {size} rows: good rows ran out. Ask for that many, or for weights. {dashed}"
-        return f"More rows bring the summary closer, or keep it close. {dashed}"
-    best = min(range(len(numbers)), key=numbers.__getitem__)
-    if numbers[-1] <= 1.1 * numbers[best]:
-        return f"Rows that are picked later bring the summary closer, or keep it close. {dashed}"
-    return (
-        f"It is closest at {best + 1} rows, and less close at {len(numbers)}: good rows ran out. Ask for fewer, or "
-        f"for weights, if closeness matters most. {dashed}"
-    )
-
-
-def _match(result: Mapping[str, Any]) -> str:
-    baselines = list(result.get("baselines") or ())
-    picture = draw_picks(result, baselines, measure=measure(result), final=own_squared_mmd(result))
-    return section(
-        "How close the summary is",
-        '<div class="columns">',
-        figure(picture, caption=_course(result)),
-        f"<div>{_baseline_table(result, baselines)}</div>",
-        "</div>",
-        lead="MMD² measures how unlike the summary and your target are, all columns together. Smaller is better. "
-        + likeness_in_words(result),
-        anchor="match",
-    )
-
-
-def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
-    own, kind = own_squared_mmd(result), measure(result)
-    with_accuracy = (
-        any(baseline.get("accuracy") is not None for baseline in baselines) or result.get("accuracy") is not None
-    )
-    columns = [
-        TableColumn("rows"),
-        TableColumn("MMD²" if kind == "squared_mmd" else "in-sample MMD²", numeric=True),
-        TableColumn("against ours", numeric=True),
-    ]
-    columns += [TableColumn("accuracy", numeric=True)] if with_accuracy else []
-    mine = {"name": "this summary", kind: own, "accuracy": result.get("accuracy"), "own": True}
-    lines = sorted([mine, *baselines], key=lambda line: float(line.get(kind) or 0.0))
-    rows = []
-    for line in lines:
-        name = html_text(line.get("name", ""))
-        name = f'<span class="mine">{name}</span>' if line.get("own") else name
-        value = line.get(kind)
-        ratio = f"{TIMES} {number(value / own)}" if value is not None and own and not line.get("own") else ""
-        row = [name + small(line.get("meaning")), html_text(number(value)), html_text(ratio)]
-        rows.append([*row, html_text(percent(line.get("accuracy")))] if with_accuracy else row)
-    return table(columns, rows, caption="MMD² of this summary and of what else could be had")
 
 
 def _looks(pictures: Mapping[str, Any]) -> str:

@@ -1,0 +1,89 @@
+"""``likeset evaluate``: what models learn from a summary."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likeset.app.cli.job_options import owner_files
+from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
+from likeset.errors import InvalidArgument
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output directory of a finished job.")],
+    *,
+    test: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Labelled rows of your target's kind that nobody selected by.")
+    ] = None,
+    schema: Annotated[str | None, typer.Option(metavar="FILE", help="The schema of the job.")] = None,
+    owner: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="All rows of an owner, where you have them; once for each owner."),
+    ] = None,
+    by_owner: Annotated[
+        bool, typer.Option("--by-owner", help="Also say what models lose without each owner's rows.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Train models on a summary, and judge them on a labelled test file.
+
+    A linear model, a forest and gradient boosting, with intervals. With all owners' files, also on as many rows
+    drawn at random, and on all rows. Writes evaluation.json, and a section into report.html.
+
+    Example: [bold]likeset evaluate matched --test test.csv --schema schema.yaml --by-owner[/]
+    """
+    from likeset import documents
+    from likeset.app.report import render
+    from likeset.run.evaluated_job import evaluate_job, write_evaluation
+    from likeset.run.publish import REPORT, read_result
+
+    if test is None:
+        reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
+        raise InvalidArgument("--test", "missing", reason)
+    if schema is None:
+        raise InvalidArgument("--schema", "missing", "give the schema that the job was run with")
+    files = owner_files(owner or [])
+    evaluation = evaluate_job(folder, test, schema_file=schema, owners=files, by_owner=by_owner)
+    document = write_evaluation(folder, evaluation)
+    documents.write_text(folder / REPORT, render(*read_result(folder), document))
+    if json:
+        show_json(document)
+        return
+    _show(document)
+    stdout.print(f"\nThe report in [bold]{literal(str(folder / REPORT))}[/] has a section on it.", soft_wrap=True)
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    from likeset.app.report.evaluation_section import MEASURES, score_in_words
+
+    lines = document["models"]
+    measures = list(lines[0]["scores"])
+    show_table(
+        f"Judged on {document['test_rows']:,} test rows",
+        ("trained on", "rows", "model", *(MEASURES[measure] for measure in measures)),
+        [
+            (
+                line["training_set"],
+                f"{line['rows']:,}",
+                line["model"],
+                *(score_in_words(line["scores"][measure]) for measure in measures),
+            )
+            for line in lines
+        ],
+        caption="In brackets: intervals for 95 of 100 tests; test rows were drawn anew, and the models stayed.",
+    )
+    if document["owners"]:
+        show_table(
+            f"What models lose in {MEASURES[measures[0]]} without an owner's rows",
+            ("without", "rows", "model", "loss"),
+            [
+                (line["owner"], f"{line['rows']:,}", line["model"], score_in_words(line["loss"]))
+                for line in document["owners"]
+            ],
+            caption="Below 0, the model is better without.",
+        )
+    show_notes(document["notes"])

@@ -1,0 +1,73 @@
+"""The report's section on how close the summary is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from likeset.app.report.figures import draw_picks
+from likeset.app.report.markup import TableColumn, figure, html_text, section, small, table
+from likeset.app.report.plain_words import TIMES, number, percent
+from likeset.app.report.story import likeness_in_words, measure, own_squared_mmd
+
+__all__ = ["match_section"]
+
+
+def _course(result: Mapping[str, Any]) -> str:
+    """What the curve shows: whether more rows helped to the end."""
+    values = [pick.get("squared_mmd") for pick in result.get("history") or ()]
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    likeness = result.get("likeness") or {}
+    dashed = "Dashed: what else could be had." + (" Thin: in-sample." if likeness else "")
+    if len(numbers) < 2:
+        return dashed
+    if likeness:
+        size = likeness.get("recommended_size")
+        if size:
+            return f"It is closest at about {size} rows: good rows ran out. Ask for that many, or for weights. {dashed}"
+        return f"More rows bring the summary closer, or keep it close. {dashed}"
+    best = min(range(len(numbers)), key=numbers.__getitem__)
+    if numbers[-1] <= 1.1 * numbers[best]:
+        return f"Rows that are picked later bring the summary closer, or keep it close. {dashed}"
+    return (
+        f"It is closest at {best + 1} rows, and less close at {len(numbers)}: good rows ran out. Ask for fewer, or "
+        f"for weights, if closeness matters most. {dashed}"
+    )
+
+
+def match_section(result: Mapping[str, Any]) -> str:
+    """The curve, and the summary beside what else could be had."""
+    baselines = list(result.get("baselines") or ())
+    picture = draw_picks(result, baselines, measure=measure(result), final=own_squared_mmd(result))
+    return section(
+        "How close the summary is",
+        '<div class="columns">',
+        figure(picture, caption=_course(result)),
+        f"<div>{_baseline_table(result, baselines)}</div>",
+        "</div>",
+        lead="MMD² measures how unlike the summary and your target are, all columns together. Smaller is better. "
+        + likeness_in_words(result),
+        anchor="match",
+    )
+
+
+def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
+    own, kind = own_squared_mmd(result), measure(result)
+    with_accuracy = (
+        any(baseline.get("accuracy") is not None for baseline in baselines) or result.get("accuracy") is not None
+    )
+    columns = [
+        TableColumn("rows"),
+        TableColumn("MMD²" if kind == "squared_mmd" else "in-sample MMD²", numeric=True),
+        TableColumn("against ours", numeric=True),
+    ]
+    columns += [TableColumn("accuracy", numeric=True)] if with_accuracy else []
+    mine = {"name": "this summary", kind: own, "accuracy": result.get("accuracy"), "own": True}
+    lines = sorted([mine, *baselines], key=lambda line: float(line.get(kind) or 0.0))
+    rows = []
+    for line in lines:
+        name = html_text(line.get("name", ""))
+        name = f'<span class="mine">{name}</span>' if line.get("own") else name
+        value = line.get(kind)
+        ratio = f"{TIMES} {number(value / own)}" if value is not None and own and not line.get("own") else ""
+        row = [name + small(line.get("meaning")), html_text(number(value)), html_text(ratio)]
+        rows.append([*row, html_text(percent(line.get("accuracy")))] if with_accuracy else row)
+    return table(columns, rows, caption="MMD² of this summary and of what else could be had")

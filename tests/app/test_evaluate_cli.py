@@ -1,0 +1,92 @@
+"""``likeset evaluate`` and ``match --compare``, as a user calls them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as pa_csv
+import pytest
+
+from job_world import OWNERS, World, call, rows, write
+
+MORE = ("--noise", "simulated", "--seed", "3")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A finished job, and a test file."""
+    made = World.make(tmp_path_factory.mktemp("market"))
+    write(made.folder / "test.csv", rows(40, seed=9, age=60.0, whose="test"))
+    assert call("match", made.options(), "--compare", *MORE) == 0
+    return made
+
+
+def evaluated(world: World, capsys: pytest.CaptureFixture[str], **changed: Any) -> tuple[int, str, str]:
+    given = {"test": world.folder / "test.csv", "schema": world.folder / "schema.yaml"} | changed
+    kept = {name: value for name, value in given.items() if value is not None}
+    more = kept.pop("more", ())
+    capsys.readouterr()
+    code = call("evaluate", kept, world.out, *more)
+    told = capsys.readouterr()
+    return code, told.out, " ".join(told.err.split())
+
+
+def test_compare_adds_what_uniform_sampling_would_have_given(world: World) -> None:
+    result = json.loads((world.out / "result.json").read_text(encoding="utf-8"))
+    kinds = {baseline["kind"]: baseline for baseline in result["baselines"]}
+    assert kinds["uniform"]["squared_mmd"] < kinds["uniform"]["in_sample_squared_mmd"]
+    assert kinds["uniform"]["squared_mmd"] > result["likeness"]["squared_mmd"]
+
+
+def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owners = [f"{name}={world.place(name)}" for name in OWNERS]
+    code, out, _ = evaluated(world, capsys, owner=owners, more=("--by-owner", "--json"))
+    assert code == 0
+    document = json.loads(out)
+    assert [line["rows"] for line in document["models"][::3]] == [12, 12, 180]
+    assert {line["owner"] for line in document["owners"]} <= set(OWNERS)
+    assert sum(line["rows"] for line in document["owners"]) == 3 * 12
+    page = (world.out / "report.html").read_text(encoding="utf-8")
+    assert "What models learn from it" in page
+    assert "What models lose without an owner" in page
+    assert json.loads((world.out / "evaluation.json").read_text(encoding="utf-8")) == document
+    assert call("report", {}, world.out) == 0
+    assert "What models learn from it" in (world.out / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_screen_shows_a_table(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = evaluated(world, capsys)
+    assert code == 0
+    assert "the summary" in out
+    assert "boosting" in out
+
+
+def _without_a_label(path: Path) -> Path:
+    table = rows(40, seed=9, age=60.0, whose="test")
+    write(path, table.set_column(5, "ill", [[None, *table["ill"].to_pylist()[1:]]]))
+    return path
+
+
+def _without_the_column(path: Path) -> Path:
+    write(path, rows(40, seed=9, age=60.0, whose="test").drop_columns(["ill"]))
+    return path
+
+
+def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "schema.yaml"
+    other.write_text(
+        (world.folder / "schema.yaml").read_text(encoding="utf-8").replace("100]", "120]"), encoding="utf-8"
+    )
+    for changed, words in (
+        ({"test": None}, "a labelled file of your target's kind"),
+        ({"schema": None}, "the schema that the job was run with"),
+        ({"schema": other}, "is not the schema of this job"),
+        ({"test": _without_a_label(tmp_path / "gap.csv")}, "has no label; leave such rows out"),
+        ({"test": _without_the_column(tmp_path / "none.csv")}, "ill"),
+    ):
+        code, _, err = evaluated(world, capsys, **changed)
+        assert code == 2
+        assert words in err
+    assert len(pa_csv.read_csv(tmp_path / "gap.csv")) == 40
