@@ -115,7 +115,7 @@ def test_terms_say_nothing_of_wishes_for_the_selection(home: ConsumerHome) -> No
 
 def test_a_wish_that_got_lost_ends_the_run_before_anything_is_released(home: ConsumerHome) -> None:
     run = invited(home, weights=True)
-    assert run.selection == Selection(gamma=run.selection.gamma, weighted=True)
+    assert run.selection == Selection(gamma=run.selection.gamma, weighted=True, folds=5)
     for text in ("", "[]", '{"gamma": 1.0, "other": 2}'):
         (run.folder / "selection.json").write_text(text)
         with pytest.raises(BadDocument, match=r"selection\.json"):
