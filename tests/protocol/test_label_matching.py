@@ -147,6 +147,16 @@ def test_owners_hear_and_say_the_same_whether_labels_are_matched(protocol: str) 
     assert (matched.summary.handles.tolist() == ignored.summary.handles.tolist()) == (protocol == "interactive")
 
 
+def test_owners_hear_and_say_the_same_whether_likeness_is_measured_and_the_same_rows_are_bought() -> None:
+    plain, measured = (_run(replace(MATCHING, folds=folds)) for folds in (0, 5))
+    for name in ("a", "b"):
+        assert measured.heard[name] == plain.heard[name]
+    assert measured.heard["curator"][1:] == plain.heard["curator"][1:]
+    assert measured.summary.handles.tolist() == plain.summary.handles.tolist()
+    assert len(plain.summary.held_out) == 0
+    assert len(measured.summary.held_out) == len(measured.summary.rows)
+
+
 def test_the_consumer_is_told_how_much_labels_counted() -> None:
     matched, ignored = _run(MATCHING).summary, _run(IGNORING).summary
     assert 0.0 < matched.label_weight <= matched.label_skill < 1.0
@@ -154,11 +164,22 @@ def test_the_consumer_is_told_how_much_labels_counted() -> None:
     assert _run(MATCHING, protocol="interactive").summary.label_weight == 0.0
 
 
-@pytest.mark.parametrize("changes", [{"label_weight": 1.5}, {"label_skill": -0.1}, {"label_weight": float("nan")}])
-def test_a_summary_with_an_impossible_weight_of_labels_is_refused(changes: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"label_weight": 1.5},
+        {"label_skill": -0.1},
+        {"label_weight": float("nan")},
+        {"held_out": np.zeros(1)},
+        {"held_out_error": -1.0},
+        {"held_out_squared_mmd": float("inf")},
+        {"best_size": 3},
+    ],
+)
+def test_a_summary_with_impossible_numbers_about_labels_or_likeness_is_refused(changes: dict[str, Any]) -> None:
     made = world(terms())
     (sent,) = (decode(data) for data in carry(made).heard[CONSUMER])
     consumer = made.consumer()
     consumer.start()
     with pytest.raises(IllegalMessage, match="do not fit together"):
-        consumer.take(replace(sent, body=replace(sent.body, **changes)))  # type: ignore[arg-type]
+        consumer.take(replace(sent, body=replace(sent.body, **changes)))
