@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ from kill_world import CONSUMER, folder_of
 from node_world import make_node, rows_text
 from pinned_homes import introduce
 
-from likeset.errors import PostTrouble
+from likeset.errors import BadDocument, PostTrouble
 from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
 from likeset.homes.curator.home import make_curator_home
 from likeset.homes.owner.node import OwnerNode
@@ -227,10 +227,12 @@ class MailHomes:
         return PairKeys.between(CardSecret.load(self.folder(writer)), reader_card)
 
     def lying(self, writer: str, reader: str) -> dict[str, Post]:
-        """What lies between two parties in one direction, opened."""
-        pair = self.pair(writer, reader)
-        files = self.store.files.get(pair.outgoing_folder, {})
-        return {name: pair.unwrap_own(data) for name, (data, _) in files.items()}
+        """What lies between two parties in one direction, opened; without what strangers put there."""
+        pair, opened = self.pair(writer, reader), dict[str, Post]()
+        for name, (data, _) in self.store.files.get(pair.outgoing_folder, {}).items():
+            with suppress(BadDocument):
+                opened[name] = pair.unwrap_own(data)
+        return opened
 
     def folder_between(self, writer: str, reader: str) -> dict[str, tuple[bytes, datetime]]:
         """The files of one direction, to be meddled with."""

@@ -171,7 +171,7 @@ def test_an_owner_who_falls_silent_is_given_up_after_the_curators_patience(tmp_p
 
 
 def test_an_owner_given_up_stays_so_when_the_curator_begins_anew_beside_its_late_answer(tmp_path: Path) -> None:
-    """Its answer lies there when the next process hears the others again; each owner is told once what coins decided."""
+    """Its answer lies there when the next process hears the others again; each owner is told once."""
     homes = homes_in(tmp_path, owners=("a", "b", "c"), auction="threshold", auction_epsilon=4.0)
     homes.look()
     homes.approve()

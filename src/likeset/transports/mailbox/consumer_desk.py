@@ -81,7 +81,7 @@ class ConsumerDesk(MailDesk):
                 self._take(card, arrived)
         for run in open_runs:
             self._go_on(run)
-        for card in peers.values():
+        for card in self._peers(self.runs.values()).values():
             self.postman.look_after(card)
 
     def _peers(self, runs: Iterable[KnownRun]) -> dict[str, Card]:

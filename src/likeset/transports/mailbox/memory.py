@@ -1,8 +1,8 @@
 """What a home remembers of a mailbox: what it took there, what it left there, and which runs travel by it.
 
-One file beside the home's letter book. Losing it does no harm: what is heard again is answered as before, and what is
-written again has the same name. Only a curator cannot do without it: it keeps no letter, so that after a restart it
-hears them again from the mailbox, and the order in which it heard them and gave owners up stands here.
+One file beside the home's letter book. An owner or a consumer who loses it loses nothing: what is heard again is
+answered as before, and what is written again has the same name. A curator cannot do without it: it keeps no letter, so
+that after a restart it hears them again from the mailbox, and the order in which it did and gave owners up stands here.
 """
 
 import sqlite3

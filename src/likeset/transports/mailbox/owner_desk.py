@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from likeset.errors import HomeRestored, IllegalMessage, LikesetError
+from likeset.errors import HomeRestored, IllegalMessage, LikesetError, TermsExpired
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.identity import Identity
 from likeset.homes.owner.home import Home
@@ -78,11 +78,20 @@ class OwnerDesk(MailDesk):
         def wanted(kind: PostKind, terms: bytes) -> bool:
             if kind != "letter":
                 return True
-            if terms not in self.runs:
+            if not self._knows(terms):
                 return False  # its terms may still come
             return pin.role == "consumer" or CURATOR in self.identity.book.introduced(terms)
 
         return wanted
+
+    def _knows(self, terms: bytes) -> bool:
+        """Whether a run is followed here; one that the letter book knows is, also if the desk forgot it."""
+        if terms not in self.runs:
+            kept = self.identity.book.run_keys(terms)
+            if kept is None:
+                return False
+            self.add_run(Invitation.read(kept.invitation))
+        return True
 
     def _take(self, pin: Pin, arrived: Arrived) -> None:
         try:
@@ -132,9 +141,14 @@ class OwnerDesk(MailDesk):
 
     def _hearing(self, run: KnownRun) -> SiteRun:
         """This owner's side of a run, to hear a letter."""
-        check_not_expired(self.terms(run), self.clock())
+        try:
+            check_not_expired(self.terms(run), self.clock())
+        except TermsExpired as error:
+            self.refused(str(error))
+            raise
         side = self.side(run)
         if side is None:
+            self.refused("nobody at this site has decided yet")
             raise IllegalMessage("nobody at this site has decided yet")
         return side
 
