@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,20 +19,23 @@ _MARK = ".likeset-demo"
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
     *,
-    network: Annotated[
-        bool, typer.Option("--network", help="Seven processes with certificates; needs likeset\\[nvflare].")
-    ] = False,
+    network: Annotated[bool, typer.Option("--network", help="Seven processes that write letters.")] = False,
+    transport: Annotated[
+        Literal["mailbox", "nvflare"],
+        typer.Option(help="How letters travel: in a folder, or with certificates (needs likeset\\[nvflare])."),
+    ] = "mailbox",
     json: JsonFlag = False,
 ) -> None:
     """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
 
     The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match. With --network
-    owners, curator and consumer are processes of their own; one owner denies, one is killed and comes back.
+    owners, curator and consumer are processes of their own; one owner denies, one is killed and comes back. Their
+    letters lie in OUT/mailbox, or travel over NVFlare.
 
     Example: [bold]likeset demo --out demo[/]
     """
     if network:
-        _network(out, json=json)
+        _network(out, transport, json=json)
         return
     _clear(out)
     from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
@@ -59,15 +62,19 @@ def demo(
     )
 
 
-def _network(out: Path, *, json: bool) -> None:
+def _network(out: Path, transport: str, *, json: bool) -> None:
     """The demo among processes; exit code 1 if a check fails afterwards."""
     from importlib.util import find_spec
 
-    if find_spec("nvflare") is None:
-        raise InvalidArgument("--network", "nvflare", "is not installed; install it: pip install 'likeset[nvflare]'")
+    if transport == "nvflare" and find_spec("nvflare") is None:
+        raise InvalidArgument("--transport", "nvflare", "is not installed; install it: pip install 'likeset[nvflare]'")
     _clear(out)
-    from likeset.app.demo.network_demo import run_network_demo
     from likeset.app.report import render
+
+    if transport == "nvflare":
+        from likeset.app.demo.network_demo import run_network_demo as run_between
+    else:
+        from likeset.app.demo.mail_demo import run_mail_demo as run_between
 
     _make(out)
 
@@ -75,7 +82,7 @@ def _network(out: Path, *, json: bool) -> None:
         if not json:
             stdout.print(f"[bold]{literal(who)}[/] {literal(what)}", soft_wrap=True)
 
-    done = run_network_demo(out, render=render, tell=tell)
+    done = run_between(out, render=render, tell=tell)
     if json:
         checks = dict(done.checks)
         show_json(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.live import Live
@@ -14,10 +14,10 @@ from likeset.display.screen import complain, literal, show_json, show_notes, sho
 
 if TYPE_CHECKING:
     from likeset.homes.consumer.home import ConsumerHome, KeptRun
-    from likeset.transports.mailbox.looks import Look
+    from likeset.transports.mailbox.looks import Desk, Look
     from likeset.transports.mailbox.progress import RunProgress
 
-__all__ = ["progress_document", "show_progress", "watch_mail"]
+__all__ = ["consumer_desks", "show_progress", "watch_mail"]
 
 _LONGEST_PAUSE = 10.0  # somebody looks at the screen
 _SHOWN = {
@@ -32,14 +32,13 @@ _SHOWN = {
 def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: bool) -> None:
     """Look, and show what changes, until the run has ended, or once; exit code 1 if it ended without a summary."""
     from likeset.run.mailbox_runs import whereabouts
-    from likeset.transports.mailbox.consumer_desk import consumer_desk
     from likeset.transports.mailbox.serving import serve
 
     last: list[RunProgress] = [whereabouts(home, run)]
     live = stdout.is_terminal and not once
     if run.travel is not None and last[0].ended is None and not run.cancelled:
         with (
-            desks_at((run.travel.mailbox,), lambda store: consumer_desk(home.folder, store)) as desks,
+            consumer_desks(home, run.travel.mailbox) as desks,
             stopping_by_signals() as stop,
             _screen(last[0], live=live, quiet=as_json) as show,
         ):
@@ -57,6 +56,15 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
     _tell_end(run, last[0], as_json=as_json)
 
 
+@contextmanager
+def consumer_desks(home: "ConsumerHome", *addresses: str) -> "Iterator[list[Desk]]":
+    """A consumer's desks at mailboxes."""
+    from likeset.transports.mailbox.consumer_desk import consumer_desk
+
+    with desks_at(addresses, lambda store: consumer_desk(home.folder, store)) as desks:
+        yield desks
+
+
 def _tell_people(line: str) -> None:
     show_notes([line])
 
@@ -68,7 +76,7 @@ def _tell_machines(line: str) -> None:
 def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool) -> None:
     failed = run.cancelled or (progress.ended is not None and not progress.done)
     if as_json:
-        show_json({**progress_document(progress), "cancelled": run.cancelled})
+        show_json({**progress.document(), "cancelled": run.cancelled})
     elif progress.done:
         stdout.print(f"See it with: likeset run report {literal(run.name)}", soft_wrap=True)
     elif run.cancelled:
@@ -79,11 +87,6 @@ def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool) -> None
         stdout.print(f"It goes on with the next look: likeset run watch {literal(run.name)}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)
-
-
-def progress_document(progress: "RunProgress") -> dict[str, Any]:
-    """Where a run is, as plain data."""
-    return progress.document()
 
 
 def show_progress(progress: "RunProgress") -> None:

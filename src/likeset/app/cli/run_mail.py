@@ -1,15 +1,12 @@
 """``likeset run start``, ``sync`` and ``collect``: runs by mailbox, from the consumer's side."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from likeset.app.cli.follow_mail import progress_document, show_progress
-from likeset.app.cli.mailbox import desks_at, end_if_troubled, look_document, sync_and_show
+from likeset.app.cli.follow_mail import consumer_desks, show_progress
+from likeset.app.cli.mailbox import end_if_troubled, look_document, sync_and_show
 from likeset.app.cli.run_setup import (
     HERE,
     Days,
@@ -24,10 +21,6 @@ from likeset.app.cli.run_setup import (
 )
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from likeset.homes.consumer.home import ConsumerHome
-    from likeset.transports.mailbox.looks import Desk
 
 __all__ = ["collect", "start", "sync"]
 
@@ -69,12 +62,12 @@ def start(
     store = open_store(mailbox_for(consumer, mailbox))  # says what is wrong with the address before anything is signed
     kept_run = invited(job, days, consumer)
     start_mail(kept_run, store.address, decide_within=None if decide_within is None else timedelta(days=decide_within))
-    with _desks(consumer, store.address) as desks:
+    with consumer_desks(consumer, store.address) as desks:
         look, troubles = look_once(desks)
     progress = whereabouts(consumer, kept_run)
     terms = kept_run.terms
     if as_json:
-        told = {**progress_document(progress), "digest": terms.digest, "mailbox": store.address}
+        told = {**progress.document(), "digest": terms.digest, "mailbox": store.address}
         show_json({**told, "hash_seed": seed_file(kept_run), **look_document(look, troubles)})
     else:
         stdout.print(f"[bold green]started[/]  {literal(kept_run.name)}, terms {terms.digest[:12]}", soft_wrap=True)
@@ -97,9 +90,9 @@ def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     consumer = opened_home(home)
 
     def progress() -> dict[str, Any]:
-        return {"runs": [progress_document(whereabouts(consumer, kept_run)) for kept_run in open_runs(consumer)]}
+        return {"runs": [whereabouts(consumer, kept_run).document() for kept_run in open_runs(consumer)]}
 
-    with _desks(consumer, *mailboxes_in_use(consumer)) as desks:
+    with consumer_desks(consumer, *mailboxes_in_use(consumer)) as desks:
         try:
             sync_and_show(desks, as_json=as_json, more=progress)
         finally:
@@ -123,30 +116,21 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
     if travel is None:
         raise InvalidArgument("RUN", name, "does not travel by mailbox; see `likeset run watch`, and then `run report`")
     if not kept_run.summary_path.exists() and not kept_run.cancelled:
-        with _desks(consumer, travel.mailbox) as desks:
+        with consumer_desks(consumer, travel.mailbox) as desks:
             _, troubles = look_once(desks)
     progress = whereabouts(consumer, kept_run)
     if kept_run.summary_path.exists():
         result = result_of(consumer, kept_run)
         if as_json:
-            show_json({**progress_document(progress), "result": result, "report": str(kept_run.result / "report.html")})
+            show_json({**progress.document(), "result": result, "report": str(kept_run.result / "report.html")})
             return
         show_result(result)
         stdout.print(f"\nEverything is in [bold]{literal(str(kept_run.result))}[/].", soft_wrap=True)
         return
     if as_json:
-        show_json({**progress_document(progress), "result": None, "troubles": [str(trouble) for trouble in troubles]})
+        show_json({**progress.document(), "result": None, "troubles": [str(trouble) for trouble in troubles]})
     else:
         show_progress(progress)
         for trouble in troubles:
             complain(str(trouble))
     raise typer.Exit(1)
-
-
-@contextmanager
-def _desks(home: "ConsumerHome", *addresses: str) -> "Iterator[list[Desk]]":
-    from likeset.transports.mailbox.consumer_desk import consumer_desk
-
-    folder: Path = home.folder
-    with desks_at(addresses, lambda store: consumer_desk(folder, store)) as desks:
-        yield desks

@@ -6,9 +6,10 @@ import typer
 
 from likeset.app.cli import run_setup
 from likeset.app.cli.follow import follow
-from likeset.app.cli.follow_mail import watch_mail
+from likeset.app.cli.follow_mail import consumer_desks, watch_mail
 from likeset.app.cli.run_setup import HERE, HomePath, RunName, opened_home
-from likeset.display.screen import JsonFlag, complain, literal, show_json, stdout
+from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
+from likeset.errors import LikesetError
 
 __all__ = ["cancel", "watch"]
 
@@ -57,17 +58,20 @@ def watch(
 def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Stop a run. What was drawn is kept and stays charged. Over NVFlare the run can be resumed.
 
-    A run by mailbox ends here for good: nothing is looked for or posted in it any more. Owners who have the terms keep
-    them until they end.
+    A run by mailbox ends here for good: what nobody has read is taken back, and nothing more is posted. Owners who have
+    the terms keep them until they end.
 
     Example: [bold]likeset run cancel sepsis-2026-07 --home clinic[/]
     """
     consumer = opened_home(home)
-    kept_run = consumer.known(name)
+    kept_run, troubles = consumer.known(name), list[LikesetError]()
     if kept_run.travel is not None:
         from likeset.run.mailbox_runs import cancel as cancel_mail
+        from likeset.transports.mailbox.serving import look_once
 
         cancel_mail(kept_run)
+        with consumer_desks(consumer, kept_run.travel.mailbox) as desks:
+            _, troubles = look_once(desks)  # takes back what nobody has read
     else:
         run_setup.engine_of(consumer).cancel(kept_run.last_job())
     if as_json:
@@ -76,7 +80,9 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     stdout.print(f"[bold]cancelled[/]  {literal(name)}")
     if kept_run.travel is not None:
         stdout.print(
-            "Nothing is looked for or posted in it any more. Nobody is told: for owners who have its terms it ends "
-            f"with them, on {literal(kept_run.terms.expires)}. What was charged stays charged.",
+            "What lies in the mailbox is taken back, and nothing more is posted. Nobody is told: for owners who have "
+            f"its terms it ends with them, on {literal(kept_run.terms.expires)}. What was charged stays charged.",
             soft_wrap=True,
         )
+    for trouble in troubles:
+        show_notes([f"{trouble}; likeset run sync takes the rest back"])

@@ -1,4 +1,4 @@
-"""The demo between organisations: five owner nodes, a curator and a consumer, each a process with a certificate.
+"""The demo over NVFlare: five owner nodes, a curator and a consumer, each a process with a certificate.
 
 All on this machine and on loopback, with NVFlare's own start-up kits. One owner denies, one is killed while its steward
 reads the terms, and comes back. The first job therefore misses the quorum; the second resumes the run, and owners who
@@ -7,22 +7,26 @@ had answered send the same bytes again.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from likeset.app.demo.network_world import CONSUMER, NetworkWorld
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, with_baselines, write_market
+from likeset.app.demo.story import (
+    RUN,
+    SECONDS,
+    NetworkDemo,
+    Tell,
+    checks,
+    decide,
+    job_between,
+    killed_owner,
+)
 from likeset.errors import LikesetError, RunCancelled
 from likeset.homes.consumer.home import KeptRun
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.budgets import spent_by_run
 from likeset.homes.owner.node import OwnerNode
-from likeset.run.job import Job
 from likeset.run.publish import Render
 from likeset.run.remote import collect, conclude, expiry, invite
 from likeset.run.submission import Whereabouts, ending_of, look, submit
@@ -30,32 +34,9 @@ from likeset.simulation.market import digits_market
 from likeset.transports.nvflare.quiet_client import QuietEngine
 from likeset.transports.nvflare.run_report import SiteState
 
-__all__ = ["CONSUMER", "RUN", "NetworkDemo", "run_network_demo"]
+__all__ = ["CONSUMER", "RUN", "run_network_demo"]
 
-RUN = "digits"
-_APPROVER = "the demo's automatic approver"
 _REGISTERED = "Successfully registered client"  # as a site of NVFlare says it
-_SECONDS = 150.0  # that a job may take before the demo gives up
-
-Tell = Callable[[str, str], None]
-"""Called with who does something, and what."""
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkDemo:
-    """What came of it.
-
-    Attributes:
-        result: as in ``result.json``.
-        out: the directory of the result.
-        seconds: how long the run itself took when everybody was there, without NVFlare's start.
-        checks: what was checked afterwards, and whether it holds.
-    """
-
-    result: Mapping[str, Any]
-    out: Path
-    seconds: float
-    checks: tuple[tuple[str, bool], ...]
 
 
 def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
@@ -74,7 +55,7 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
         world.start()
         port = world.network.port
         tell("network", f"seven processes are connected to port {port} of this machine, each with its certificate")
-        run = invite(world.consumer, _job(world, files["target"]), expires=expiry(7))
+        run = invite(world.consumer, job_between(world, files["target"]), expires=expiry(7))
         tell(
             CONSUMER, f"drafts terms {run.terms.digest[:12]}: {SIZE} rows, epsilon = {EPSILON:g}, four owners at least"
         )
@@ -83,29 +64,7 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
             seconds = _second_job(world, run, engine, tell=tell)
     result = with_baselines(collect(run), market, tell=lambda what: tell("beside it", what))
     done = conclude(world.consumer, run, result, render=render)
-    return NetworkDemo(done.result, done.out, seconds, _checks(world, run))
-
-
-def _denying_owner(world: NetworkWorld) -> str:
-    return list(world.owners)[-1]
-
-
-def _killed_owner(world: NetworkWorld) -> str:
-    return list(world.owners)[-2]
-
-
-def _job(world: NetworkWorld, target: str) -> Job:
-    return Job.of(
-        schema=str(world.schema),
-        target=target,
-        owners={name: f"network:{name}" for name in world.owners},
-        size=SIZE,
-        epsilon=EPSILON,
-        quorum=len(world.owners) - 1,
-        consumer=CONSUMER,
-        purpose="to recognise handwritten 3s and 4s",
-        run=RUN,
-    )
+    return NetworkDemo(done.result, done.out, seconds, checks(world, run))
 
 
 class _Approver(threading.Thread):
@@ -122,25 +81,10 @@ class _Approver(threading.Thread):
             while self._left and not self._halt.wait(0.5):
                 for name in sorted(self._left):
                     with OwnerNode(self._world.node(name)) as node:
-                        if self._decide(node):
+                        if decide(self._world, node, self._tell):
                             self._left.discard(name)
         except LikesetError as error:
             self.trouble = error
-
-    def _decide(self, node: OwnerNode) -> bool:
-        for record in node.runs.waiting():
-            terms = record.latest
-            if node.name == _denying_owner(self._world):
-                node.deny(record.run, by=_APPROVER, reason="no contract with this consumer yet")
-                self._tell(node.name, f"{_APPROVER} denies; the others hear only that it does not take part")
-                return True
-            verdict = node.approve(record.run, terms.digest, by=_APPROVER)
-            said = (
-                f"approves {terms.rows_per_owner} rows at most" if verdict.accepted else "finds it against the policy"
-            )
-            self._tell(node.name, f"{_APPROVER} {said}, terms {terms.digest[:12]}")
-            return True
-        return False
 
     def __enter__(self) -> "_Approver":
         self.start()
@@ -163,21 +107,21 @@ def _first_job(world: NetworkWorld, run: KeptRun, engine: QuietEngine, *, tell: 
         lambda whereabouts: all(whereabouts.sites.get(name) is SiteState.WAITING for name in world.owners),
         tell,
     )
-    tell(_killed_owner(world), "is killed (kill -9) while its steward reads the terms")
-    world.network.kill(_killed_owner(world))
-    with _Approver(world, [name for name in world.owners if name != _killed_owner(world)], tell):
+    tell(killed_owner(world), "is killed (kill -9) while its steward reads the terms")
+    world.network.kill(killed_owner(world))
+    with _Approver(world, [name for name in world.owners if name != killed_owner(world)], tell):
         state = _wait(run, engine, lambda whereabouts: not whereabouts.is_open, tell)
     tell("curator", f"ends the first job: {state}")
 
 
 def _second_job(world: NetworkWorld, run: KeptRun, engine: QuietEngine, *, tell: Tell) -> float:
     """Resumes the run with the owner that came back; returns the seconds from the first call to the last."""
-    world.network.start(_killed_owner(world))
-    console = world.network.folder / f"{_killed_owner(world)}.txt"  # the server still believes that it never left
+    world.network.start(killed_owner(world))
+    console = world.network.folder / f"{killed_owner(world)}.txt"  # the server still believes that it never left
     _wait_until(lambda: console.read_text(encoding="utf-8", errors="replace").count(_REGISTERED) > 1)
-    tell(_killed_owner(world), "is back")
-    with _Approver(world, [_killed_owner(world)], tell):
-        _wait_until(lambda: _is_approved(world, _killed_owner(world)))
+    tell(killed_owner(world), "is back")
+    with _Approver(world, [killed_owner(world)], tell):
+        _wait_until(lambda: _is_approved(world, killed_owner(world)))
     submit(run, engine)
     tell(CONSUMER, "resumes the run: who answered before sends the same bytes again")
     state = _wait(run, engine, lambda whereabouts: not whereabouts.is_open, tell)
@@ -195,7 +139,7 @@ def _is_approved(world: NetworkWorld, name: str) -> bool:
 
 def _wait(run: KeptRun, engine: QuietEngine, until: Callable[[Whereabouts], bool], tell: Tell) -> str:
     """Look until something is so; tells what changed."""
-    end, last = time.monotonic() + _SECONDS, ""
+    end, last = time.monotonic() + SECONDS, ""
     while time.monotonic() < end:
         whereabouts = look(run, engine)
         words = ", ".join(f"{site} {said}" for site, said in whereabouts.sites.items())
@@ -205,33 +149,12 @@ def _wait(run: KeptRun, engine: QuietEngine, until: Callable[[Whereabouts], bool
         if until(whereabouts):
             return whereabouts.text
         time.sleep(0.5)
-    raise RunCancelled(f"the demo waited {_SECONDS:.0f} s in vain; this machine may be too busy")
+    raise RunCancelled(f"the demo waited {SECONDS:.0f} s in vain; this machine may be too busy")
 
 
 def _wait_until(so: Callable[[], bool]) -> None:
-    end = time.monotonic() + _SECONDS
+    end = time.monotonic() + SECONDS
     while not so():
         if time.monotonic() > end:
-            raise RunCancelled(f"the demo waited {_SECONDS:.0f} s in vain; this machine may be too busy")
+            raise RunCancelled(f"the demo waited {SECONDS:.0f} s in vain; this machine may be too busy")
         time.sleep(0.3)
-
-
-def _checks(world: NetworkWorld, run: KeptRun) -> tuple[tuple[str, bool], ...]:
-    """What a suspicious reader would look at: transcripts, logs, and whether rows left once."""
-    rows = run.terms.rows_per_owner
-    checks: dict[str, bool] = {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}
-    with ExitStack() as stack:
-        for name in world.owners:
-            node = stack.enter_context(OwnerNode(world.node(name)))
-            problems, _ = outbox.verify(node)
-            checks["audit logs hold"] &= not problems
-            spent = sum(run_charge.rows for run_charge in spent_by_run(node.ledger))
-            checks["rows were charged once"] &= spent == (0 if name == _denying_owner(world) else rows)
-            if name != _denying_owner(world):
-                # The owner's own receipt, which came to it when the run ended.
-                kept = kept_receipts.check(node, RUN)
-                agree = not (kept.problems or kept.contradictions or kept.aside)
-                checks["transcripts agree"] &= (
-                    agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
-                )
-    return tuple(checks.items())

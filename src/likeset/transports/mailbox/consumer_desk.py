@@ -47,10 +47,12 @@ class TravellingRun:
     Attributes:
         invitation: the signed terms.
         decide_by: when it begins without those who have not decided.
+        cancelled: whether the consumer stopped it.
     """
 
     invitation: Invitation
     decide_by: datetime
+    cancelled: bool = False
 
 
 @dataclass(eq=False)
@@ -69,8 +71,11 @@ class ConsumerDesk(MailDesk):
             digest = bytes.fromhex(travelling.invitation.terms.digest)
             self._decide_by[digest] = travelling.decide_by
             self._invitations[digest] = travelling.invitation
-            if digest not in self.runs:
+            if digest not in self.runs and not travelling.cancelled:
                 self.add_run(travelling.invitation)
+            if travelling.cancelled and digest in self.runs and not self.runs[digest].ended:
+                self._end(self.runs[digest], Ending.CANCELLED)
+        self._load_runs()
         open_runs = [run for run in self.runs.values() if not run.ended and run.terms in self._decide_by]
         for run in open_runs:
             self._leave_terms(run)
@@ -284,11 +289,11 @@ def consumer_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] =
 
     def travelling() -> Iterable[TravellingRun]:
         for run in home.runs():
-            if run.name not in known:
+            if run.name not in known or run.cancelled:
                 travel = run.travel
                 if travel is None or travel.mailbox != store.address:
                     continue
-                known[run.name] = TravellingRun(run.invitation, travel.decide_by)
+                known[run.name] = TravellingRun(run.invitation, travel.decide_by, run.cancelled)
         return known.values()
 
     return ConsumerDesk(folder, store, partial(consumer, identity=identity), identity, clock, travelling=travelling)

@@ -175,9 +175,14 @@ class OwnerDesk(MailDesk):
         except TRANSIENT as error:
             self.postman.note(f"run {self.terms(run).run} waits: {error}")
             return
-        self._asked[run.terms] = self.decided()  # to ask may itself write something down
+        # To ask may itself write something down. But who decides while it is asked must be heard at the next look.
+        self._asked[run.terms] = stamp if word == WAITING else self.decided()
         if word == told:
             return
+        if word == WAITING:
+            terms = self.terms(run)
+            how = f"likeset owner review {terms.run}"
+            self.postman.note(f"run {terms.run} of {terms.consumer} waits for a decision: {how}")
         kind: PostKind = "acceptance" if word == READY else "standing"
         consumer = self.terms(run).consumer
         self.send(run, consumer, kind, document, instead=True)

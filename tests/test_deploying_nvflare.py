@@ -1,4 +1,4 @@
-"""``docs/deploying.md``, pasted word by word on one machine: two owners and a curator talk."""
+"""``docs/deploying-nvflare.md``, pasted word by word on one machine: two owners and a curator talk."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ import pytest
 
 from documented_pages import ROOT, blocks
 
-PAGE = ROOT / "docs/deploying.md"
+PAGE = ROOT / "docs/deploying-nvflare.md"
 BEFORE = ("pip ", "mkdir ", "cd ")  # what the test does itself
 PORT = "8102"
 SITES = ("localhost", "clinic", "st-mary", "north")
