@@ -29,7 +29,16 @@ ROWS = 200  # of each owner: 10 for each of 100 wanted, from five owners
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The demo's directory, and what it says."""
     out = tmp_path_factory.mktemp("network") / "demo"
-    command = [sys.executable, "-c", "from likeset.app.cli import main; main()", "demo", "--network", "--transport", "nvflare", "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        "from likeset.app.cli import main; main()",
+        "demo",
+        "--network",
+        "--transport",
+        "nvflare",
+        "--json",
+    ]
     done = subprocess.run(  # noqa: S603 (our own command)
         [*command, "--out", str(out)], capture_output=True, text=True, timeout=400, check=False
     )

@@ -1,0 +1,178 @@
+"""Runs by mailbox as people type them: ``likeset run start``, ``owner sync``, ``curator sync`` and what goes wrong."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
+
+from remote_world import make_world
+
+from likeset.app.cli import app
+from likeset.errors import InvalidArgument
+
+
+class Houses:
+    """Two owners who decide by their policies, a curator, a consumer without a kit, and a folder between them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        make_world(folder)
+        self.mailbox = folder / "mailbox"
+        self.mailbox.mkdir()
+        home = folder / "home" / "consumer.yaml"
+        home.write_text(f"name: new-clinic\nmailboxes: ['{self.mailbox.as_uri()}']\n", encoding="utf-8")
+
+    def call(self, *words: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def run(self, *words: object, code: int = 0) -> Any:
+        return json.loads(self.call("run", *words, "--home", self.folder / "home", "--json", code=code))
+
+    def owner(self, name: str, *words: object, code: int = 0) -> Any:
+        place = ("--node", self.folder / f"node-{name}", "--mailbox", self.mailbox)
+        return json.loads(self.call("owner", "sync", *place, *words, "--json", code=code))
+
+    def curator(self) -> Any:
+        place = ("--home", self.folder / "curator", "--mailbox", self.mailbox.as_uri())
+        return json.loads(self.call("curator", "sync", *place, "--json"))
+
+    def all_look(self) -> None:
+        self.curator()
+        for name in ("a", "b"):
+            self.owner(name)
+
+
+@pytest.fixture
+def houses(tmp_path: Path) -> Houses:
+    return Houses(tmp_path)
+
+
+def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(houses: Houses) -> None:
+    started = houses.run("start", houses.folder / "job.yaml", "--decide-within", 3)
+    assert started["parties"] == dict.fromkeys(("curator", "a", "b"), "has not got the terms")
+    assert (started["sent"], started["began"], started["troubles"]) == (3, False, [])
+    houses.all_look()
+    (progress,) = houses.run("sync")["runs"]
+    assert progress["parties"] == dict.fromkeys(("curator", "a", "b"), "takes part")
+    assert progress["began"]
+    assert houses.run("collect", "run-1", code=1)["result"] is None
+    for _ in range(2):
+        houses.all_look()
+    houses.curator()
+    done = houses.run("watch", "run-1")
+    assert (done["ended"], done["cancelled"]) == ("done", False)
+    collected = houses.run("collect", "run-1")
+    assert collected["result"]["rows_selected"] == 6
+    assert collected["result"]["warnings"] == []
+    (listed,) = houses.run("list")["runs"]
+    assert (listed["mailbox"], listed["jobs"], listed["result"]) == (houses.mailbox.as_uri(), 0, True)
+    with pytest.raises(InvalidArgument, match="there is nothing to cancel"):
+        houses.run("cancel", "run-1")
+
+
+def test_people_read_who_has_the_terms_what_is_waited_for_and_until_when(houses: Houses) -> None:
+    told = houses.call("run", "start", houses.folder / "job.yaml", "--home", houses.folder / "home")
+    assert "a: has not got the terms" in told
+    assert "begins when all have answered, or at " in told
+    assert "the terms end on " in told
+    assert "likeset run watch run-1" in told
+    watched = houses.call("run", "watch", "run-1", "--once", "--home", houses.folder / "home")
+    assert "It goes on with the next look" in watched
+
+
+def test_a_cancelled_run_is_taken_back_and_stays_cancelled(houses: Houses) -> None:
+    houses.run("start", houses.folder / "job.yaml")
+    assert any(path.is_file() for path in houses.mailbox.rglob("*"))
+    told = houses.call("run", "cancel", "run-1", "--home", houses.folder / "home")
+    assert "Nobody is told" in told
+    assert not any(path.is_file() for path in houses.mailbox.rglob("*"))
+    houses.run("sync")
+    assert not any(path.is_file() for path in houses.mailbox.rglob("*"))
+    assert houses.run("watch", "run-1", code=1)["cancelled"]
+    with pytest.raises(InvalidArgument, match="was cancelled; give the job another name"):
+        houses.run("start", houses.folder / "job.yaml")
+
+
+def test_what_is_made_for_nvflare_says_so_in_one_line(houses: Houses) -> None:
+    houses.run("start", houses.folder / "job.yaml")
+    with pytest.raises(InvalidArgument, match="there is nothing to resume: `likeset run watch`"):
+        houses.run("resume", "run-1")
+    with pytest.raises(InvalidArgument, match="has no start-up kit of NVFlare .* likeset run start"):
+        houses.run("submit", houses.folder / "job.yaml")
+    with pytest.raises(InvalidArgument, match="travels by another one already"):
+        houses.run("start", houses.folder / "job.yaml", "--mailbox", houses.folder / "other")
+
+
+def test_a_mailbox_that_is_gone_is_said_in_one_line_and_tried_again(houses: Houses) -> None:
+    houses.run("start", houses.folder / "job.yaml")
+    aside = houses.folder / "aside"
+    houses.mailbox.rename(aside)
+    look = houses.owner("a", code=1)
+    assert (look["taken"], len(look["troubles"])) == (0, 1)
+    assert look["troubles"][0].startswith(f"mailbox {houses.mailbox.as_uri()}: ")
+    aside.rename(houses.mailbox)
+    assert houses.owner("a")["taken"] == 1
+
+
+def test_terms_that_could_not_be_posted_are_kept_and_posted_by_the_next_look(houses: Houses) -> None:
+    shutil.rmtree(houses.mailbox)
+    assert houses.run("start", houses.folder / "job.yaml", code=1)["troubles"]
+    houses.mailbox.mkdir()
+    assert houses.run("sync")["sent"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (("--mailbox", "sftp://user:hunter2@host/x"), r"--mailbox.*has a password in it"),
+        (("--mailbox", "ftp://host/x"), "ftp:// is not known"),
+        ((), r"no mailbox is named: .* mailboxes: in owner.yaml"),
+    ],
+)
+def test_an_address_that_cannot_be_used_says_what_to_do(houses: Houses, words: tuple[str, ...], match: str) -> None:
+    with pytest.raises(InvalidArgument, match=match) as refused:
+        houses.call("owner", "sync", "--node", houses.folder / "node-a", *words)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_in_the_settings_is_refused_with_file_line_and_field(houses: Houses) -> None:
+    policy = houses.folder / "node-a" / "owner.yaml"
+    policy.write_text(policy.read_text() + "mailboxes: ['sftp://user:hunter2@host/x']\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"owner.yaml.*mailboxes.*has a password in it") as refused:
+        houses.call("owner", "sync", "--node", houses.folder / "node-a")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_ends_between_two_letters_with_one_line_and_exit_code_0(houses: Houses, number: int) -> None:
+    words = ["owner", "serve", "--node", houses.folder / "node-a", "--mailbox", houses.mailbox.as_uri()]
+    script = "from likeset.app.cli import main; main()"
+    with subprocess.Popen(  # noqa: S603 (our own command)
+        [sys.executable, "-u", "-c", script, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"},
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(number)
+        rest = process.communicate(timeout=600)[0]
+    assert "looking into 1 mailbox; Ctrl-C ends it" in first
+    assert rest.count("\n") == 1
+    assert "stopped between two letters" in rest
+    assert process.returncode == 0
