@@ -1,4 +1,4 @@
-"""``docs/deploying.md``, pasted word by word on one machine: two owners, a curator and a consumer, and no certificate."""
+"""``docs/deploying.md``, pasted word by word on one machine: four homes, a folder, and no certificate."""
 
 import os
 import re

@@ -36,7 +36,7 @@ class Houses:
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == code, result.output
-        return result.output
+        return result.stdout
 
     def run(self, *words: object, code: int = 0) -> Any:
         return json.loads(self.call("run", *words, "--home", self.folder / "home", "--json", code=code))
@@ -110,7 +110,7 @@ def test_what_is_made_for_nvflare_says_so_in_one_line(houses: Houses) -> None:
     houses.run("start", houses.folder / "job.yaml")
     with pytest.raises(InvalidArgument, match="there is nothing to resume: `likeset run watch`"):
         houses.run("resume", "run-1")
-    with pytest.raises(InvalidArgument, match="has no start-up kit of NVFlare .* likeset run start"):
+    with pytest.raises(InvalidArgument, match=r"has no start-up kit of NVFlare .* likeset run start"):
         houses.run("submit", houses.folder / "job.yaml")
     with pytest.raises(InvalidArgument, match="travels by another one already"):
         houses.run("start", houses.folder / "job.yaml", "--mailbox", houses.folder / "other")

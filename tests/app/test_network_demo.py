@@ -1,4 +1,4 @@
-"""``likeset demo --network``: seven processes with certificates, and nothing of a row where it does not belong."""
+"""``likeset demo --network``: seven processes by each transport, and nothing of a row where it does not belong."""
 
 import importlib.util
 import json
@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likeset.app.demo.network_demo import CONSUMER, RUN
+from likeset.app.demo.market_homes import CONSUMER
+from likeset.app.demo.story import RUN
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Offer, decode
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.slow
+needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
 DENYING, KILLED = "digits-9-2", "digits-7-8"
 ROWS = 200  # of each owner: 10 for each of 100 wanted, from five owners
 
 
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+@pytest.fixture(scope="module", params=["mailbox", pytest.param("nvflare", marks=needs_nvflare)])
+def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The demo's directory, and what it says."""
     out = tmp_path_factory.mktemp("network") / "demo"
     command = [
@@ -40,7 +39,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
         "--json",
     ]
     done = subprocess.run(  # noqa: S603 (our own command)
-        [*command, "--out", str(out)], capture_output=True, text=True, timeout=400, check=False
+        [*command, "--transport", request.param, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return out, json.loads(done.stdout)
@@ -95,7 +98,7 @@ def test_no_row_is_in_any_file_of_another_side(shown: tuple[Path, dict[str, Any]
     elsewhere = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and not path.is_symlink()}
     known = (out / "data", out / CONSUMER)
     searched = {path: data for path, data in elsewhere.items() if not any(path.is_relative_to(one) for one in known)}
-    assert sum("log" in path.name for path in searched) > 7
+    assert sum("log" in path.name for path in searched) >= 7
     for name, folder in own.items():
         if name == DENYING:
             continue
@@ -111,7 +114,10 @@ def test_the_target_is_nowhere_but_at_the_consumer(shown: tuple[Path, dict[str, 
     out, _ = shown
     target = np.load(out / CONSUMER / "runs" / RUN / "target.npy")
     wanted = [row[8:40].astype("<f4").tobytes() for row in target]
-    for path in (*(out / "owners").rglob("*"), *(out / "network").rglob("*"), *(out / "curator").rglob("*")):
+    own = (out / "data", out / CONSUMER)
+    others = [path for path in out.rglob("*") if not any(path.is_relative_to(place) for place in own)]
+    assert len(others) > len(wanted)
+    for path in others:
         if path.is_file() and not path.is_symlink():
             data = path.read_bytes()
             assert not [one for one in wanted if one in data], path
