@@ -11,11 +11,11 @@ import struct
 from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives import hashes, hpke
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV, ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -434,3 +434,29 @@ def read_record(data: bytes, kinds: list[str]) -> tuple[int, list[Any], int]:
             cells[place] = data[start:position].decode("utf-8")
     need(position == len(data), "length")
     return int.from_bytes(data[1:9], "big"), cells, label
+
+
+KINDS = (b"terms", b"standing", b"acceptance", b"letter", b"progress", b"ending")
+
+
+def pair(own_secret: bytes, other: Card, *, writer: bytes, reader: bytes) -> tuple[str, bytes]:
+    """The folder and the key of one direction between two parties, from the sealing secret of either."""
+    exchange = X25519PrivateKey.from_private_bytes(own_secret[64:])
+    shared = exchange.exchange(X25519PublicKey.from_public_bytes(other.sealing[1184:]))
+    info = fields(b"likeset mailbox pair 1", writer, reader)
+    derived = HKDF(hashes.SHA256(), 84, salt=None, info=info).derive(shared)
+    return base64.b32encode(derived[:20]).decode().lower(), derived[20:]
+
+
+def read_post(name: str, data: bytes, key: bytes, *, writer: bytes, reader: bytes) -> tuple[str, bytes, bytes]:
+    """Kind, terms and document of a post."""
+    need(hashlib.sha256(data).hexdigest() == name, "name")
+    need(len(data) > 16 and len(data) % 4096 == 16, "length")
+    try:
+        plaintext = AESSIV(key).decrypt(data, [b"likeset/post/1", writer, reader])
+    except InvalidTag as error:
+        raise Refused("post") from error
+    parts = split(plaintext)
+    need(len(parts) == 4 and parts[0] in KINDS and len(parts[1]) == 32, "parts")
+    need(len(parts[3]) < 4096 and not any(parts[3]), "zeros")
+    return parts[0].decode(), parts[1], parts[2]

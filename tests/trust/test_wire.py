@@ -1,6 +1,7 @@
 """The vectors beside ``docs/wire.md``: they follow from their keys, and two readers agree about them."""
 
 import ast
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import second_reader
 from second_reader import Refused
-from wire_vectors import VECTORS, Sealed, vectors
+from wire_vectors import SECRETS, VECTORS, Sealed, vectors
 
 from likeset.errors import BadDocument, LetterRefused
 from likeset.homes.bundles import Bundle
@@ -16,6 +17,7 @@ from likeset.homes.disputes import facts
 from likeset.homes.receipts import receipt_in
 from likeset.trust.cards import Card, card_in
 from likeset.trust.letters import HEADER_BYTES, Disclosure, Refusal, Stub, letter_in, open_letter
+from likeset.trust.posts import PairKeys, file_name
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import Acceptance, SignedTerms
 
@@ -41,6 +43,17 @@ REASONS = {
     "padding that is not zero": Refusal.BODY,
     "no message": Refusal.BODY,
     "another commitment": Refusal.COMMITMENT,
+    "a bit flipped": "not written by the other",
+    "cut off": "a length that no post has",
+    "a step cut off": "a length that no post has",
+    "from the other direction": "not written by the other",
+    "from somebody else": "not written by the other",
+    "another context": "not written by the other",
+    "a kind that nobody knows": "a kind that is not known",
+    "padding that is no zero": "something else than zeros",
+    "a step of zeros too many": "something else than zeros",
+    "a digest of 31 bytes": "names terms by 32 bytes",
+    "a part more": "has more than its 4 parts",
     "another body": Refusal.COMMITMENT,
     "the same bytes, cut elsewhere": Refusal.COMMITMENT,
 }
@@ -131,6 +144,32 @@ def test_both_read_the_letters(label: str) -> None:
     assert second_reader.read_stub(in_bytes(vector["stub"]), sender=owner) == letter.header.to_bytes()
 
 
+def test_both_find_and_read_the_posts() -> None:
+    posts = CONTENT["posts"]
+    mine, theirs = seconds_card_of("owner"), seconds_card_of("curator")
+    ends = {"writer": mine.fingerprint, "reader": theirs.fingerprint}
+    keys = [
+        second_reader.pair(in_bytes(PARTIES[role]["sealing_secret"]), other, **ends)
+        for role, other in (("owner", theirs), ("curator", mine))
+    ]
+    assert keys[0] == keys[1]
+    folder, key = keys[0]
+    back, _ = second_reader.pair(
+        in_bytes(PARTIES["owner"]["sealing_secret"]), theirs, writer=theirs.fingerprint, reader=mine.fingerprint
+    )
+    reader = PairKeys.between(SECRETS["curator"], card_of("owner"))
+    assert (folder, back) == (posts["folder"], posts["folder_of_replies"])
+    assert (reader.incoming_folder, reader.outgoing_folder) == (folder, back)
+    for vector in posts["files"].values():
+        data = in_bytes(vector["file"])
+        post = reader.unwrap(data)
+        said = (post.kind, post.terms.hex(), post.document.hex())
+        assert said == (vector["kind"], vector["terms"], vector["document"])
+        assert file_name(data) == vector["name"]
+        second = second_reader.read_post(vector["name"], data, key, **ends)
+        assert second == (post.kind, post.terms, post.document)
+
+
 def test_both_read_the_receipt() -> None:
     data = CONTENT["receipt"].encode("ascii")
     receipt, second = receipt_in("vector", data), second_reader.read_receipt(data)
@@ -170,6 +209,8 @@ def read(kind: str, data: bytes, *, writer: str) -> None:
         open_letter(letter, writer=card_of(writer), reader=card_of("curator"), key=key)
     elif kind == "disclosure":
         Disclosure.from_bytes(data).opened_for(card_of(writer))
+    elif kind == "post":
+        PairKeys.between(SECRETS["curator"], card_of(writer)).unwrap(data)
     elif kind == "card":
         Card.from_bytes(data)
     elif kind == "terms":
@@ -186,6 +227,10 @@ def read_by_the_second(kind: str, data: bytes, *, writer: str) -> None:
         second_reader.open_letter(data, sender=sender, recipient=recipient, run_secret=secret)
     elif kind == "disclosure":
         second_reader.read_disclosure(data, sender=sender)
+    elif kind == "post":
+        ends = {"writer": sender.fingerprint, "reader": seconds_card_of("curator").fingerprint}
+        _, key = second_reader.pair(in_bytes(PARTIES["curator"]["sealing_secret"]), sender, **ends)
+        second_reader.read_post(hashlib.sha256(data).hexdigest(), data, key, **ends)
     elif kind == "card":
         second_reader.read_card(data)
     elif kind == "terms":
@@ -205,4 +250,4 @@ def test_both_refuse_what_is_damaged(kind: str, label: str, data: bytes) -> None
 
 def test_every_kind_of_document_is_among_the_damaged_ones() -> None:
     assert [label for _, label, _ in DAMAGED] == list(REASONS)
-    assert {kind for kind, _, _ in DAMAGED} == {"card", "terms", "acceptance", "letter", "disclosure"}
+    assert {kind for kind, _, _ in DAMAGED} == {"card", "terms", "acceptance", "letter", "post", "disclosure"}

@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from offer_vectors import offer_vectors
 from protocol_world import terms as some_terms
 from trust_world import fixed_bytes, party, sealing_secret
@@ -24,7 +27,9 @@ from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript
 from likeset.protocol.party import CURATOR
 from likeset.trust.cards import CardSecret
 from likeset.trust.encoding import ACCEPTANCE_CONTEXT, CARD_CONTEXT, LETTER_CONTEXT, TERMS_CONTEXT, fields, signed
+from likeset.trust.fingerprints import fingerprint_bytes
 from likeset.trust.letters import NOTHING_RECEIVED, Disclosure, Header, Stub
+from likeset.trust.posts import PairKeys, Post, file_name
 from likeset.trust.sealing import seal
 from likeset.trust.signed_terms import accept, sign_terms
 
@@ -128,6 +133,7 @@ def vectors(sealed: Sealed) -> dict[str, Any]:
         },
         "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
         "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
+        "posts": _posts(),
         **_dispute(),
         "offer": offer_vectors(dict(SECRETS), TERMS),
         "damaged": {
@@ -191,12 +197,70 @@ def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
             "no message": draft("empty", bytes(256)).data(sealed),
             "another commitment": draft("commitment", padded(b"a message"), commitment=bytes(32)).data(sealed),
         },
+        "post": _damaged_posts(),
         "disclosure": {
             "another body": Disclosure(short.stub(sealed), short.plaintext[:32], padded(b"a massage")).to_bytes(),
             "the same bytes, cut elsewhere": Disclosure(
                 short.stub(sealed), short.plaintext[:40], short.plaintext[40:]
             ).to_bytes(),
         },
+    }
+
+
+POSTS = {
+    "a word": Post("standing", TERMS, b"abstains"),
+    "fills its step": Post("letter", TERMS, fixed_bytes("a letter", 4096 - 4 * 8 - 6 - 32)),
+    "a byte more": Post("letter", TERMS, fixed_bytes("a letter", 4096 - 4 * 8 - 6 - 32 + 1)),
+}
+
+
+def _posts() -> dict[str, Any]:
+    pair = PairKeys.between(SECRETS["owner"], SECRETS["curator"].card)
+    files = {label: pair.wrap(post) for label, post in POSTS.items()}
+    return {
+        "folder": pair.outgoing_folder,
+        "folder_of_replies": pair.incoming_folder,
+        "files": {
+            label: {
+                "kind": post.kind,
+                "terms": post.terms.hex(),
+                "document": post.document.hex(),
+                "file": files[label].hex(),
+                "name": file_name(files[label]),
+            }
+            for label, post in POSTS.items()
+        },
+    }
+
+
+def wrapped(plaintext: bytes, *, writer: str = "owner", reader: str = "curator", context: bytes = b"") -> bytes:
+    """Any plaintext, wrapped by hand as a post would be."""
+    ends = [fingerprint_bytes(SECRETS[role].card.fingerprint) for role in (writer, reader)]
+    shared = SECRETS[writer].sealing.exchange_with(SECRETS[reader].card.sealing)
+    info = fields(b"likeset mailbox pair 1", *ends)
+    key = HKDF(hashes.SHA256(), 84, salt=None, info=info).derive(shared)[20:]
+    return AESSIV(key).encrypt(plaintext, [context or b"likeset/post/1", *ends])
+
+
+def _damaged_posts() -> dict[str, bytes]:
+    pair = PairKeys.between(SECRETS["owner"], SECRETS["curator"].card)
+    good = pair.wrap(POSTS["a word"])
+    plaintext = fields(b"standing", TERMS, b"abstains", bytes(4096 - 4 * 8 - 8 - 32 - 8))
+    other_kind = fields(b"greeting", TERMS, b"abstains", bytes(4096 - 4 * 8 - 8 - 32 - 8))
+    two_steps = fields(b"standing", TERMS, b"abstains", bytes(8192 - 4 * 8 - 8 - 32 - 8))
+    short_digest = fields(b"standing", TERMS[:31], b"abstains", bytes(4096 - 4 * 8 - 8 - 31 - 8))
+    return {
+        "a bit flipped": good[:-1] + bytes([good[-1] ^ 1]),
+        "cut off": good[:-1],
+        "a step cut off": good[:16],
+        "from the other direction": wrapped(plaintext, writer="curator", reader="owner"),
+        "from somebody else": wrapped(plaintext, writer="consumer", reader="curator"),
+        "another context": wrapped(plaintext, context=b"likeset/post/2"),
+        "a kind that nobody knows": wrapped(other_kind),
+        "padding that is no zero": wrapped(plaintext[:-1] + b"\1"),
+        "a step of zeros too many": wrapped(two_steps),
+        "a digest of 31 bytes": wrapped(short_digest),
+        "a part more": wrapped(fields(b"standing", TERMS, b"abstains", b"", bytes(4096 - 5 * 8 - 8 - 32 - 8))),
     }
 
 

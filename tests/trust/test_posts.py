@@ -1,0 +1,88 @@
+"""Posts: found, opened and written by two parties alone, and always with the same bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trust_world import ALICE, BOB, MALLORY, TERMS, flipped, party
+
+from likeset.errors import BadDocument, InvalidArgument
+from likeset.trust.posts import POST_STEP, PairKeys, Post, file_name, is_post_size, size_of_post
+
+HERS, HIS = PairKeys.between(ALICE, BOB.card), PairKeys.between(BOB, ALICE.card)
+WORD = Post("standing", TERMS, b"waiting")
+
+
+@given(
+    kind=st.sampled_from(["terms", "standing", "acceptance", "letter", "progress", "ending"]),
+    terms=st.binary(min_size=32, max_size=32),
+    document=st.binary(max_size=3 * POST_STEP),
+)
+def test_what_one_of_the_two_wraps_the_other_one_reads(kind: str, terms: bytes, document: bytes) -> None:
+    post = Post(kind, terms, document)  # type: ignore[arg-type]
+    data = HERS.wrap(post)
+    assert HIS.unwrap(data) == HERS.unwrap_own(data) == post
+    assert HERS.wrap(post) == data
+    assert is_post_size(len(data))
+    assert len(data) <= size_of_post(len(document))
+
+
+def test_a_length_tells_no_more_than_how_many_steps_a_document_fills() -> None:
+    lengths = {len(HERS.wrap(Post("letter", TERMS, bytes(size)))) for size in range(0, POST_STEP - 200, 97)}
+    assert lengths == {POST_STEP + 16}
+
+
+def test_three_parties_have_six_folders_and_nobody_else_computes_them() -> None:
+    others = [PairKeys.between(MALLORY, card) for card in (ALICE.card, BOB.card)]
+    folders = [folder for pair in (HERS, *others) for folder in (pair.outgoing_folder, pair.incoming_folder)]
+    assert len(set(folders)) == 6
+    assert (HIS.outgoing_folder, HIS.incoming_folder) == (HERS.incoming_folder, HERS.outgoing_folder)
+    assert all(len(folder) == 32 and folder.islower() and folder.isalnum() for folder in folders)
+
+
+def test_a_new_card_of_a_party_has_new_folders() -> None:
+    renewed = PairKeys.between(party("alice", edition=2), BOB.card)
+    assert renewed.outgoing_folder != HERS.outgoing_folder
+    with pytest.raises(BadDocument):
+        HIS.unwrap(renewed.wrap(WORD))
+
+
+def test_no_byte_can_be_changed() -> None:
+    data = HERS.wrap(WORD)
+    for bit in range(0, 8 * len(data), 61):
+        with pytest.raises(BadDocument, match="not written by the other"):
+            HIS.unwrap(flipped(data, bit))
+
+
+@pytest.mark.parametrize("length", [0, 15, 16, 17, POST_STEP, POST_STEP + 15, POST_STEP + 17])
+def test_other_lengths_are_not_opened(length: int) -> None:
+    with pytest.raises(BadDocument, match="a length that no post has"):
+        HIS.unwrap(bytes(length))
+
+
+def test_a_post_goes_one_way() -> None:
+    """Brought back to its writer, or to somebody else, it does not open."""
+    data = HERS.wrap(WORD)
+    for pair in (HERS, PairKeys.between(MALLORY, ALICE.card), PairKeys.between(BOB, MALLORY.card)):
+        with pytest.raises(BadDocument):
+            pair.unwrap(data)
+
+
+def test_nobody_leaves_posts_for_themselves() -> None:
+    with pytest.raises(InvalidArgument, match="this home's own"):
+        PairKeys.between(ALICE, ALICE.card)
+
+
+def test_a_post_has_a_known_kind_and_a_whole_digest() -> None:
+    with pytest.raises(BadDocument, match="kind"):
+        Post("greeting", TERMS, b"")  # type: ignore[arg-type]
+    with pytest.raises(BadDocument, match="32 bytes"):
+        Post("letter", TERMS[:31], b"")
+
+
+def test_a_file_is_named_after_its_bytes() -> None:
+    assert file_name(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_an_exchange_needs_a_sealing_key() -> None:
+    with pytest.raises(BadDocument):
+        ALICE.sealing.exchange_with(BOB.card.sealing[:1184] + bytes(32))
