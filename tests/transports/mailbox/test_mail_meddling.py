@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kill_world import CONSUMER
@@ -19,7 +20,7 @@ from likeset.trust.posts import POST_STEP, Post, PostKind, file_name
 SIZE = POST_STEP + 16
 
 
-def begun(tmp_path: Path, **job: object) -> MailHomes:
+def begun(tmp_path: Path, **job: Any) -> MailHomes:
     """A run whose first letters lie in the mailbox, unread."""
     homes = homes_in(tmp_path, **job)
     homes.look()
@@ -44,7 +45,7 @@ def test_whatever_is_deleted_at_any_time_is_put_back_and_named(tmp_path: Path) -
     homes = homes_in(tmp_path)
     homes.look()
     homes.approve()
-    notes = []
+    notes: list[str] = []
     for party in (CONSUMER, "a", CURATOR, "b") * 2:
         for folder in homes.store.files.values():
             folder.clear()

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kill_world import CONSUMER
@@ -49,8 +50,7 @@ def test_a_run_from_the_terms_to_the_receipts(tmp_path: Path) -> None:
     homes.approve("a")  # by a steward, in another process
     homes.look("a", CONSUMER)
     assert homes.progress.parties == {CURATOR: TAKES_PART, "a": TAKES_PART, "b": UNHEARD}
-    assert not homes.progress.began
-    assert homes.charges() == NOTHING
+    assert (homes.progress.began, homes.charges()) == (False, NOTHING)
     homes.look("b")
     homes.approve("b")
     homes.look("b", CONSUMER)
@@ -69,7 +69,9 @@ def test_a_run_from_the_terms_to_the_receipts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("job", [{}, {"auction": "threshold", "auction_epsilon": 4.0}], ids=["sealed", "auction"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_any_order_of_looks_by_processes_of_any_length_comes_to_an_end(tmp_path: Path, seed: int, job: dict) -> None:  # type: ignore[type-arg]
+def test_any_order_of_looks_by_processes_of_any_length_comes_to_an_end(
+    tmp_path: Path, seed: int, job: dict[str, Any]
+) -> None:
     """After half of the looks a process ends: the next one begins anew, from what the home and the mailbox have."""
     homes, coins = homes_in(tmp_path, **job), pinned_coins(seed)
     homes.options = {"after_auction": timedelta(0)}
@@ -116,8 +118,9 @@ def test_who_has_not_decided_in_time_is_not_waited_for_and_comes_too_late(tmp_pa
     homes.look()
     homes.approve("a")
     look = homes.settle()
-    assert not homes.progress.began
-    assert look.next_deadline == homes.progress.decide_by == NOON + timedelta(days=7)
+    undecided = homes.progress
+    assert not undecided.began
+    assert look.next_deadline == undecided.decide_by == NOON + timedelta(days=7)
     homes.clock.pass_by(days=7)
     homes.look(CONSUMER)
     assert homes.progress.began

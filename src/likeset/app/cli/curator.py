@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,8 +136,8 @@ def _desks(folder: Path, given: list[str] | None) -> "Iterator[list[Desk]]":
 
     settings = opened_curator(folder).settings
     addresses = addresses_to_use(given, settings.mailboxes, file=SETTINGS_FILE)
-    waits = {"patience": settings.patience, "after_auction": settings.after_auction}
-    with desks_at(addresses, lambda store: curator_desk(folder, store, **waits)) as desks:
+    at_store = partial(curator_desk, folder, patience=settings.patience, after_auction=settings.after_auction)
+    with desks_at(addresses, at_store) as desks:
         yield desks
 
 

@@ -20,7 +20,7 @@ from likeset.app.cli.run_setup import (
     show_seed,
 )
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
-from likeset.errors import InvalidArgument
+from likeset.errors import InvalidArgument, LikesetError
 
 __all__ = ["collect", "start", "sync"]
 
@@ -112,9 +112,10 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
 
     consumer = opened_home(home)
     kept_run = consumer.known(name)
-    travel, troubles = kept_run.travel, []
+    travel = kept_run.travel
     if travel is None:
         raise InvalidArgument("RUN", name, "does not travel by mailbox; see `likeset run watch`, and then `run report`")
+    troubles: list[LikesetError] = []
     if not kept_run.summary_path.exists() and not kept_run.cancelled:
         with consumer_desks(consumer, travel.mailbox) as desks:
             _, troubles = look_once(desks)
