@@ -56,8 +56,8 @@ def test_a_run_from_the_terms_to_the_receipts(tmp_path: Path) -> None:
     homes.look("b", CONSUMER)
     assert homes.progress.began
     homes.look(CURATOR, CONSUMER)
-    assert homes.progress.waited_for == ("a", "b")
-    assert homes.progress.until == NOON + timedelta(hours=72)
+    progress = homes.progress
+    assert (progress.waited_for, progress.until) == (("a", "b"), NOON + timedelta(hours=72))
     homes.look("a", CURATOR, CONSUMER)
     assert homes.progress.waited_for == ("b",)
     homes.settle()
