@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from card_world import give_card, introduce
-from node_world import call
+from node_world import call, logged
 
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.identity import Identity
@@ -18,7 +18,7 @@ from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import letter_in, write_letter
 
-__all__ = ["Outside", "make_home", "seated"]
+__all__ = ["Outside", "make_home", "reasons_of_refusals", "seated"]
 
 _MOST_BYTES = 1 << 24
 
@@ -109,3 +109,8 @@ def seated(node: OwnerNode, outside: Outside, *, by: str = "Ada") -> NodeRun:
     made = owner_run(node, outside.invitation)
     assert made is not None
     return made
+
+
+def reasons_of_refusals(node: OwnerNode) -> list[str]:
+    """Why the node refused what it refused, as its audit log says, in order."""
+    return [entry["reason"] for entry in logged(node, "refused")]

@@ -12,9 +12,9 @@
 | more rounds than the terms say | here | here | hears one message |
 | a second release or answer for a round | here | here | here |
 
-Who writes a letter, for whom, in which run and under which terms is tried in ``test_owner_letters.py``; here an owner
-has heard by letter what it is told. An owner writes into its audit log, a curator into its report and the summary, a
-consumer into its file of reasons.
+Who writes a letter, for whom, in which run and under which terms is tried in ``test_owner_letter_attacks.py``; here an
+owner has heard by letter what it is told. An owner writes into its audit log, a curator into its report and the
+summary, a consumer into its file of reasons.
 """
 
 import json
