@@ -19,7 +19,7 @@ from likeset.protocol.terms import Terms
 from likeset.transports.home_socket.frames import SLACK, Line, address_in
 from likeset.transports.home_socket.machine_users import ReadPeer, name_of, peer_of
 from likeset.transports.home_socket.verbs import (
-    Answer,
+    AnswerKind,
     Verb,
     error_in,
     letters_in,
@@ -167,7 +167,7 @@ class SiteClient:
 
         def look() -> bytes | Standing:
             said = self.line.ask(Verb.STANDING, digest.encode())
-            return signed_in(said) if said[0] == Answer.SIGNED.encode() else standing_in(said)
+            return signed_in(said) if said[0] == AnswerKind.SIGNED.encode() else standing_in(said)
 
         return self._quietly(look)
 
@@ -253,10 +253,10 @@ class CuratorClient:
 
     def _ask(self, verb: Verb, *parts: bytes, again: bool = True) -> tuple[bytes, ...]:
         said = self.line.ask(verb, self._digest, *parts, again=again)
-        if said[0] == Answer.ERROR.encode():
+        if said[0] == AnswerKind.ERROR.encode():
             raise error_in(said)
         return said
 
 
 def _letters(said: Sequence[bytes]) -> list[bytes] | Abstains:
-    return letters_in(said) if said[0] == Answer.LETTERS.encode() else ABSTAINS
+    return letters_in(said) if said[0] == AnswerKind.LETTERS.encode() else ABSTAINS

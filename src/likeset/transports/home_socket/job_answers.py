@@ -14,16 +14,16 @@ from likeset.homes.standings import ABSTAINS, READY
 from likeset.protocol.party import CURATOR
 from likeset.transports.curator_sides import curator_made
 from likeset.transports.home_socket.home_settings import HomeSettings
-from likeset.transports.home_socket.verbs import Answer, Verb, error_parts
+from likeset.transports.home_socket.verbs import AnswerKind, Verb, error_parts
 from likeset.transports.sites import SiteParties, SiteSettings, open_invitations
 
-__all__ = ["CuratorDesk", "Desk", "SiteDesk", "open_desk"]
+__all__ = ["CuratorAnswers", "JobAnswers", "SiteAnswers", "answers_to_job"]
 
-_SAID_NO = (Answer.WORD.encode(), ABSTAINS.encode())
+_SAID_NO = (AnswerKind.WORD.encode(), ABSTAINS.encode())
 _MOST_REASON = 200  # characters of what a guard in NVFlare's process refused
 
 
-class Desk(Protocol):
+class JobAnswers(Protocol):
     """Where the requests of one job are answered."""
 
     def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -33,7 +33,7 @@ class Desk(Protocol):
         """The one word, and the reason into the home's own files."""
 
 
-def open_desk(home: HomeSettings, parts: Sequence[bytes]) -> Desk:
+def answers_to_job(home: HomeSettings, parts: Sequence[bytes]) -> JobAnswers:
     """Where the requests of a job are answered whose files came: names and contents in turn."""
     settings = home.site_settings()
     nobody = SiteParties(home.party, {}, settings)
@@ -47,12 +47,12 @@ def open_desk(home: HomeSettings, parts: Sequence[bytes]) -> Desk:
         nobody.refuse(f"a job whose terms cannot be used: {error}")
         invitations = {}
     if home.party == CURATOR:
-        return CuratorDesk(invitations, settings, nobody)
-    return SiteDesk(SiteParties(home.party, invitations, settings))
+        return CuratorAnswers(invitations, settings, nobody)
+    return SiteAnswers(SiteParties(home.party, invitations, settings))
 
 
 @dataclass(frozen=True)
-class SiteDesk:
+class SiteAnswers:
     """Of an owner or a consumer.
 
     Args:
@@ -66,9 +66,9 @@ class SiteDesk:
         match verb, *parts:
             case Verb.STANDING, bytes(digest):
                 said = self.parties.standing(_text(digest))
-                return (
-                    (Answer.SIGNED.encode(), said) if isinstance(said, bytes) else (Answer.WORD.encode(), said.encode())
-                )
+                if isinstance(said, bytes):
+                    return AnswerKind.SIGNED.encode(), said
+                return AnswerKind.WORD.encode(), said.encode()
             case Verb.START, bytes(digest), *_:
                 return _letters(self.parties.start(_text(digest), list(parts[1:])))
             case Verb.HEAR, bytes(letter):
@@ -88,7 +88,7 @@ class SiteDesk:
 
 
 @dataclass
-class CuratorDesk:
+class CuratorAnswers:
     """Of a curator.
 
     Args:
@@ -122,13 +122,13 @@ class CuratorDesk:
         match verb, *parts:
             case Verb.CHECK, bytes(digest):
                 self._make(_text(digest))
-                return Answer.WORD.encode(), READY.encode()
+                return AnswerKind.WORD.encode(), READY.encode()
             case Verb.ACCEPTANCE, bytes(digest):
-                return Answer.SIGNED.encode(), self._run(digest).acceptance()
+                return AnswerKind.SIGNED.encode(), self._run(digest).acceptance()
             case Verb.TAKE, bytes(digest), bytes(letter):
                 return _letters(self._run(digest).hear(letter))
             case Verb.WAITING_FOR, bytes(digest):
-                return Answer.NAMES.encode(), *(name.encode() for name in sorted(self._run(digest).waiting_for))
+                return AnswerKind.NAMES.encode(), *(name.encode() for name in sorted(self._run(digest).waiting_for))
             case Verb.GIVE_UP, bytes(digest), bytes(owner):
                 return _letters(self._run(digest).give_up(_text(owner)))
             case Verb.END, bytes(digest):
@@ -148,7 +148,7 @@ class CuratorDesk:
 
 
 def _letters(said: Sequence[bytes] | str) -> tuple[bytes, ...]:
-    return _SAID_NO if isinstance(said, str) else (Answer.LETTERS.encode(), *said)
+    return _SAID_NO if isinstance(said, str) else (AnswerKind.LETTERS.encode(), *said)
 
 
 def _text(part: bytes) -> str:

@@ -18,7 +18,7 @@ from likeset.errors import (
 from likeset.homes.standings import ABSTAINS, READY, WAITING, Standing
 
 __all__ = [
-    "Answer",
+    "AnswerKind",
     "HomeFailed",
     "HomeRefused",
     "Verb",
@@ -49,7 +49,7 @@ class Verb(StrEnum):
     END = "end"
 
 
-class Answer(StrEnum):
+class AnswerKind(StrEnum):
     """What an answer is."""
 
     WORD = "word"
@@ -99,12 +99,12 @@ def error_parts(error: Exception) -> tuple[bytes, ...]:
         if isinstance(error, ends):
             group = name
     words = str(error)[:_MOST_WORDS] if isinstance(error, NotCurated) else ""
-    return tuple(word.encode() for word in (Answer.ERROR, group, type(error).__name__, words))
+    return tuple(word.encode() for word in (AnswerKind.ERROR, group, type(error).__name__, words))
 
 
 def error_in(parts: Sequence[bytes]) -> LikesetError:
     """The error in an answer, to be raised."""
-    group, kind, words = (_text(part) for part in _parts(parts, Answer.ERROR, count=3))
+    group, kind, words = (_text(part) for part in _parts(parts, AnswerKind.ERROR, count=3))
     kind = kind if kind.isidentifier() else "Exception"
     if group in _ENDS:
         return _ENDS[group](words or kind)
@@ -113,7 +113,7 @@ def error_in(parts: Sequence[bytes]) -> LikesetError:
 
 def standing_in(parts: Sequence[bytes]) -> Standing:
     """One of the few words about whether a home takes part."""
-    said = _text(_parts(parts, Answer.WORD, count=1)[0])
+    said = _text(_parts(parts, AnswerKind.WORD, count=1)[0])
     if said == WAITING:
         return WAITING
     return READY if said == READY else ABSTAINS
@@ -121,22 +121,22 @@ def standing_in(parts: Sequence[bytes]) -> Standing:
 
 def signed_in(parts: Sequence[bytes]) -> bytes:
     """What a home signed."""
-    return _parts(parts, Answer.SIGNED, count=1)[0]
+    return _parts(parts, AnswerKind.SIGNED, count=1)[0]
 
 
 def letters_in(parts: Sequence[bytes]) -> list[bytes]:
     """Letters."""
-    return list(_parts(parts, Answer.LETTERS))
+    return list(_parts(parts, AnswerKind.LETTERS))
 
 
 def names_in(parts: Sequence[bytes]) -> frozenset[str]:
     """Names of parties."""
-    return frozenset(map(_text, _parts(parts, Answer.NAMES)))
+    return frozenset(map(_text, _parts(parts, AnswerKind.NAMES)))
 
 
-def _parts(parts: Sequence[bytes], answer: Answer, *, count: int | None = None) -> Sequence[bytes]:
-    if parts[0] != answer.encode() or (count is not None and len(parts) != count + 1):
-        raise BadMessage(f"the home answered something else than {answer}")
+def _parts(parts: Sequence[bytes], kind: AnswerKind, *, count: int | None = None) -> Sequence[bytes]:
+    if parts[0] != kind.encode() or (count is not None and len(parts) != count + 1):
+        raise BadMessage(f"the home answered something else than {kind}")
     return parts[1:]
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from likeset.errors import BadMessage, LikesetError, NoAnswer
 from likeset.homes.standings import ABSTAINS
 from likeset.transports.first_answer import load_libraries
-from likeset.transports.home_socket.desks import Desk, open_desk
 from likeset.transports.home_socket.frames import SLACK, Line
 from likeset.transports.home_socket.home_settings import HomeSettings
-from likeset.transports.home_socket.verbs import Answer, Verb
+from likeset.transports.home_socket.job_answers import JobAnswers, answers_to_job
+from likeset.transports.home_socket.verbs import AnswerKind, Verb
 from likeset.transports.sites import MOST_RUNS, SiteParties
 from likeset.trust.signed_terms import MOST_TERMS_BYTES
 
@@ -36,18 +36,18 @@ def answer_line(home: HomeSettings, line: Line, *, parent: int | None = None) ->
         line: to NVFlare's process.
         parent: a descriptor that can be read when this process is to end.
     """
-    desk: Desk | None = None
+    answers: JobAnswers | None = None
     try:
-        while (parts := _request(line, home, parent, first=desk is None)) is not None:
+        while (parts := _request(line, home, parent, first=answers is None)) is not None:
             verb = _verb(parts[0])
-            if desk is None:
+            if answers is None:
                 if verb is not Verb.JOB:
                     raise BadMessage("a connection that does not begin with a job")
-                desk = open_desk(home, parts[1:])
-                line.send(Answer.WORD.encode(), b"ready")
+                answers = answers_to_job(home, parts[1:])
+                line.send(AnswerKind.WORD.encode(), b"ready")
                 load_libraries()  # NVFlare's own start takes longer
             else:
-                line.send(*desk.answer(verb, parts[1:]))
+                line.send(*answers.answer(verb, parts[1:]))
     except BadMessage as error:
         _refuse(home, line, f"the NVFlare process: {error}")
     except NoAnswer as error:
@@ -80,7 +80,7 @@ def _note(home: HomeSettings, reason: str) -> None:
 def _refuse(home: HomeSettings, line: Line, reason: str) -> None:
     _note(home, reason)
     try:
-        line.send(Answer.WORD.encode(), ABSTAINS.encode())
+        line.send(AnswerKind.WORD.encode(), ABSTAINS.encode())
     except NoAnswer:
         return
 
