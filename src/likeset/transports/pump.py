@@ -24,8 +24,6 @@ from typing import Protocol
 from likeset.errors import (
     BadMessage,
     IllegalMessage,
-    LetterContradicts,
-    LetterRefused,
     LikesetError,
     RunCancelled,
 )
@@ -33,6 +31,7 @@ from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.transports.refused_letters import AS_IF_NOT_COME
 
 __all__ = ["CuratorSide", "Parcel", "Progress", "Pump", "Transport"]
 
@@ -40,7 +39,6 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
 
 _MOST_REPLIES = 1  # of a party to one parcel: no protocol has more
-_AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,7 @@ class Pump:
             return
         self._given_back.add(digest)
         if parcel.sender == CURATOR:
-            with suppress(*_AS_IF_NOT_COME):
+            with suppress(*AS_IF_NOT_COME):
                 self.curator.take(parcel.data)
         else:
             with suppress(LikesetError):
@@ -241,7 +239,7 @@ class Pump:
             if isinstance(replies, LikesetError):
                 raise IllegalMessage(str(replies)) from replies
             return self._arrived(replies, owner)
-        except _AS_IF_NOT_COME as error:
+        except AS_IF_NOT_COME as error:
             # What follows from the first failure explains less.
             self.failures.setdefault(owner, str(error))
             return self._said_by_curator(self.curator.give_up(owner))
@@ -259,7 +257,7 @@ class Pump:
                 for reply in replies:
                     self._give_back(reply)
                 raise IllegalMessage(f"{parcel.sender} wrote two different letters under one number")
-        except _AS_IF_NOT_COME as error:
+        except AS_IF_NOT_COME as error:
             if parcel.sender not in self.curator.terms.owners:
                 raise
             self.failures.setdefault(parcel.sender, str(error))

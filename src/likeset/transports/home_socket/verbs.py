@@ -6,8 +6,6 @@ from enum import StrEnum
 from likeset.errors import (
     BadMessage,
     IllegalMessage,
-    LetterContradicts,
-    LetterRefused,
     LikesetError,
     NotCurated,
     ProtocolError,
@@ -16,6 +14,7 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.homes.standings import ABSTAINS, READY, WAITING, Standing
+from likeset.transports.refused_letters import AS_IF_NOT_COME
 
 __all__ = [
     "AnswerKind",
@@ -83,7 +82,6 @@ class HomeRefused(IllegalMessage):
         self.kind = kind
 
 
-_REFUSED = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
 _ENDS: dict[str, type[LikesetError]] = {
     "quorum missed": QuorumMissed,
     "terms expired": TermsExpired,
@@ -94,7 +92,7 @@ _ENDS: dict[str, type[LikesetError]] = {
 
 def error_parts(error: Exception) -> tuple[bytes, ...]:
     """An error of the curator's home, by its kind. Texts may quote rows: only one that is written for others goes."""
-    group = "refused" if isinstance(error, _REFUSED) else "failed"
+    group = "refused" if isinstance(error, AS_IF_NOT_COME) else "failed"
     for name, ends in _ENDS.items():
         if isinstance(error, ends):
             group = name

@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from likeset.errors import (
-    BadMessage,
     HomeRestored,
     IllegalMessage,
-    LetterContradicts,
-    LetterRefused,
     LikesetError,
     NotCurated,
     QuorumMissed,
@@ -36,6 +33,7 @@ from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords
 from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.refused_letters import AS_IF_NOT_COME
 from likeset.transports.sites import SiteSettings
 from likeset.trust.cards import Card
 from likeset.trust.letters import is_stub, letter_in
@@ -55,7 +53,6 @@ AFTER_AUCTION: Final = timedelta(hours=1)
 
 _OWN = ""  # in the place of a party: what this home said itself
 _MOST_BYTES = SiteSettings.most_bytes
-_AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
 
 
 @dataclass(eq=False)
@@ -262,7 +259,7 @@ class CuratorDesk(MailDesk):
                 self._end(run, Ending.QUORUM_MISSED)
             case UnfinishedRequest():
                 self._end(run, Ending.UNFINISHED, type(replies).__name__)
-            case Exception() if step.what == "gives up" or not isinstance(replies, _AS_IF_NOT_COME):
+            case Exception() if step.what == "gives up" or not isinstance(replies, AS_IF_NOT_COME):
                 self._end(run, Ending.FAILED, type(replies).__name__)
             case Exception():
                 self._refuse(run, step.party)
