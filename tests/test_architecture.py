@@ -111,6 +111,18 @@ def test_imports_go_down_only_and_every_module_has_a_layer(package: Path) -> Non
     assert violations(package) == []
 
 
+def test_ways_of_carrying_letters_do_not_know_each_other() -> None:
+    """By mailbox, or over NVFlare with a socket before each home: whoever has the one needs nothing of the other."""
+    ways = {"mailbox": {"mailbox"}, "nvflare": {"nvflare", "home_socket"}, "home_socket": {"home_socket"}}
+    for way, known in ways.items():
+        for path in (PACKAGES[0] / "transports" / way).rglob("*.py"):
+            module = module_name(path, PACKAGES[0])
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            names = {name for _, name in imported_names(tree, module, is_package=path.name == "__init__.py")}
+            others = {name.split(".")[2] for name in names if name.startswith("likeset.transports.")} & set(ways)
+            assert others <= known, module
+
+
 def test_the_walk_sees_every_module() -> None:
     """Otherwise an empty list of violations would mean nothing."""
     modules = {module_name(path, package) for package in PACKAGES for path in package.rglob("*.py")}

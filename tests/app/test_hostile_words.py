@@ -29,7 +29,8 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger
 from likeset.protocol.messages import encode
 from likeset.run.submission import Whereabouts
-from likeset.transports.nvflare.run_report import Ending, News, SiteState
+from likeset.transports.nvflare.run_report import News
+from likeset.transports.outcomes import Ending, SiteState
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
 HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"

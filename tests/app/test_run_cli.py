@@ -30,7 +30,8 @@ from likeset.homes.curator.home import CuratorHome
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.foreign_terms import MOST_TEXT
 from likeset.protocol.terms import Terms
-from likeset.transports.nvflare.run_report import Ending, News, SiteState
+from likeset.transports.nvflare.run_report import News
+from likeset.transports.outcomes import Ending, SiteState
 from likeset.transports.sites import SiteSettings
 
 

@@ -23,7 +23,8 @@ from likeset.homes.owner.site import owner_run
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, CuratorRun, SiteRun
 from likeset.protocol.party import CURATOR
-from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
+from likeset.transports.nvflare.run_report import News, RunReport
+from likeset.transports.outcomes import Ending, SiteState
 from likeset.trust.letters import Stub, is_stub, letter_in
 from likeset.trust.signed_terms import Acceptance, is_acceptance
 

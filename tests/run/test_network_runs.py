@@ -28,7 +28,7 @@ from likeset.run.submission import Stage, Whereabouts, ending_of, look, submit
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
-from likeset.transports.nvflare.run_report import Ending, SiteState
+from likeset.transports.outcomes import Ending, SiteState
 
 UNTIL = "2099-01-01"
 

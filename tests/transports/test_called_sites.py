@@ -15,7 +15,7 @@ from likeset.errors import HomeRestored
 from likeset.homes.identity import Identity
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import CuratorRun
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 
 pytestmark = needs_nvflare
 

@@ -14,7 +14,8 @@ from likeset.homes.identity import Identity
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.nvflare.job import write_settings
-from likeset.transports.nvflare.run_report import Ending, News
+from likeset.transports.nvflare.run_report import News
+from likeset.transports.outcomes import Ending
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 

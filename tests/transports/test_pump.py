@@ -21,7 +21,8 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare import engine as engine
 from likeset.transports.nvflare.job import CLASSES, settle, write_job
-from likeset.transports.nvflare.run_report import REPORT_FILE, Ending, RunReport, SiteState, read_report, write_report
+from likeset.transports.nvflare.run_report import REPORT_FILE, RunReport, read_report, write_report
+from likeset.transports.outcomes import Ending, SiteState
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Parcel, Pump
 from likeset.trust.cards import CardSecret

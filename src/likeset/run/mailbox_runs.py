@@ -9,7 +9,7 @@ from likeset.homes.consumer.home import ConsumerHome, KeptRun, Travel
 from likeset.homes.expiry import utc_now
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.progress import PartyState, RunProgress, progress_of
-from likeset.transports.nvflare.run_report import SiteState
+from likeset.transports.outcomes import SiteState
 
 __all__ = ["cancel", "check_not_by_mailbox", "mailbox_for", "mailboxes_in_use", "open_runs", "start", "whereabouts"]
 

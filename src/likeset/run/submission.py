@@ -13,7 +13,8 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
 from likeset.privacy.view import View
 from likeset.protocol.plans import planned_views
-from likeset.transports.nvflare.run_report import Ending, News, RunReport, SiteState
+from likeset.transports.nvflare.run_report import News, RunReport
+from likeset.transports.outcomes import Ending, SiteState
 
 __all__ = ["Engine", "Obstacle", "Stage", "StoppedParty", "Whereabouts", "ending_of", "look", "obstacle", "submit"]
 

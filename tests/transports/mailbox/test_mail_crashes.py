@@ -8,7 +8,7 @@ from kill_world import CONSUMER
 from mail_homes import Crash, MailHomes, counted, homes_in
 
 from likeset.protocol.party import CURATOR
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 
 JOBS: dict[str, dict[str, Any]] = {
     "sealed": {},

@@ -14,7 +14,7 @@ from likeset.errors import HomeRestored, MailboxTrouble
 from likeset.homes.standings import WAITING
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.postman import MOST_OPENED, MOST_UNREAD, OLDEST
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 from likeset.trust.posts import POST_STEP, Post, PostKind, file_name
 
 SIZE = POST_STEP + 16

@@ -16,7 +16,7 @@ from likeset.homes.owner.kept_receipts import kept_receipt
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.progress import PartyState
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 
 STATES = PartyState.UNHEARD, PartyState.DECIDES, PartyState.TAKES_PART, PartyState.ABSTAINS
 UNHEARD, DECIDES, TAKES_PART, ABSTAINS = STATES

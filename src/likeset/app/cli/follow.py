@@ -11,7 +11,7 @@ from rich.table import Table
 from likeset.display.screen import literal, stdout
 from likeset.errors import NoAnswer
 from likeset.run.submission import Stage, Whereabouts, look
-from likeset.transports.nvflare.run_report import SiteState
+from likeset.transports.outcomes import SiteState
 
 if TYPE_CHECKING:
     from likeset.homes.consumer.home import KeptRun

@@ -32,7 +32,7 @@ from likeset.run.remote import collect, conclude, expiry, invite
 from likeset.run.submission import Whereabouts, ending_of, look, submit
 from likeset.simulation.market import digits_market
 from likeset.transports.nvflare.quiet_client import QuietEngine
-from likeset.transports.nvflare.run_report import SiteState
+from likeset.transports.outcomes import SiteState
 
 __all__ = ["CONSUMER", "RUN", "run_network_demo"]
 

@@ -32,7 +32,7 @@ from likeset.transports.mailbox.memory import Answer, KnownRun, RunStep
 from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 from likeset.transports.refused_letters import AS_IF_NOT_COME
 from likeset.transports.sites import SiteSettings
 from likeset.trust.cards import Card

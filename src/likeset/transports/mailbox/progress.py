@@ -15,7 +15,7 @@ from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.consumer_desk import PROGRESS
 from likeset.transports.mailbox.memory import MEMORY_FILE, Answer, KnownRun, MailMemory
 from likeset.transports.mailbox.words import ProgressWords
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 
 __all__ = ["PartyState", "RunProgress", "progress_of"]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from likeset.shown_text import harmless
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 
 __all__ = ["EndingWords", "ProgressWords"]
 

@@ -34,7 +34,8 @@ from likeset.transports.first_answer import load_libraries
 from likeset.transports.home_socket.client import HomeLine, SiteClient
 from likeset.transports.home_socket.verbs import HomeFailed, HomeRefused
 from likeset.transports.letter_parcels import CuratorLetters, LetterCurator, parcel_reader
-from likeset.transports.nvflare.run_report import NEWS_TOPIC, Ending, News, RunReport, SiteState, write_report
+from likeset.transports.nvflare.run_report import NEWS_TOPIC, News, RunReport, write_report
+from likeset.transports.outcomes import Ending, SiteState
 from likeset.transports.pump import Parcel, Pump
 from likeset.transports.sites import (
     SiteLimits,

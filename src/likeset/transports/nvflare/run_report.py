@@ -3,51 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
 from likeset import documents
 from likeset.errors import BadDocument
+from likeset.transports.outcomes import Ending, SiteState
 
-__all__ = ["NEWS_TOPIC", "REPORT_FILE", "Ending", "News", "RunReport", "SiteState", "read_report", "write_report"]
+__all__ = ["NEWS_TOPIC", "REPORT_FILE", "News", "RunReport", "read_report", "write_report"]
 
 REPORT_FILE = "likeset_report.json"
 NEWS_TOPIC = "likeset"
-
-
-class Ending(StrEnum):
-    """How a run ended; its value is what people read."""
-
-    DONE = "done"
-    """The consumer has its summary."""
-
-    CANCELLED = "cancelled"
-    QUORUM_MISSED = "quorum missed"
-    TERMS_EXPIRED = "terms expired"
-    NOT_CURATED = "not curated"
-    """The curator lacks something public that the terms name."""
-
-    NO_CONSUMER = "the consumer gave no answer"
-    UNFINISHED = "unfinished"
-    """The curator has a charge without a draw, and draws nothing again."""
-
-    FAILED = "failed"
-
-
-class SiteState(StrEnum):
-    """What was last heard of a site."""
-
-    READY = "ready"
-    WAITING = "waiting"
-    """For a person's decision."""
-
-    WORKING = "working"
-    DONE = "done"
-    ABSTAINS = "abstains"
-    NO_ANSWER = "no answer"
-    REFUSED = "refused"
-    """The curator refused what it sent."""
 
 
 @dataclass
