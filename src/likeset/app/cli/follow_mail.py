@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["consumer_desks", "show_progress", "watch_mail"]
 
 _LONGEST_PAUSE = 10.0  # somebody looks at the screen
+_ANSWERED = "has answered"
 _SHOWN = {
     "has not got the terms": "[dim]○[/]",
     "decides": "[yellow]●[/]",
     "takes part": "[green]✓[/]",
-    "has answered": "[green]✓[/]",
+    _ANSWERED: "[green]✓[/]",
     "does not take part": "[dim]○[/]",
 }
 
@@ -122,10 +123,13 @@ def _outlook(progress: "RunProgress") -> str:
 
 def _stands(progress: "RunProgress", name: str) -> str:
     """Where somebody stands."""
-    state = str(progress.parties[name])
-    if progress.waited_for and state == "takes part" and name != "curator":
-        return "the curator waits for it" if name in progress.waited_for else "has answered"
-    return state
+    from likeset.protocol.party import CURATOR
+    from likeset.transports.mailbox.progress import PartyState
+
+    state = progress.parties[name]
+    if progress.waited_for and state is PartyState.TAKES_PART and name != CURATOR:
+        return "the curator waits for it" if name in progress.waited_for else _ANSWERED
+    return state.value
 
 
 def _moment(when: datetime) -> str:
