@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from likeset.split.digest import program_digest
 from likeset.split.engine.agreement import checksum_factors
 from likeset.split.engine.settings import ProgramSettings
-from likeset.split.party import Meeting, Opened, SplitParty
+from likeset.split.party import Meeting, OpenedPicks, SplitParty
 
 ENVIRONMENT = Path(os.environ.get("LIKESET_SPLIT", Path(__file__).parents[2] / ".venv-split"))
 PYTHON = ENVIRONMENT / "bin" / "python"
@@ -75,7 +75,7 @@ class SplitWorld:
         target = np.concatenate([self.target, self.chances], axis=1)
         return list(zip(_split(offers, self.settings.parties), _split(target, self.settings.parties), strict=True))
 
-    def check(self, opened: Opened | None, expected: list[int]) -> None:
+    def check(self, opened: OpenedPicks | None, expected: list[int]) -> None:
         """The picks are these, each with its own secret and the checksum of its own row and label."""
         assert opened is not None
         assert opened.numbers.tolist() == expected
@@ -113,9 +113,9 @@ def run_parties(
     *,
     told: Told | None = None,
     programs: Callable[[int], dict[str, object]] | None = None,
-) -> list[Opened | Exception | None]:
+) -> list[OpenedPicks | Exception | None]:
     """What each party's ``run`` returned or raised, all of them in threads."""
-    results: list[Opened | Exception | None] = [None] * len(meetings)
+    results: list[OpenedPicks | Exception | None] = [None] * len(meetings)
     shares = world.shares()
 
     def act(rank: int, folder: Path) -> None:

@@ -11,7 +11,7 @@ from likeset.split.certificates import RunCertificate
 from likeset.split.local_meeting import LocalMeeting
 from likeset.split.party import Meeting, SplitParty
 from likeset.split.tunnel_meeting import TunnelMeeting
-from likeset.split.tunnels import Peer
+from likeset.split.tunnels import TunnelPeer
 
 Local = Callable[[int], list[Meeting]]
 pytestmark = [pytest.mark.slow, needs_engine]
@@ -87,7 +87,9 @@ def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:
     meetings = [TunnelMeeting(rank, session=b"s" * 32, own=own[rank]) for rank in range(3)]
     for rank, meeting in enumerate(meetings):
         others = [other for other in range(3) if other != rank]
-        meeting.start({other: Peer("127.0.0.1", meetings[other].port, own[other].certificate) for other in others})
+        meeting.start(
+            {other: TunnelPeer("127.0.0.1", meetings[other].port, own[other].certificate) for other in others}
+        )
     left, prepared = {(0, 2), (1, 4), (2, 6)}, []
 
     def kill_once(rank: int, party: SplitParty, stage: str, done: int) -> None:

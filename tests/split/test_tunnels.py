@@ -17,7 +17,7 @@ from likeset.split.engine.framing import BadFrame
 from likeset.split.party import Attempt
 from likeset.split.tls_stream import tls_client
 from likeset.split.tunnel_meeting import TunnelMeeting
-from likeset.split.tunnels import CONTROL, LINK, Greeting, Peer, call_peer
+from likeset.split.tunnels import CONTROL, LINK, Greeting, TunnelPeer, call_peer
 from likeset.split.worker_process import WorkerProcess
 
 SESSION = b"s" * 32
@@ -52,9 +52,9 @@ def killed(worker: WorkerProcess) -> threading.Event:
     return cast("IdleWorker", worker).killed
 
 
-def peers_of(rank: int, meetings: list[TunnelMeeting]) -> dict[int, Peer]:
+def peers_of(rank: int, meetings: list[TunnelMeeting]) -> dict[int, TunnelPeer]:
     return {
-        other: Peer("127.0.0.1", meeting.port, CERTIFICATES[other].certificate)
+        other: TunnelPeer("127.0.0.1", meeting.port, CERTIFICATES[other].certificate)
         for other, meeting in enumerate(meetings)
         if other != rank
     }
@@ -154,7 +154,9 @@ def called(meetings: list[TunnelMeeting], own: RunCertificate, greeting: Greetin
 
     async def call() -> bytes:
         port = meetings[greeting.reader % 3].port
-        stream = await call_peer(own, Peer("127.0.0.1", port, CERTIFICATES[greeting.reader % 3].certificate), greeting)
+        stream = await call_peer(
+            own, TunnelPeer("127.0.0.1", port, CERTIFICATES[greeting.reader % 3].certificate), greeting
+        )
         with contextlib.closing(stream):
             return await stream.read()
 
@@ -192,7 +194,7 @@ def test_a_link_of_an_attempt_that_is_over_leads_nowhere(meetings: list[TunnelMe
 
 def test_a_party_does_not_speak_to_a_foreign_server(meetings: list[TunnelMeeting]) -> None:
     """The peer's address leads to somebody with another certificate: another compute party of the same run."""
-    peer = Peer("127.0.0.1", meetings[2].port, CERTIFICATES[0].certificate)
+    peer = TunnelPeer("127.0.0.1", meetings[2].port, CERTIFICATES[0].certificate)
     with pytest.raises(LetterRefused):
         asyncio.run(call_peer(CERTIFICATES[1], peer, Greeting(SESSION, 1, 0, CONTROL)))
 

@@ -19,10 +19,10 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.home_socket.client import CuratorClient, HomeLine, SiteClient
 from likeset.transports.home_socket.exposure import exposures
-from likeset.transports.home_socket.frames import Line, address_in
+from likeset.transports.home_socket.frames import SocketLine, address_in
 from likeset.transports.home_socket.home_settings import HomeSettings
 from likeset.transports.home_socket.listening import HomeListener
-from likeset.transports.home_socket.machine_users import Peer
+from likeset.transports.home_socket.machine_users import SocketPeer
 from likeset.transports.home_socket.verbs import HomeFailed, HomeRefused, Verb, error_in, error_parts
 from likeset.transports.home_socket.worker import answer_line
 from likeset.transports.site_reasons import REASONS_FILE
@@ -118,7 +118,7 @@ def connected(home: HomeSettings) -> socket.socket:
 def spoken(home: HomeSettings, say: Callable[[socket.socket], object]) -> bytes:
     """All that a home answers to a peer that says something by hand, and then hangs up; one process, no socket file."""
     ours, theirs = socket.socketpair()
-    answering = threading.Thread(target=answer_line, args=(home, Line(theirs, seconds_of_a_frame=0.3)))
+    answering = threading.Thread(target=answer_line, args=(home, SocketLine(theirs, seconds_of_a_frame=0.3)))
     answering.start()
     heard = b""
     with ours:
@@ -281,7 +281,7 @@ def test_a_home_hears_its_own_nvflare_user_alone_and_writes_down_who_else_came(
     folder: Path, listen: Callable[..., Listening]
 ) -> None:
     home = home_of(folder, "a")
-    listening = listen(home, read_peer=lambda _: Peer(1, OTHER, OTHER))
+    listening = listen(home, read_peer=lambda _: SocketPeer(1, OTHER, OTHER))
     for _ in range(3):
         with connected(home) as connection:
             assert connection.recv(1) == b""
@@ -295,7 +295,7 @@ def test_nvflare_speaks_to_the_homes_user_alone(
 ) -> None:
     invitation, home = invited(folder), home_of(folder, "a")
     listen(home)
-    line = line_to(home, invitation, read_peer=lambda _: Peer(1, OTHER, OTHER))
+    line = line_to(home, invitation, read_peer=lambda _: SocketPeer(1, OTHER, OTHER))
     with pytest.raises(IllegalMessage, match=str(OTHER)):
         line.open()
     client = SiteClient(line, folder / "notes")

@@ -20,7 +20,7 @@ from node_world import terms
 from likeset.homes.signed_invitation import Invitation
 from likeset.transports.nvflare.app_rules import is_job_id, why_folder_refused, why_zip_refused
 from likeset.transports.nvflare.job import settle, write_job
-from likeset.transports.nvflare.message_rules import Passage, Request, why_dropped, why_not_asked
+from likeset.transports.nvflare.message_rules import CellRequest, Passage, why_dropped, why_not_asked
 
 JOB = "668445e3-1886-484f-b455-7d5770ee5a2b"
 AT_SITE = Passage(f"b.{JOB}", "server", "localhost", "localhost", f"server.{JOB}", f"b.{JOB}")
@@ -85,24 +85,24 @@ def test_what_comes_from_elsewhere_is_dropped(passage: Passage, why: str) -> Non
 @pytest.mark.parametrize(
     ("request_", "passage", "answered"),
     [
-        (Request("admin", "admin"), FROM_CHILD, True),
-        (Request("cellnet.channel", "bye"), AT_SITE, True),
-        (Request("cellnet.channel", "bulk"), AT_SITE, False),
-        (Request("_net_manager", "stop_cell"), AT_SITE, False),
-        (Request("_net_manager", "stop_cell"), AT_SERVER, False),
-        (Request("cellnet.channel", "bulk"), AT_SERVER, False),
-        (Request("task", "heart_beat"), AT_SERVER, True),
-        (Request("aux_communication", "anything"), AT_SITE, False),
-        (Request("client_command", "abort"), AT_SITE, False),
-        (Request("client_command", "abort"), replace(FROM_PARENT, origin="b"), True),
-        (Request("sm__STREAM", "sm__ACK"), AT_SITE, True),
-        (Request("sm__STREAM", "sm__DATA", "collab", "call"), AT_SITE, True),
-        (Request("sm__STREAM", "sm__DATA", "aux_communication", "__end_run__"), AT_SITE, True),
-        (Request("sm__STREAM", "sm__DATA", "aux_communication", "fed.event"), AT_SITE, False),
-        (Request("sm__STREAM", "sm__DATA", "admin", "admin"), AT_SITE, False),
+        (CellRequest("admin", "admin"), FROM_CHILD, True),
+        (CellRequest("cellnet.channel", "bye"), AT_SITE, True),
+        (CellRequest("cellnet.channel", "bulk"), AT_SITE, False),
+        (CellRequest("_net_manager", "stop_cell"), AT_SITE, False),
+        (CellRequest("_net_manager", "stop_cell"), AT_SERVER, False),
+        (CellRequest("cellnet.channel", "bulk"), AT_SERVER, False),
+        (CellRequest("task", "heart_beat"), AT_SERVER, True),
+        (CellRequest("aux_communication", "anything"), AT_SITE, False),
+        (CellRequest("client_command", "abort"), AT_SITE, False),
+        (CellRequest("client_command", "abort"), replace(FROM_PARENT, origin="b"), True),
+        (CellRequest("sm__STREAM", "sm__ACK"), AT_SITE, True),
+        (CellRequest("sm__STREAM", "sm__DATA", "collab", "call"), AT_SITE, True),
+        (CellRequest("sm__STREAM", "sm__DATA", "aux_communication", "__end_run__"), AT_SITE, True),
+        (CellRequest("sm__STREAM", "sm__DATA", "aux_communication", "fed.event"), AT_SITE, False),
+        (CellRequest("sm__STREAM", "sm__DATA", "admin", "admin"), AT_SITE, False),
     ],
 )
-def test_a_site_is_asked_only_for_what_runs_need(request_: Request, passage: Passage, answered: bool) -> None:
+def test_a_site_is_asked_only_for_what_runs_need(request_: CellRequest, passage: Passage, answered: bool) -> None:
     assert (why_not_asked(request_, passage) is None) is answered
 
 

@@ -10,7 +10,7 @@ from trust_world import TERMS, party
 
 from likeset.trust.cards import CardSecret
 from likeset.trust.envelopes import OfferContext
-from likeset.trust.picks import Pick
+from likeset.trust.picks import PickedSlot
 from likeset.trust.row_shares import ComputeRole, SlotLayout, Words, checksums, joined_shares, word_bytes
 from likeset.trust.share_receipts import ShareReceipt, sign_receipt
 from likeset.trust.shared_offers import OfferPart, OfferShape, SharedOffer, share_offer
@@ -87,11 +87,11 @@ def words_of(shared: SharedOffer) -> Words:
     return joined_shares([part.words(LAYOUT) for part in shared.parts.values()])
 
 
-def pick(shared: SharedOffer, slot: int) -> Pick:
+def pick(shared: SharedOffer, slot: int) -> PickedSlot:
     """What an honest computation opens."""
     words = words_of(shared)[slot : slot + 1]
     (checksum,) = checksums(LAYOUT, words, COEFFICIENTS).tolist()
-    return Pick(slot, word_bytes(words[:, LAYOUT.random]), checksum)
+    return PickedSlot(slot, word_bytes(words[:, LAYOUT.random]), checksum)
 
 
 def envelopes_of(shared: SharedOffer) -> dict[int, bytes]:

@@ -25,7 +25,7 @@ from trust_world import flipped
 
 from likeset.errors import BadDocument
 from likeset.trust import shared_offers
-from likeset.trust.blame import Ruling, Verdict, blame, signed_two_lists
+from likeset.trust.blame import BlameVerdict, Ruling, blame, signed_two_lists
 from likeset.trust.row_shares import Words, slot_words, split_words
 from likeset.trust.shared_offers import SharedOffer
 from likeset.trust.slot_evidence import OfferEvidence
@@ -34,7 +34,7 @@ HONEST = offer()
 SLOT, OTHER_SLOT = (int(slot) for slot in HONEST.slot_of_row[:2])
 
 
-def decide(shown: OfferEvidence, **changes: Any) -> Verdict:
+def decide(shown: OfferEvidence, **changes: Any) -> BlameVerdict:
     content: dict[str, Any] = {"owner": OWNER.card, "parties": CARDS, "layout": LAYOUT, "reader": READER}
     return blame(shown, **(content | changes))
 
@@ -91,7 +91,7 @@ def test_shares_that_do_not_belong_to_the_record(
 ) -> None:
     shared = changed_words(monkeypatch, change)
     slot = int(shared.slot_of_row[0])
-    assert decide(evidence(shared, slot)) == Verdict(ruling, ("owner",), (slot,))
+    assert decide(evidence(shared, slot)) == BlameVerdict(ruling, ("owner",), (slot,))
     untouched = int(shared.slot_of_row[2])
     assert decide(evidence(shared, untouched)).ruling is Ruling.CONSISTENT
 
@@ -103,7 +103,7 @@ def test_a_wrong_r(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(shared_offers, "split_words", lying)
     shared = offer()
-    assert decide(evidence(shared, 0)) == Verdict(Ruling.RANDOM, ("owner",), (0,))
+    assert decide(evidence(shared, 0)) == BlameVerdict(Ruling.RANDOM, ("owner",), (0,))
 
 
 def test_shares_that_one_party_got_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,14 +114,14 @@ def test_shares_that_one_party_got_otherwise(monkeypatch: pytest.MonkeyPatch) ->
         return (*others, last[::-1].copy())
 
     monkeypatch.setattr(shared_offers, "split_words", lying)
-    assert decide(evidence(offer(), 0)) == Verdict(Ruling.RANDOM, ("owner",), (0,))
+    assert decide(evidence(offer(), 0)) == BlameVerdict(Ruling.RANDOM, ("owner",), (0,))
 
 
 def test_envelopes_that_the_owner_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = shared_offers._sealed
     monkeypatch.setattr(shared_offers, "_sealed", lambda *records, **named: honest(*records, **named)[::-1])
     shown = evidence(offer(), 0)
-    assert decide(shown) == Verdict(Ruling.SEAL, ("owner",), (0,))
+    assert decide(shown) == BlameVerdict(Ruling.SEAL, ("owner",), (0,))
     unopened = dataclasses.replace(shown, slots=(dataclasses.replace(shown.slots[0], openings=()),))
     assert decide(unopened).at_fault == ("owner",)  # nobody needs to open a share for that
 
@@ -129,7 +129,7 @@ def test_envelopes_that_the_owner_swapped(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_envelope_that_holds_no_record() -> None:
     shared = offer(records=[b"no record", *RECORDS[1:]])
     slot = int(shared.slot_of_row[0])
-    assert decide(evidence(shared, slot)) == Verdict(Ruling.RECORD, ("owner",), (slot,))
+    assert decide(evidence(shared, slot)) == BlameVerdict(Ruling.RECORD, ("owner",), (slot,))
 
 
 def test_a_record_sold_twice() -> None:
@@ -137,7 +137,7 @@ def test_a_record_sold_twice() -> None:
         rows=ROWS[[0, 0, 2, 3]], classes=CLASSES[[0, 0, 2, 3]], records=[RECORDS[0], RECORDS[0], *RECORDS[2:]]
     )
     first, second = sorted(int(slot) for slot in shared.slot_of_row[:2])
-    assert decide(evidence(shared, first, second)) == Verdict(Ruling.SOLD_TWICE, ("owner",), (first, second))
+    assert decide(evidence(shared, first, second)) == BlameVerdict(Ruling.SOLD_TWICE, ("owner",), (first, second))
     assert decide(evidence(shared, first)).ruling is Ruling.CONSISTENT
 
 
@@ -149,15 +149,15 @@ def test_two_rows_that_are_alike_are_no_lie() -> None:
 
 @pytest.mark.parametrize("slot", range(SHAPE.slots))
 def test_nobody_can_be_blamed_for_an_honest_offer(slot: int) -> None:
-    assert decide(evidence(HONEST, slot)) == Verdict(Ruling.CONSISTENT, (), (slot,))
+    assert decide(evidence(HONEST, slot)) == BlameVerdict(Ruling.CONSISTENT, (), (slot,))
 
 
 @pytest.mark.parametrize("role", PARTIES)
 def test_whoever_signed_and_does_not_open_is_at_fault(role: Any) -> None:
     """A witness that denies what it got; a curator that withholds an envelope; a consumer that hides K."""
     shown = evidence(HONEST, SLOT, without=[role])
-    assert decide(shown) == Verdict(Ruling.PENDING, (), (SLOT,), (role,))
-    assert decide(shown, silent=frozenset({role})) == Verdict(Ruling.UNOPENED, (role,), (SLOT,))
+    assert decide(shown) == BlameVerdict(Ruling.PENDING, (), (SLOT,), (role,))
+    assert decide(shown, silent=frozenset({role})) == BlameVerdict(Ruling.UNOPENED, (role,), (SLOT,))
     unsigned = dataclasses.replace(shown, receipts=tuple(one for one in shown.receipts if one.role != role))
     assert decide(unsigned, silent=frozenset({role})).at_fault == ()
 
@@ -179,7 +179,7 @@ def test_invented_openings_envelopes_and_keys_count_as_none() -> None:
         "consumer": dataclasses.replace(shown, key=bytes(32)),
     }
     for role, false in cases.items():
-        assert decide(false) == Verdict(Ruling.PENDING, (), (SLOT,), (role,))
+        assert decide(false) == BlameVerdict(Ruling.PENDING, (), (SLOT,), (role,))
     wrong = dataclasses.replace(slot, random=bytes(32))
     assert decide(dataclasses.replace(shown, slots=(wrong,))).ruling is Ruling.CONSISTENT
 

@@ -28,7 +28,7 @@ from chance import examples, pinned_coins
 from likeset.errors import LetterRefused
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import CONTEXTS, LETTER_CONTEXT, fields, signed
-from likeset.trust.letters import HEADER_BYTES, Header, Letter, Opened, Refusal, letter_in, open_letter
+from likeset.trust.letters import HEADER_BYTES, Header, Letter, LetterContent, Refusal, letter_in, open_letter
 from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
 
 _ROUND_AT, _NUMBER_AT = 102, 110  # in a header
@@ -39,7 +39,7 @@ GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 
 def opened(
     data: bytes, *, writer: Card = ALICE.card, reader: Card = BOB.card, key: SealingSecret = BOBS_RUN_KEY
-) -> Opened:
+) -> LetterContent:
     return open_letter(letter_in(data, most_bytes=MOST_BYTES), writer=writer, reader=reader, key=key)
 
 

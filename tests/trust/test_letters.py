@@ -16,7 +16,7 @@ from likeset.trust.letters import (
     NOTHING_RECEIVED,
     Disclosure,
     Header,
-    Opened,
+    LetterContent,
     Refusal,
     Stub,
     discloses,
@@ -29,7 +29,7 @@ COUNTED = st.integers(0, 2**63 - 1)
 LETTER = letter_to_bob()
 
 
-def opened_by_bob(data: bytes) -> Opened:
+def opened_by_bob(data: bytes) -> LetterContent:
     letter = letter_in(data, most_bytes=MOST_BYTES)
     return open_letter(letter, writer=ALICE.card, reader=BOB.card, key=BOBS_RUN_KEY)
 

@@ -30,7 +30,7 @@ from trust_world import flipped
 from likeset.errors import BadDocument, InvalidArgument, OfferRefused
 from likeset.trust.envelopes import OfferContext, envelope_bytes, open_envelope, seal_record
 from likeset.trust.offer_lists import OfferFault, OfferList, sign_list
-from likeset.trust.picks import OpenedPick, Pick, PickFault, open_picks
+from likeset.trust.picks import OpenedPick, PickedSlot, PickFault, open_picks
 from likeset.trust.row_shares import from_fixed_point
 from likeset.trust.share_receipts import (
     Roster,
@@ -54,7 +54,7 @@ def refused(part: OfferPart, **changes: Any) -> str:
     return caught.value.reason
 
 
-def opened(shared: Any, *picks: Pick, **changes: Any) -> tuple[OpenedPick, ...]:
+def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> tuple[OpenedPick, ...]:
     content: dict[str, Any] = {
         "envelopes": envelopes_of(shared),
         "layout": LAYOUT,

@@ -21,7 +21,7 @@ from likeset.split.engine.settings import CONSUMER, ProgramSettings
 from likeset.split.engine.task import Task
 from likeset.split.worker_process import Ended, Progress, WorkerProcess
 
-__all__ = ["Attempt", "Meeting", "Opened", "SplitParty"]
+__all__ = ["Attempt", "Meeting", "OpenedPicks", "SplitParty"]
 
 _PAUSE = 0.2  # seconds between two attempts
 _SILENCE = 300  # seconds without a message after which the engine gives an attempt up
@@ -59,7 +59,7 @@ class Meeting(Protocol):
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedPicks:
     """What only the consumer gets: for each pick, in order, which slot it was and what opens its envelope.
 
     Attributes:
@@ -135,7 +135,7 @@ class SplitParty:
                 raise InvalidArgument(name, words.shape, f"must be words of 64 bits in the shape {shape}")
         self._shares = (offers, target)
 
-    def run(self, *, progress: Progress | None = None, patience: float = 600.0) -> Opened | None:
+    def run(self, *, progress: Progress | None = None, patience: float = 600.0) -> OpenedPicks | None:
         """Compute with the others until picks are opened: the consumer gets them, all others None.
 
         Args:
@@ -172,14 +172,14 @@ class SplitParty:
         return self._checkpoints.opening() is not None
 
     @property
-    def opened(self) -> Opened | None:
+    def opened(self) -> OpenedPicks | None:
         """What was opened to this party; None at all but the consumer, and before the end."""
         data = self._checkpoints.opened()
         if data is None or self.rank != CONSUMER:
             return None
         seed, shape, words = unpack(data).parts
         payloads = np.frombuffer(words, dtype="<i8").astype(np.int64).reshape(json.loads(shape))
-        return Opened(payloads[:, 0] - 1, payloads[:, 1:-1], payloads[:, -1], seed)
+        return OpenedPicks(payloads[:, 0] - 1, payloads[:, 1:-1], payloads[:, -1], seed)
 
     def stop(self) -> None:
         """End the worker; checkpoints stay."""

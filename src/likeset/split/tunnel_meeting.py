@@ -19,7 +19,7 @@ from likeset.split.certificates import RunCertificate
 from likeset.split.engine.framing import BadFrame
 from likeset.split.party import Attempt
 from likeset.split.tls_stream import TlsStream
-from likeset.split.tunnels import CONTROL, LINK, Greeting, Peer, accept_greeting, call_peer, carry, enter
+from likeset.split.tunnels import CONTROL, LINK, Greeting, TunnelPeer, accept_greeting, call_peer, carry, enter
 from likeset.split.worker_process import WorkerProcess
 
 __all__ = ["TunnelMeeting"]
@@ -51,7 +51,7 @@ class TunnelMeeting:
     ) -> None:
         self.rank, self._session, self._own = rank, session, own
         self.refusals: list[str] = []
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, TunnelPeer] = {}
         self._worker: WorkerProcess | None = None
         self._attempt: str | None = None
         self._folder: Path | None = None
@@ -70,7 +70,7 @@ class TunnelMeeting:
         )
         self.port: int = self._server.sockets[0].getsockname()[1]
 
-    def start(self, peers: Mapping[int, Peer]) -> None:
+    def start(self, peers: Mapping[int, TunnelPeer]) -> None:
         """Know the others: for each rank where it listens, and its certificate."""
         self._peers = dict(peers)
         if self.rank != _LEADER:

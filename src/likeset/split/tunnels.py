@@ -18,7 +18,7 @@ from likeset.split.certificates import RunCertificate
 from likeset.split.engine.framing import BadFrame
 from likeset.split.tls_stream import TlsStream, tls_client, tls_server
 
-__all__ = ["CONTROL", "LINK", "Greeting", "Peer", "accept_greeting", "call_peer", "carry", "enter"]
+__all__ = ["CONTROL", "LINK", "Greeting", "TunnelPeer", "accept_greeting", "call_peer", "carry", "enter"]
 
 CONTROL, LINK = b"control", b"link"
 _PIECE = 1 << 18
@@ -26,7 +26,7 @@ Plain = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True)
-class Peer:
+class TunnelPeer:
     """Another compute party.
 
     Attributes:
@@ -59,7 +59,7 @@ class Greeting:
     attempt: bytes = b""
 
 
-async def call_peer(own: RunCertificate, peer: Peer, greeting: Greeting) -> TlsStream:
+async def call_peer(own: RunCertificate, peer: TunnelPeer, greeting: Greeting) -> TlsStream:
     """Connect to a party and say what for.
 
     Raises:
@@ -79,7 +79,7 @@ async def call_peer(own: RunCertificate, peer: Peer, greeting: Greeting) -> TlsS
 
 
 async def accept_greeting(
-    own: RunCertificate, peers: Mapping[int, Peer], *, session: bytes, rank: int, plain: Plain
+    own: RunCertificate, peers: Mapping[int, TunnelPeer], *, session: bytes, rank: int, plain: Plain
 ) -> tuple[TlsStream, Greeting, bytes]:
     """Somebody connected: who, what for, and the bytes that came after that.
 

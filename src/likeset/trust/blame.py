@@ -20,7 +20,7 @@ from likeset.trust.picks import RecordReader, record_words
 from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole, SlotLayout, Words, joined_shares, word_bytes, words_in
 from likeset.trust.slot_evidence import OfferEvidence, SlotEvidence
 
-__all__ = ["Blamed", "Ruling", "Verdict", "blame", "signed_two_lists"]
+__all__ = ["BlameVerdict", "Blamed", "Ruling", "blame", "signed_two_lists"]
 
 Blamed = Literal["owner", "curator", "consumer", "witness"]
 
@@ -41,7 +41,7 @@ class Ruling(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BlameVerdict:
     """What follows from evidence.
 
     Attributes:
@@ -65,7 +65,7 @@ def blame(
     layout: SlotLayout,
     reader: RecordReader,
     silent: frozenset[ComputeRole] = frozenset(),
-) -> Verdict:
+) -> BlameVerdict:
     """Who is at fault about some slots of an offer.
 
     Whoever decides asks those whom ``must_open`` names, and asks again with what they showed. That somebody was asked
@@ -87,20 +87,20 @@ def blame(
     for slot in slots:
         ruling = slot.fault_of_shares() or slot.fault_of_seal() or slot.fault_of_record(reader)
         if ruling is not None:
-            return Verdict(ruling, ("owner",), (slot.number,))
+            return BlameVerdict(ruling, ("owner",), (slot.number,))
     by_handle: dict[int, int] = {}
     for slot in slots:
         first = slot.number if slot.handle is None else by_handle.setdefault(slot.handle, slot.number)
         if first != slot.number:
-            return Verdict(Ruling.SOLD_TWICE, ("owner",), (first, slot.number))
+            return BlameVerdict(Ruling.SOLD_TWICE, ("owner",), (first, slot.number))
     needed = {role for slot in slots for role in slot.unopened()}
     numbers = tuple(slot.number for slot in slots)
     if not needed:
-        return Verdict(Ruling.CONSISTENT, (), numbers)
+        return BlameVerdict(Ruling.CONSISTENT, (), numbers)
     signers = {receipt.role for receipt in evidence.receipts}
     guilty: tuple[Blamed, ...] = tuple(role for role in COMPUTE_ROLES if role in needed & silent & signers)
     must_open = tuple(role for role in COMPUTE_ROLES if role in needed - silent)
-    return Verdict(Ruling.UNOPENED if guilty else Ruling.PENDING, guilty, numbers, must_open)
+    return BlameVerdict(Ruling.UNOPENED if guilty else Ruling.PENDING, guilty, numbers, must_open)
 
 
 def signed_two_lists(first: OfferList, second: OfferList, owner: Card) -> bool:

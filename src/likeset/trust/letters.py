@@ -28,7 +28,7 @@ __all__ = [
     "Disclosure",
     "Header",
     "Letter",
-    "Opened",
+    "LetterContent",
     "Refusal",
     "Stub",
     "discloses",
@@ -91,7 +91,7 @@ class Stub:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LetterContent:
     """What was sealed in a letter.
 
     Attributes:
@@ -128,7 +128,7 @@ class Letter:
     ciphertext: bytes | memoryview = field(repr=False)
     signature: bytes = field(repr=False)
     data: bytes = field(repr=False)
-    content: Opened | None = field(default=None, repr=False, compare=False)
+    content: LetterContent | None = field(default=None, repr=False, compare=False)
 
     @functools.cached_property
     def digest(self) -> bytes:
@@ -169,7 +169,7 @@ class Disclosure:
         stub, random, body = read_tagged(_DISCLOSURE_TAG, data, 3)
         return cls(Stub.from_bytes(stub), random, body)
 
-    def opened_for(self, writer: Card) -> Opened:
+    def opened_for(self, writer: Card) -> LetterContent:
         """What the writer said.
 
         Raises:
@@ -244,10 +244,10 @@ def write_letter(
     return Letter(header, ciphertext, signature, fields(_TAG, header.to_bytes(), ciphertext, signature), content)
 
 
-def padded(random: bytes, message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> Opened:
+def padded(random: bytes, message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> LetterContent:
     """What is sealed in a letter whose body is filled up to a multiple of ``step`` bytes."""
     filled = _LENGTH_BYTES * (2 + len(enclosures)) + len(message) + sum(map(len, enclosures))
-    return Opened(random, message, enclosures, -filled % count("padding_step", step))
+    return LetterContent(random, message, enclosures, -filled % count("padding_step", step))
 
 
 def letter_in(data: bytes, *, most_bytes: int) -> Letter:
@@ -267,7 +267,7 @@ def letter_in(data: bytes, *, most_bytes: int) -> Letter:
     return Letter(Header.from_bytes(bytes(header)), ciphertext, bytes(signature), data)
 
 
-def open_letter(letter: Letter, *, writer: Card, reader: Card, key: SealingSecret) -> Opened:
+def open_letter(letter: Letter, *, writer: Card, reader: Card, key: SealingSecret) -> LetterContent:
     """What a letter says, if the writer signed it and sealed it to the reader under its header.
 
     Whether it is of the run, the terms, the round and the number that are due is asked of the header, which can be
@@ -312,7 +312,7 @@ def _length(count_: int) -> bytes:
     return count_.to_bytes(_LENGTH_BYTES, "big")
 
 
-def _opened(plaintext: bytes) -> Opened:
+def _opened(plaintext: bytes) -> LetterContent:
     """The parts of what the writer committed to; it may still have written nonsense."""
     start = _RANDOM_BYTES + _LENGTH_BYTES
     end = start + int.from_bytes(plaintext[_RANDOM_BYTES:start], "big")
@@ -322,4 +322,4 @@ def _opened(plaintext: bytes) -> Opened:
         message, *enclosures = read_fields(memoryview(plaintext)[start:end], None, what="body")
     except ValueError:  # BadDocument is one, and so is a body without a message
         raise LetterRefused(Refusal.BODY) from None
-    return Opened(plaintext[:_RANDOM_BYTES], message, tuple(enclosures), len(plaintext) - end)
+    return LetterContent(plaintext[:_RANDOM_BYTES], message, tuple(enclosures), len(plaintext) - end)

@@ -19,7 +19,7 @@ from likeset.trust.envelopes import open_envelope
 from likeset.trust.row_shares import RANDOM_BYTES, SlotLayout, Words, checksums, slot_words
 from likeset.trust.shared_offers import OfferPart
 
-__all__ = ["OpenedPick", "Pick", "PickFault", "ReadRecords", "RecordReader", "open_picks", "record_words"]
+__all__ = ["OpenedPick", "PickFault", "PickedSlot", "ReadRecords", "RecordReader", "open_picks", "record_words"]
 
 
 class ReadRecords(Protocol):
@@ -63,7 +63,7 @@ class PickFault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class PickedSlot:
     """What the computation opens to the consumer.
 
     Attributes:
@@ -111,7 +111,7 @@ def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[byt
 
 def open_picks(
     part: OfferPart,
-    picks: Sequence[Pick],
+    picks: Sequence[PickedSlot],
     *,
     envelopes: Mapping[int, bytes],
     layout: SlotLayout,
@@ -148,7 +148,7 @@ def open_picks(
     return tuple(opened)
 
 
-def _record_of(part: OfferPart, pick: Pick, envelopes: Mapping[int, bytes]) -> OpenedPick:
+def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]) -> OpenedPick:
     """The record in the envelope of a pick, not looked into."""
     listed = part.offer_list
 

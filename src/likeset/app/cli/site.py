@@ -214,13 +214,13 @@ def check(
     from likeset.transports.home_socket.exposure import exposures
 
     _check_kit(kit)
-    found = exposures(kit, home)
+    looked_at = exposures(kit, home)
     if as_json:
-        show_json([exposure.document() for exposure in found])
+        show_json([exposure.document() for exposure in looked_at])
     else:
-        rows = [[exposure.what, "ok" if exposure.ok else "NOT OK", exposure.words] for exposure in found]
+        rows = [[exposure.what, "ok" if exposure.ok else "NOT OK", exposure.words] for exposure in looked_at]
         show_table("What NVFlare's user can reach", ["what", "", "found"], rows)
-    if not all(exposure.ok for exposure in found):
+    if not all(exposure.ok for exposure in looked_at):
         raise typer.Exit(1)
 
 

@@ -16,7 +16,7 @@ from likeset.errors import BadMessage, IllegalMessage, LikesetError, NoAnswer, R
 from likeset.homes.standings import ABSTAINS, Abstains, Standing
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.terms import Terms
-from likeset.transports.home_socket.frames import SLACK, Line, address_in
+from likeset.transports.home_socket.frames import SLACK, SocketLine, address_in
 from likeset.transports.home_socket.machine_users import ReadPeer, name_of, peer_of
 from likeset.transports.home_socket.verbs import (
     AnswerKind,
@@ -56,7 +56,7 @@ class HomeLine:
     seconds_for_answer: float = 900.0
     read_peer: ReadPeer = peer_of
     _first: list[tuple[Verb, tuple[bytes, ...]]] = field(default_factory=list, init=False, repr=False)
-    _line: Line | None = field(default=None, init=False, repr=False)
+    _line: SocketLine | None = field(default=None, init=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def open(self) -> None:
@@ -113,7 +113,7 @@ class HomeLine:
             if line is not None:
                 line.close()
 
-    def _opened(self) -> Line:
+    def _opened(self) -> SocketLine:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with address_in(self.socket) as address:
@@ -122,7 +122,7 @@ class HomeLine:
             if uid != self.home_uid:
                 told = f"behind {self.socket} is user {name_of(uid)}, not the home's user {name_of(self.home_uid)}"
                 raise IllegalMessage(told)
-            self._line = Line(connection)
+            self._line = SocketLine(connection)
             self._exchanged(Verb.JOB, tuple(part for name, data in self.files for part in (name.encode(), data)))
             for verb, parts in self._first:
                 self._exchanged(verb, parts)

@@ -63,8 +63,8 @@ def exposures(kit: Path, home: Path) -> list[Exposure]:
         "other kits": list(_keys_of_other_kits(kit)),
     }
     can = _readable(uid, [path for paths in secret.values() for path in paths])
-    found = [_users(uid, settings, home), *(_secret(what, paths, can) for what, paths in secret.items())]
-    return [*found, *_socket(uid, settings.socket), _how(uid)]
+    secrets = [_secret(what, paths, can) for what, paths in secret.items()]
+    return [_users(uid, settings, home), *secrets, *_socket(uid, settings.socket), _how(uid)]
 
 
 def _users(uid: int, settings: SocketSettings, home: Path) -> Exposure:
@@ -169,8 +169,8 @@ def _tried(uid: int, names: list[str], right: int) -> list[str]:
         text = pipe.read()
     if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
         raise LikesetError(f"could not try anything as user {name_of(uid)}; is this process allowed to change users?")
-    found: list[str] = json.loads(text)
-    return found
+    allowed_names: list[str] = json.loads(text)
+    return allowed_names
 
 
 def _by_modes(uid: int, path: Path, right: int) -> bool:
@@ -181,12 +181,12 @@ def _by_modes(uid: int, path: Path, right: int) -> bool:
 
 def _bit(uid: int, path: Path, right: int) -> bool:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return False
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid == uid:
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid == uid:
         mode >>= 6
-    elif found.st_gid in groups_of(uid):
+    elif status.st_gid in groups_of(uid):
         mode >>= 3
     return bool(mode & right)

@@ -14,7 +14,7 @@ from pathlib import Path
 from likeset.errors import BadDocument, BadMessage, NoAnswer
 from likeset.trust.encoding import fields, read_fields
 
-__all__ = ["SLACK", "Line", "address_in"]
+__all__ = ["SLACK", "SocketLine", "address_in"]
 
 SLACK = 1 << 20
 """Bytes of a frame around what it carries."""
@@ -24,7 +24,7 @@ _CHUNK = 1 << 20
 _MOST_SECONDS_OF_A_FRAME = 60.0  # from its first byte to its last, either way
 
 
-class Line:
+class SocketLine:
     """One connection, of whatever side.
 
     Args:

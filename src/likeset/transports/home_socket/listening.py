@@ -168,12 +168,12 @@ def _prepare_folder(folder: Path, home: HomeSettings) -> None:
     """
     try:
         folder.mkdir(mode=_OWN_FOLDER, parents=True, exist_ok=True)
-        found = folder.stat()
+        status = folder.stat()
     except OSError as error:
         raise InvalidArgument(
             "socket", folder, f"cannot be made ({error.strerror}); {_remedy(folder, home)}"
         ) from error
-    if found.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(found.st_mode) & _WRITABLE_BY_OTHERS:
+    if status.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(status.st_mode) & _WRITABLE_BY_OTHERS:
         reason = f"somebody else could put another socket there; {_remedy(folder, home)}"
         raise InvalidArgument("socket", folder, reason)
     inside = folder.resolve().is_relative_to(home.folder.resolve())
@@ -181,7 +181,7 @@ def _prepare_folder(folder: Path, home: HomeSettings) -> None:
         raise InvalidArgument(
             "socket", folder, "is in the home, where NVFlare's user must not come; name another place"
         )
-    if home.is_cage and found.st_gid != group_of(home.nvflare_uid):
+    if home.is_cage and status.st_gid != group_of(home.nvflare_uid):
         _give_to_group(folder, home, mode=_GROUP_FOLDER)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from likeset.errors import InvalidArgument
 
 __all__ = [
-    "Peer",
     "ReadPeer",
+    "SocketPeer",
     "acting_for_owner_of",
     "group_of",
     "groups_of",
@@ -29,7 +29,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class SocketPeer:
     """The process at the other end, as the kernel tells: when it connected, or began to listen.
 
     Attributes:
@@ -43,10 +43,10 @@ class Peer:
     gid: int
 
 
-ReadPeer = Callable[[socket.socket], Peer]
+ReadPeer = Callable[[socket.socket], SocketPeer]
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_of(connection: socket.socket) -> SocketPeer:
     """Who is at the other end of a Unix socket.
 
     Raises:
@@ -55,7 +55,7 @@ def peer_of(connection: socket.socket) -> Peer:
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         raise InvalidArgument("socket", "a Unix socket", "this system does not say who connects; use Linux")
-    return Peer(*_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)))
+    return SocketPeer(*_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)))
 
 
 def uid_of(user: str | int) -> int:

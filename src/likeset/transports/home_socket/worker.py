@@ -14,7 +14,7 @@ from pathlib import Path
 from likeset.errors import BadMessage, LikesetError, NoAnswer
 from likeset.homes.standings import ABSTAINS
 from likeset.transports.first_answer import load_libraries
-from likeset.transports.home_socket.frames import SLACK, Line
+from likeset.transports.home_socket.frames import SLACK, SocketLine
 from likeset.transports.home_socket.home_settings import HomeSettings
 from likeset.transports.home_socket.job_answers import JobAnswers, answers_to_job
 from likeset.transports.home_socket.verbs import AnswerKind, Verb
@@ -28,7 +28,7 @@ _SECONDS_IDLE = 3600.0
 _MOST_JOB_BYTES = MOST_RUNS * MOST_TERMS_BYTES + SLACK
 
 
-def answer_line(home: HomeSettings, line: Line, *, parent: int | None = None) -> None:
+def answer_line(home: HomeSettings, line: SocketLine, *, parent: int | None = None) -> None:
     """Answer what comes over a connection until the other side hangs up, or says something that is no request.
 
     Args:
@@ -56,7 +56,7 @@ def answer_line(home: HomeSettings, line: Line, *, parent: int | None = None) ->
         line.close()
 
 
-def _request(line: Line, home: HomeSettings, parent: int | None, *, first: bool) -> tuple[bytes, ...] | None:
+def _request(line: SocketLine, home: HomeSettings, parent: int | None, *, first: bool) -> tuple[bytes, ...] | None:
     if first:
         return line.receive(most_bytes=_MOST_JOB_BYTES, seconds=_SECONDS_FOR_JOB)
     watched = [line.connection.fileno(), *([] if parent is None else [parent])]
@@ -77,7 +77,7 @@ def _note(home: HomeSettings, reason: str) -> None:
     SiteParties(home.party, {}, home.site_settings()).refuse(reason)
 
 
-def _refuse(home: HomeSettings, line: Line, reason: str) -> None:
+def _refuse(home: HomeSettings, line: SocketLine, reason: str) -> None:
     _note(home, reason)
     try:
         line.send(AnswerKind.WORD.encode(), ABSTAINS.encode())
@@ -89,7 +89,7 @@ def main(folder: str, descriptor: str) -> int:
     """The exit code. An error is told by its kind alone: its text may quote rows."""
     with socket.socket(fileno=int(descriptor)) as connection:
         try:
-            answer_line(HomeSettings.read(Path(folder)), Line(connection), parent=sys.stdin.fileno())
+            answer_line(HomeSettings.read(Path(folder)), SocketLine(connection), parent=sys.stdin.fileno())
         except LikesetError as error:
             sys.stderr.write(f"likeset site serve: {error}\n")
             return 1

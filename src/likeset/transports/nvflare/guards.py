@@ -33,7 +33,7 @@ from likeset.transports.curator_sides import line_to
 from likeset.transports.home_socket.client import HomeLine
 from likeset.transports.home_socket.verbs import Verb
 from likeset.transports.nvflare.app_rules import is_job_id, why_folder_refused, why_zip_refused
-from likeset.transports.nvflare.message_rules import SERVER, Passage, Request, why_dropped, why_not_asked
+from likeset.transports.nvflare.message_rules import SERVER, CellRequest, Passage, why_dropped, why_not_asked
 from likeset.transports.sites import SiteParties, SocketSettings, load_settings
 
 __all__ = ["JobValidator", "ServerGuard", "SiteGuard"]
@@ -137,7 +137,7 @@ class SiteGuard(ServerGuard):
         self._home: _HomeTold | None = None
         self._before: list[str] = []  # what was refused before NVFlare had said where its files are
         processors = ClientRequestProcessors.request_processors
-        processors[:] = [one for one in processors if set(one.get_topics()) <= _OF_SERVER | _OF_JOBS]
+        processors[:] = [processor for processor in processors if set(processor.get_topics()) <= _OF_SERVER | _OF_JOBS]
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         """The first event of the site's process, and of the process of a job, says where NVFlare's files are."""
@@ -221,8 +221,8 @@ def _passage(message: Any, cell: Any) -> Passage:
     )
 
 
-def _request(message: Any) -> Request:
-    return Request(
+def _request(message: Any) -> CellRequest:
+    return CellRequest(
         channel=str(message.get_header(MessageHeaderKey.CHANNEL)),
         topic=str(message.get_header(MessageHeaderKey.TOPIC)),
         streamed_channel=str(message.get_header(StreamHeaderKey.CHANNEL)),

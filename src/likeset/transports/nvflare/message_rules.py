@@ -7,7 +7,7 @@ and NVFlare believes it. What is known is the cell at the other end of the conne
 
 from dataclasses import dataclass
 
-__all__ = ["SERVER", "Passage", "Request", "why_dropped", "why_not_asked"]
+__all__ = ["SERVER", "CellRequest", "Passage", "why_dropped", "why_not_asked"]
 
 SERVER = "server"
 _ADMIN_PREFIX = "_admin_"  # of the cells of people who submit jobs
@@ -49,7 +49,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Request:
+class CellRequest:
     """What a message asks for.
 
     Attributes:
@@ -77,7 +77,7 @@ def why_dropped(passage: Passage) -> str | None:
     return _why_not_at_site(passage)
 
 
-def why_not_asked(request: Request, passage: Passage) -> str | None:
+def why_not_asked(request: CellRequest, passage: Passage) -> str | None:
     """Why a request that passes is not answered by the cell that it is for, in fixed words; None if it is."""
     inside = _family(passage.origin) == _family(passage.cell)
     if _family(passage.cell) == SERVER:
