@@ -49,6 +49,22 @@ def commands(page: Path) -> Iterator[Command]:
                 yield Command(lines[start].removeprefix("$ "), lines[start + 1 : end] or None)
 
 
+def lines_to_paste(page: Path, *, without: tuple[str, ...]) -> list[str]:
+    """The lines of a page's shell blocks, in their order, without those that begin so."""
+    lines = [line for block in blocks(page) if block.kind == "sh" for line in block.lines]
+    return [line for line in lines if not line.startswith(without)]
+
+
+def files_to_paste(page: Path) -> dict[str, str]:
+    """The files of a page by name: blocks whose first line is a comment with a file's name."""
+    texts = {}
+    for block in blocks(page):
+        name = re.fullmatch(r"# ([\w-]+\.yaml)", block.lines[0])
+        if block.kind == "yaml" and name:
+            texts[name[1]] = "\n".join(block.lines) + "\n"
+    return texts
+
+
 def words(line: str) -> list[str]:
     """The words of a line, without the frames of tables."""
     return re.sub(r"[─-╿]", " ", line).split()

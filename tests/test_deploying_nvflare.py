@@ -12,35 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from documented_pages import ROOT, blocks
+from documented_pages import ROOT, files_to_paste, lines_to_paste
 
 PAGE = ROOT / "docs/deploying-nvflare.md"
-BEFORE = ("pip ", "mkdir ", "cd ")  # what the test does itself
+DONE_HERE = ("pip ", "mkdir ", "cd ")
+LINES = lines_to_paste(PAGE, without=DONE_HERE)
+FILES = files_to_paste(PAGE)
 PORT = "8102"
 SITES = ("localhost", "clinic", "st-mary", "north")
 
 
-def pasted() -> list[str]:
-    """The commands of the page, in their order."""
-    lines = [line for block in blocks(PAGE) if block.kind == "sh" for line in block.lines]
-    return [line for line in lines if not line.startswith(BEFORE)]
-
-
-def files() -> dict[str, str]:
-    """The files of the page: blocks whose first line is a comment with a file's name."""
-    found = {}
-    for block in blocks(PAGE):
-        name = re.fullmatch(r"# ([\w-]+\.yaml)", block.lines[0])
-        if block.kind == "yaml" and name:
-            found[name[1]] = "\n".join(block.lines) + "\n"
-    return found
-
-
 def test_the_page_names_its_files_and_commands() -> None:
-    assert set(files()) == {"project.yaml", "st-mary.yaml", "north.yaml", "job.yaml"}
-    assert sum(line.startswith("likeset ") for line in pasted()) > 30
-    assert sum(line.startswith("likeset card pin ") for line in pasted()) == 8
-    assert sum(line.endswith("start.sh") for line in pasted()) == len(SITES)
+    assert set(FILES) == {"project.yaml", "st-mary.yaml", "north.yaml", "job.yaml"}
+    assert sum(line.startswith("likeset ") for line in LINES) > 30
+    assert sum(line.startswith("likeset card pin ") for line in LINES) == 8
+    assert sum(line.endswith("start.sh") for line in LINES) == len(SITES)
 
 
 @pytest.fixture
@@ -64,12 +50,12 @@ def test_two_owners_and_a_curator_talk_when_the_page_is_pasted(folder: Path) -> 
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = str(one.getsockname()[1])  # the page's own may be taken here
-    for name, text in files().items():
+    for name, text in FILES.items():
         (folder / name).write_text(text.replace(PORT, port))
     environment = os.environ | {"COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
     said = ""
-    for number, line in enumerate(pasted()):
+    for number, line in enumerate(LINES):
         written = folder / f"console-{number}.txt"  # sites go on writing into theirs
         with written.open("wb") as console:
             done = subprocess.run(  # noqa: S603 - what a reader of our own page would paste

@@ -12,13 +12,13 @@ from likeset.homes.identity import Identity
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import NodeRun, owner_run
 from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.messages import Message
+from likeset.protocol.messages import Message, Offer
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import letter_in, write_letter
 
-__all__ = ["Outside", "make_home", "reasons_of_refusals", "seated"]
+__all__ = ["Outside", "handles_in", "make_home", "reasons_of_refusals", "seated"]
 
 _MOST_BYTES = 1 << 24
 
@@ -109,6 +109,12 @@ def seated(node: OwnerNode, outside: Outside, *, by: str = "Ada") -> NodeRun:
     made = owner_run(node, outside.invitation)
     assert made is not None
     return made
+
+
+def handles_in(message: Message) -> Any:
+    """The handles of the rows in an offer."""
+    assert isinstance(message.body, Offer)
+    return message.body.handles
 
 
 def reasons_of_refusals(node: OwnerNode) -> list[str]:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from card_world import secret_of
 from node_world import Clock, charged, make_node, terms
-from owner_letters import Outside, reasons_of_refusals, seated
+from owner_letters import Outside, handles_in, reasons_of_refusals, seated
 
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import NodeRun
-from likeset.protocol.messages import Message, Offer, TargetRelease
+from likeset.protocol.messages import Message, TargetRelease
 from likeset.protocol.party import CURATOR
 from likeset.trust.cards import CardSecret
 from likeset.trust.encoding import LETTER_CONTEXT, TERMS_CONTEXT, fields
@@ -35,11 +35,6 @@ def clock() -> Clock:
 def node(tmp_path: Path, clock: Clock) -> Iterator[OwnerNode]:
     with OwnerNode(make_node(tmp_path, total={"epsilon": 0, "rows": 99}), clock=clock) as opened:
         yield opened
-
-
-def _rows(message: Message) -> Any:
-    assert isinstance(message.body, Offer)
-    return message.body.handles
 
 
 # Who speaks.
@@ -175,7 +170,7 @@ def test_after_all_attacks_the_true_letter_is_answered(node: OwnerNode, tmp_path
         with pytest.raises(LikesetError):
             run.hear(attack(node, outside))
     (answer,) = run.hear(letter)
-    assert len(_rows(outside.read(answer))) == 12
+    assert len(handles_in(outside.read(answer))) == 12
 
 
 def test_the_curator_cannot_say_what_the_consumer_says_also_when_it_was_introduced(

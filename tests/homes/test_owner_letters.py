@@ -3,12 +3,11 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from card_world import cards_of, introduce, signed_terms
 from node_world import Clock, call, charged, logged, make_node, script, terms
-from owner_letters import Outside, reasons_of_refusals, seated
+from owner_letters import Outside, handles_in, reasons_of_refusals, seated
 
 from likeset.errors import HomeRestored, LetterRefused
 from likeset.homes.letter_book import LetterBook
@@ -16,7 +15,6 @@ from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import owner_run
 from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.messages import Message, Offer
 from likeset.protocol.party import CURATOR
 from likeset.trust.signed_terms import Acceptance
 
@@ -35,11 +33,6 @@ def node(tmp_path: Path, clock: Clock) -> Iterator[OwnerNode]:
         yield opened
 
 
-def _rows(message: Message) -> Any:
-    assert isinstance(message.body, Offer)
-    return message.body.handles
-
-
 # The whole way.
 
 
@@ -55,7 +48,7 @@ def test_from_the_invitation_to_the_offer(node: OwnerNode, tmp_path: Path) -> No
     assert run.acceptance() == accepted.to_bytes(), "signed once"
     letter = outside.release(accepted.to_bytes())
     (answer,) = run.hear(letter)
-    assert len(_rows(outside.read(answer))) == 12
+    assert len(handles_in(outside.read(answer))) == 12
     assert run.hear(letter) == (answer,)
     assert len(logged(node, "sent")) == 1
     assert reasons_of_refusals(node) == []
