@@ -209,8 +209,7 @@ def share_offer(
         )
         for slot, envelope in enumerate(envelopes)
     ]
-    leaves = b"".join(slot_digests.leaf(context, slot) for slot, slot_digests in enumerate(digests))
-    offer_list = sign_list(secret, context, key=key, leaves=leaves)
+    offer_list = sign_list(secret, context, key=key, leaves=_leaves(context, digests))
     everything = b"".join(slot_digests.to_bytes() for slot_digests in digests)
     parts: dict[ComputeRole, OfferPart] = {
         role: OfferPart(
@@ -225,6 +224,11 @@ def share_offer(
         for role, salt, share in zip(context.roles, salts, shares, strict=True)
     }
     return SharedOffer(parts, np.argsort(order)[: len(records)])
+
+
+def _leaves(context: OfferContext, digests: Sequence[SlotDigests]) -> bytes:
+    """Of all slots, as the owner signs them."""
+    return b"".join(slot_digests.leaf(context, slot) for slot, slot_digests in enumerate(digests))
 
 
 def _sealed(
@@ -284,7 +288,7 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
     if expected != (listed.slots, *map(len, (part.digests, part.salts, part.share, part.key, part.envelopes))):
         raise OfferRefused(OfferFault.SIZE)
     digests = [part.digests_of(slot) for slot in range(slots)]
-    if b"".join(slot_digests.leaf(context, slot) for slot, slot_digests in enumerate(digests)) != listed.leaves:
+    if _leaves(context, digests) != listed.leaves:
         raise OfferRefused(OfferFault.LEAVES)
     _check_secrets(part, digests, shape)
     randoms = {slot_digests.random for slot_digests in digests}

@@ -24,6 +24,7 @@ __all__ = [
     "SignalStop",
     "addresses_to_use",
     "desks_at",
+    "end_if_troubled",
     "look_document",
     "look_words",
     "serve_and_show",
@@ -39,7 +40,6 @@ MailboxOption = Annotated[
 EveryOption = Annotated[
     float, typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two looks.")
 ]
-_FIRST_PAUSE = 1.0
 
 
 def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, file: str) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class _Counts:
 
 def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool) -> None:
     """Look until a signal comes: a line for whatever happens, and one at the end."""
-    from likeset.transports.mailbox.serving import serve
+    from likeset.transports.mailbox.serving import SHORTEST, serve
 
     counts = _Counts()
 
@@ -191,7 +191,7 @@ def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool) -> N
         if not as_json:
             _print_with_time(f"looking into {len(desks)} mailbox{'' if len(desks) == 1 else 'es'}; Ctrl-C ends it")
         tell = _complain_with_time if as_json else _print_with_time
-        serve(desks, stop=stop, tell=tell, looked=looked, shortest=min(_FIRST_PAUSE, every), longest=every)
+        serve(desks, stop=stop, tell=tell, looked=looked, shortest=min(SHORTEST, every), longest=every)
     if as_json:
         show_json(asdict(counts))
     else:
