@@ -160,8 +160,8 @@ class TestResult:
         simulated(3, progress=lambda *news: heard.append(news)).fit(TARGET, OWNERS)
         assert heard[-1] == ("owners", 3, 3)
 
-    def test_a_summary_larger_than_all_rows_is_all_rows_and_a_warning(self) -> None:
-        found = simulated(500).fit(TARGET, OWNERS)
+    def test_a_summary_larger_than_all_rows_is_all_rows_and_a_warning_where_fewer_are_allowed(self) -> None:
+        found = simulated(500, allow_fewer=True).fit(TARGET, OWNERS)
         assert len(found.indices_) == len(set(found.indices_)) == 180
         assert "only 180 rows were offered where 500 were wanted" in map(str, found.warnings_)
 

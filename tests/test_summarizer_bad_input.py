@@ -61,6 +61,27 @@ def test_bad_data_are_refused_by_name(words: str, changes: dict[str, Any], tmp_p
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("argument", "words", "settings"),
+    [
+        ("size", "180 rows that all owners have", {"size": 10**6}),
+        ("size", "180 rows that all owners have", {"size": 181, "protocol": "interactive", "dimension": 32}),
+        ("size", "170 rows that owners can offer, each 60 at most", {"size": 180, "offer_factor": 1.0}),
+        ("offer_factor", "6 rows where 50 are wanted", {"size": 50, "offer_factor": 0.1}),
+    ],
+)
+def test_too_few_rows_are_refused_before_anything_is_spent(
+    argument: str, words: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """70, 50 and 60 rows; 0.1 rows for each of 50 are 5, so 2 of each owner."""
+    path = tmp_path / "ledger.sqlite"
+    with pytest.raises(InvalidArgument, match=words) as refused:
+        simulated(ledger=path, **settings).fit(TARGET, OWNERS)
+    assert refused.value.argument == argument
+    assert "--allow-fewer" in str(refused.value)
+    assert not path.exists()
+
+
 BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *(("size", {"size": value}) for value in (0, -1, 2.5, "5", None, True, 10**30)),
     *(
@@ -85,7 +106,7 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *(("price_per_row", {"price_per_row": value}) for value in (-1.0, float("nan"), "x")),
     *(("accept_unproven", {"accept_unproven": value}) for value in ("paper-auction", None, (1,))),
     *(("random_state", {"random_state": value}) for value in (-1, 1.5, "x")),
-    *((name, {name: "no"}) for name in ("weights", "label_strata", "thinning")),
+    *((name, {name: "no"}) for name in ("weights", "label_strata", "thinning", "allow_fewer")),
     ("weights", {"weights": True, "hash_dimension": 16}),
     ("weights", {"weights": True, "protocol": "interactive"}),
     ("seed_rows", {"seed_rows": np.zeros((2, 3))}),

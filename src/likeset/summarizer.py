@@ -78,6 +78,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         release_gamma: float | None = None,
         dimension: int | Literal["auto"] = "auto",
         offer_factor: float = 10.0,
+        allow_fewer: bool = False,
         offers: Literal["auto", "tilted", "uniform"] = "auto",
         label_strata: bool = True,
         thinning: bool = True,
@@ -129,6 +130,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             raise InvalidArgument("progress", type(self.progress).__name__, "must be a function")
         plan = make_plan(self._wishes(), self._inputs(tables))
         _ = plan.guarantees  # what is wrong with the wishes shows before a ledger is made
+        plan.check_enough_rows(map(len, tables.owners.values()))
         shown = {safe: name for name, safe in tables.safe_names.items()}
         with self._opened_ledger() as ledger:
             settled = plan.settle(ledger, plan.draw(), content=None if self.ledger is None else tables.digest())

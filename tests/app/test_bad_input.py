@@ -378,6 +378,7 @@ BAD: list[Bad] = [
     given("negative gamma", "gamma = -1", "above zero", gamma=-1),
     given("huge gamma", "gamma = 1e+40", "too large", gamma=1e40),
     given("no offers", "offer_factor = 0", "above zero", offer_factor=0),
+    given("fewer offers than rows wanted", "offer_factor = 0.1", "--allow-fewer", offer_factor=0.1),
     given("odd hash dimension", "hash_dimension = 7", "even", hash_dimension=7),
     given("hash dimension 0", "hash_dimension = 0", "at least 2", hash_dimension=0),
     given("hashes with interactive", "hash_dimension", "sealed", protocol="interactive", hash_dimension=64),

@@ -99,7 +99,7 @@ SCENARIOS: dict[str, Scenario] = {
     "sealed, two rows per unit": Scenario(5, {"rows_per_unit": 2, "epsilon": 12.0}),
     "sealed, add or remove": Scenario(6, {"relation": "add-or-remove", "declared_size": 55}),
     "sealed, every row offered": Scenario(7, {"offer_factor": 100.0}),
-    "sealed, fewer rows than wanted": Scenario(8, {"size": 16}, owners=2, size=4),
+    "sealed, fewer rows than wanted": Scenario(8, {"size": 16, "allow_fewer": True}, owners=2, size=4),
     "interactive": Scenario(9, _ROUNDS),
     "interactive, seed rows": Scenario(10, {**_ROUNDS, "seed_rows": SEEDS}),
     "interactive, labels": Scenario(1, _ROUNDS, labels=True),

@@ -155,6 +155,7 @@ def test_a_plan_refuses_what_the_run_would_refuse(world: World) -> None:
         ({"hash_dimension": 64, "auction": "threshold"}, "hash_dimension"),
         ({"owners": {"north": str(world.folder / "none.csv")}}, "owner north"),
         ({"seed": -1}, "seed"),
+        ({"size": 50, "offer_factor": 0.1}, "offer_factor"),
     ):
         with pytest.raises(InvalidArgument) as refused:
             plan_job(job(world, **changed))

@@ -56,6 +56,7 @@ def result(world: World, out: Path, owners: dict[str, str]) -> dict[str, Any]:
         target=str(world.folder / "target.csv"),
         owners={name: str(world.place(file)) for name, file in owners.items()},
         size=150,
+        allow_fewer=True,
         epsilon=0.05,
         purpose="offers was not believed: only target",
         out=str(out),

@@ -73,6 +73,10 @@ class RunSettings:
     offer_factor: float = _setting(
         "about how many rows the curator sees for each row of the summary", 10.0, in_terms=True
     )
+    allow_fewer: bool = _setting(
+        "whether a summary of fewer rows than ``size`` will do, where owners have or may offer no more",
+        default=False,
+    )
     offers: Literal["auto", "tilted", "uniform"] = _setting(
         "which rows owners offer: ``auto`` or ``tilted`` (toward the release, but uniform, with a warning, where a "
         "release would be mostly noise, by the target's size and the budget alone), or ``uniform`` (no release at all)",

@@ -102,12 +102,14 @@ class OpenedJob:
         scans: how each owner reaches its rows.
         content: a digest of everybody's rows: a run goes on with the data that it began with, or not at all.
         names: the owners' files, as given.
+        row_counts: how many rows of each can be rows of a run.
         warnings: what the user should know about all files.
     """
 
     scans: Mapping[str, Scan]
     content: bytes
     names: Mapping[str, str]
+    row_counts: Mapping[str, int]
     warnings: tuple[Notice, ...]
 
 
@@ -137,7 +139,7 @@ def open_job(
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
         warnings = job_warnings(job, schema, target)
-        total, faults = 0, list[BadTable]()
+        row_counts, faults = dict[str, int](), list[BadTable]()
         for name, address in job.owners.items():
             source = stack.enter_context(open_source(address))
             every = scan(source, schema)
@@ -157,16 +159,16 @@ def open_job(
             kept = WithholdingScan(every, schema, seen.too_long) if too_long and withhold else every
             owners[name] = SampledScan(kept, seen.sample)
             shown[name] = source.name
-            total += seen.row_count - too_long
+            row_counts[name] = seen.row_count - too_long
             check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
             faults += [] if seen.fault is None else [seen.fault]
-        _check_sizes(job, target, total)
+        _check_target_size(job, target, sum(row_counts.values()))
         if faults:
             raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
         content += [f"{kind}: {digest}" for kind, digest in files.fingerprints.items()]
         digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
-        yield OpenedJob(owners, digest, shown, tuple(warnings))
+        yield OpenedJob(owners, digest, shown, row_counts, tuple(warnings))
 
 
 def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, str]]:
@@ -236,11 +238,7 @@ def _check_names(job: Job) -> None:
             raise BadTable(address, f"owner {name} has the same file as {twin}; each must bring its own rows")
 
 
-def _check_sizes(job: Job, target: Target, total: int) -> None:
-    if job.size > total:
-        raise InvalidArgument(
-            "size", job.size, f"is more than the {total:,} rows that all owners have together; ask for fewer"
-        )
+def _check_target_size(job: Job, target: Target, total: int) -> None:
     # Whether a run starts is seen by all: it must not depend on a size that is protected.
     rows = len(target.rows) if job.declared_size is None else job.declared_size
     if rows > total:

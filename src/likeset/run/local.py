@@ -88,6 +88,7 @@ def job_running(
     samples = {name: foreseen_sample(plan.terms.run, draws.secrets.owner_key(name)) for name in plan.terms.owners}
     with open_job(files, scan=scan, samples=samples if plan.terms.protocol == "sealed" else None) as opened:
         reading, scans = time.perf_counter() - start, opened.scans
+        plan.check_enough_rows(opened.row_counts.values())
         with folder.working() as ledger:
             settled = plan.settle(ledger, draws, content=opened.content)
             folder.agree(settled.terms)

@@ -1,7 +1,7 @@
 """What a run will do and cost, before any owner's row is read or anything is spent; then the numbers that are drawn."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -36,6 +36,7 @@ __all__ = ["Plan", "RunDraws", "SettledRun", "make_plan"]
 _LONGEST_HASH = 1 << 16
 _NO_WIDTH = 1.0
 """Stands where a width is not known yet, or nobody uses it."""
+_ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 
 
@@ -111,6 +112,26 @@ class Plan:
         """Gamma of the selection's kernel, unless hashes take the place of rows: then it stands in the final terms."""
         return self.selection.kernel_width(self.inputs.target)
 
+    def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
+        """Owners must have as many rows as are wanted, of which each offers no more than its share.
+
+        Args:
+            owners_rows: how many rows each owner has.
+
+        Raises:
+            InvalidArgument: there are fewer, and the user did not allow that.
+        """
+        if self.wishes.allow_fewer:
+            return
+        counts, each, size = list(owners_rows), self.terms.rows_per_owner, self.terms.size
+        total, offered = sum(counts), sum(min(count, each) for count in counts)
+        if size > total:
+            reason = f"is more than the {total:,} rows that all owners have together; ask for fewer, or {_ALLOW_FEWER}"
+            raise InvalidArgument("size", size, reason)
+        if size > offered:
+            reason = f"is more than the {offered:,} rows that owners can offer, each {each:,} at most"
+            raise InvalidArgument("size", size, f"{reason}; raise offer_factor, ask for fewer, or {_ALLOW_FEWER}")
+
     def draw(self) -> RunDraws:
         """New draws; the same for the same seed where noise is simulated."""
         coins = _coins(self.wishes)
@@ -184,9 +205,20 @@ def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     hashing = _hashing(wishes, width or _NO_WIDTH, RunSecrets(0).hash_seed)
     shape = None if hashing is None else HashShape(hashing.dimension)
     terms = draft.planned(target_budget=budget, hashing=shape)
+    _check_enough_asked(wishes, terms)
     # A kernel under which no row has features is refused here, and not after something was spent.
     terms.kernel.drawn(gamma=width or _NO_WIDTH, seed=0, largest=_largest_entry(inputs))
     return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, tuple(draft.notes))
+
+
+def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
+    """As many rows must be asked for as are wanted, whatever owners have."""
+    if type(wishes.allow_fewer) is not bool:
+        raise InvalidArgument("allow_fewer", type(wishes.allow_fewer).__name__, "must be True or False")
+    asked = terms.rows_per_owner * terms.asked_owners
+    if asked < terms.size and not wishes.allow_fewer:
+        reason = f"asks owners for {asked:,} rows where {terms.size:,} are wanted; raise it to 1 or more"
+        raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
 
 
 def _coins(wishes: RunSettings) -> np.random.Generator:
