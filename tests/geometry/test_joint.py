@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import match
-from likeset.geometry.joint import joint_rows, joint_target
+from likeset.geometry.joint import joint_rows, joint_target, largest_shares, supply
 from likeset.geometry.kernels import rbf_kernel
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
@@ -72,6 +72,33 @@ def test_no_row_of_the_target_is_lost_where_all_of_many_classes_have_small_chanc
     rows, shares = joint_target(np.zeros((2, 1)), np.full((2, 200), 1 / 200), label_weight=0.5, gamma=1.0)
     assert len(rows) == 400
     np.testing.assert_allclose(shares, 1 / 400)
+
+
+def test_shares_say_what_each_class_counts_in_all() -> None:
+    """Within a class rows keep their proportions."""
+    chances = np.array([[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]])
+    rows, weighed = joint_target(np.zeros((3, 1)), chances, label_weight=0.5, gamma=1.0, shares=np.array([0.4, 0.6]))
+    np.testing.assert_allclose(weighed, [0.4 * 0.4, 0.4 * 0.2, 0.6, 0.4 * 0.4])
+    np.testing.assert_array_equal(rows[:, 1:] > 0, [[1, 0], [1, 0], [0, 1], [1, 0]])
+
+
+def test_a_class_may_well_have_two_deviations_more_than_is_expected() -> None:
+    """Of 100 rows 80 + 2 sqrt(79), 19 + 2 sqrt(18), and 1, which may be mere confusion."""
+    chances = np.repeat(np.eye(3), [80, 19, 1], axis=0)
+    counts = np.array([80 + 2 * np.sqrt(79), 19 + 2 * np.sqrt(18), 1.0])
+    np.testing.assert_allclose(largest_shares(chances), counts / counts.sum())
+
+
+def test_equal_classes_stay_equal() -> None:
+    np.testing.assert_allclose(largest_shares(np.full((60, 4), 0.25)), 0.25)
+
+
+@pytest.mark.parametrize(("held", "expected"), [((40, 20, 0), 1.0), ((10, 20, 30), 0.75), ((0, 10, 90), 0.25)])
+def test_supply_is_plenty_with_two_rows_for_each_that_is_wanted(held: tuple[int, ...], expected: float) -> None:
+    """20 rows are wanted, half of the first class and half of the second."""
+    codes = np.repeat(np.arange(3), held)
+    shares = np.array([0.5, 0.5, 0.0])
+    assert supply(codes, shares, size=20) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("method", ["exact", "block"])

@@ -102,7 +102,34 @@ def test_an_owner_who_invents_labels_does_not_end_the_matching() -> None:
     selected = _select(MATCHING, invented, pool=np.concatenate([rows, far]))
     assert selected.label_weight > 0.0
     assert selected.indices.max() < 240
-    assert (codes[selected.indices] == 1).sum() <= 3
+    honest = _select(MATCHING, codes)
+    assert (codes[selected.indices] == 1).sum() <= 1 + (codes[honest.indices] == 1).sum()
+
+
+def test_a_rare_class_gets_more_rows_than_where_labels_are_ignored() -> None:
+    """Eight of 200 rows are of the rare class; models need more of its rows than its share, not fewer."""
+    coins, centres = pinned_coins("a rare class"), 4.0 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]])
+
+    def draw(*counts: int) -> Rows32:
+        return np.asarray(np.repeat(centres, counts, axis=0) + coins.normal(size=(sum(counts), 3)), dtype=np.float32)
+
+    pool, target, codes = draw(150, 150, 150), draw(150, 42, 8), np.repeat([0, 1, 2], 150)
+    matched, ignored = (selection.select(pool, target, 100, labels=codes) for selection in (MATCHING, IGNORING))
+    assert matched.label_weight > 0.0
+    assert (codes[matched.indices] == 2).sum() >= 2 + (codes[ignored.indices] == 2).sum()
+
+
+def test_where_right_rows_run_out_the_others_are_the_nearest_ones() -> None:
+    """54 rows are of the target's classes (with labels of the rest told as well), and 60 are wanted."""
+    rows, codes = _pool()
+    right = np.flatnonzero(codes != 1)[:54]
+    near = np.flatnonzero(codes == 1)
+    far = rows[near] + np.float32([0.0, 9.0, 0.0])
+    pool, labels = np.concatenate([rows[right], rows[near], far]), np.repeat([0, 1, 2], [54, len(near), len(near)])
+    labels[:54] = np.where(codes[right] == 0, 3, 4)
+    selected, alone = MATCHING.select(pool, _target(), 60, labels=labels), IGNORING.select(pool, _target(), 60)
+    assert 0.0 < selected.label_weight < 0.6 * selected.label_skill
+    assert selected.squared_mmds[-1] < 1.3 * alone.squared_mmds[-1]
 
 
 def test_worth_and_distance_are_judged_by_rows_alone() -> None:

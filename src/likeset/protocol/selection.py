@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.geometry.greedy import PickProgress, match, match_hashed
 from likeset.geometry.imputation import ClassScores, class_scores, impute
-from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target
+from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target, largest_shares, supply
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
@@ -97,7 +97,7 @@ class Selection:
     ) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
         gamma = self.kernel_width(target)
-        matching = self._matching(pool, target, labels, gamma, scored)
+        matching = self._matching(pool, target, labels, gamma=gamma, size=size, scored=scored)
         wanted, shares = matching.target, matching.target_weights
         matched = match(
             matching.pool, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares, progress=progress
@@ -117,20 +117,30 @@ class Selection:
         return None if labels is None or self.labels == "ignore" else _classes(labels)
 
     def _matching(
-        self, pool: Rows, target: Rows, labels: NDArray[Any] | None, gamma: float, scored: ClassScores | None
+        self,
+        pool: Rows,
+        target: Rows,
+        labels: NDArray[Any] | None,
+        *,
+        gamma: float,
+        size: int,
+        scored: ClassScores | None,
     ) -> _Matching:
-        """Labels count as much as rows near the target tell them, and not at all where that is too little."""
+        """Labels count as much as rows near the target tell them, and not at all where that is too little.
+
+        They count less where the pool has hardly enough rows of the target's classes.
+        """
         codes = self._codes(labels)
         if codes is None:
             return _Matching(pool, target)
         imputed = impute(pool, codes, target, gamma=gamma, scored=scored)
         if not imputed.usable:
             return _Matching(pool, target, label_skill=imputed.skill)
-        weight = min(imputed.skill, LARGEST_LABEL_WEIGHT)
-        classes = imputed.chances.shape[1]
-        wanted, shares = joint_target(target, imputed.chances, label_weight=weight, gamma=gamma)
-        rows = joint_rows(pool, codes, classes=classes, label_weight=weight, gamma=gamma)
-        return _Matching(rows, wanted, shares, label_weight=weight, label_skill=imputed.skill)
+        chances, shares = imputed.chances, largest_shares(imputed.chances)
+        weight = min(imputed.skill, LARGEST_LABEL_WEIGHT) * supply(codes, shares, size=size)
+        wanted, weights_of_rows = joint_target(target, chances, label_weight=weight, gamma=gamma, shares=shares)
+        rows = joint_rows(pool, codes, classes=chances.shape[1], label_weight=weight, gamma=gamma)
+        return _Matching(rows, wanted, weights_of_rows, label_weight=weight, label_skill=imputed.skill)
 
     def judge(self, rows: Rows, target: Rows) -> Selected:
         """Rows that were selected otherwise, in their order: what each was worth under the exact kernel."""
