@@ -127,6 +127,23 @@ def test_a_mailbox_that_is_gone_is_said_in_one_line_and_tried_again(houses: Hous
     assert houses.owner("a")["taken"] == 1
 
 
+def test_of_a_mailbox_that_is_gone_it_is_not_said_that_nothing_is_new(houses: Houses) -> None:
+    sync = ("owner", "sync", "--node", houses.folder / "node-a", "--mailbox", houses.mailbox)
+    assert houses.call(*sync) == "nothing new\n"
+    houses.mailbox.rmdir()
+    assert houses.call(*sync, code=1) == "", "the trouble is on standard error"
+
+
+@pytest.mark.parametrize(("role", "place"), [("owner", "--node"), ("curator", "--home")])
+def test_who_knows_nobody_is_told_that_no_mailbox_is_tried(houses: Houses, role: str, place: str) -> None:
+    home = houses.folder / ("node-a" if role == "owner" else "curator")
+    sync = (role, "sync", place, home, "--mailbox", houses.mailbox)
+    assert "no card is pinned here" not in houses.call(*sync)
+    shutil.rmtree(home / "cards")
+    houses.mailbox.rmdir()
+    assert "no card is pinned here, so no mailbox is tried" in houses.call(*sync)
+
+
 def test_terms_that_could_not_be_posted_are_kept_and_posted_by_the_next_look(houses: Houses) -> None:
     shutil.rmtree(houses.mailbox)
     assert houses.run("start", houses.folder / "job.yaml", code=1)["troubles"]

@@ -14,6 +14,7 @@ from likeset.app.cli.mailbox import (
     MailboxOption,
     addresses_to_use,
     desks_at,
+    nobody_known,
     serve_and_show,
     sync_and_show,
 )
@@ -108,7 +109,7 @@ def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonF
     Example: [bold]likeset curator sync --mailbox file:///mnt/share --home curator[/]
     """
     with _desks(home, mailbox) as desks:
-        sync_and_show(desks, as_json=as_json)
+        sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
 
 
 @curator.command()
@@ -126,7 +127,7 @@ def serve(
     Example: [bold]likeset curator serve --mailbox file:///mnt/share --home curator[/]
     """
     with _desks(home, mailbox) as desks:
-        serve_and_show(desks, every=every, as_json=as_json)
+        serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
 
 
 @contextmanager

@@ -5,7 +5,8 @@ import select
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +28,7 @@ __all__ = [
     "end_if_troubled",
     "look_document",
     "look_words",
+    "nobody_known",
     "serve_and_show",
     "stopping_by_signals",
     "sync_and_show",
@@ -40,6 +42,7 @@ MailboxOption = Annotated[
 EveryOption = Annotated[
     float, typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two looks.")
 ]
+_NOTHING = "nothing new"
 
 
 def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, file: str) -> tuple[str, ...]:
@@ -68,21 +71,41 @@ def desks_at(addresses: Sequence[str], make: "Callable[[Store], Desk]") -> "Iter
         yield [stack.enter_context(make(store)) for store in stores.values()]
 
 
-def sync_and_show(desks: "Sequence[Desk]", *, as_json: bool, more: Callable[[], dict[str, Any]] = dict) -> None:
+def nobody_known(home: Path) -> tuple[str, ...]:
+    """A note if no card is pinned in a home: then nobody's letters are looked for, and no mailbox is tried."""
+    from likeset.homes.identity import CARDS_FOLDER
+    from likeset.trust.pins import Pins
+
+    if any(pin.state == "pinned" for pin in Pins(home / CARDS_FOLDER).all()):
+        return ()
+    return ("no card is pinned here, so no mailbox is tried: compare cards by telephone, and call likeset card pin",)
+
+
+def sync_and_show(
+    desks: "Sequence[Desk]",
+    *,
+    as_json: bool,
+    notes: Sequence[str] = (),
+    more: Callable[[], dict[str, Any]] = dict,
+) -> None:
     """One look, and what came of it; exit code 1 if a mailbox could not be used.
 
     Args:
         desks: where to look.
         as_json: for machines.
+        notes: what a person should know beside what the look says.
         more: what else the document says, asked after the look.
     """
     from likeset.transports.mailbox.serving import look_once
 
     look, troubles = look_once(desks)
+    look = replace(look, notes=(*notes, *look.notes))
     if as_json:
         show_json({**look_document(look, troubles), **more()})
     else:
-        stdout.print(literal(look_words(look)), soft_wrap=True)
+        words = look_words(look)
+        if words != _NOTHING or not troubles:  # of a mailbox that could not be used nobody knows what is new
+            stdout.print(literal(words), soft_wrap=True)
         show_notes(look.notes)
     end_if_troubled(troubles, as_json=as_json)
 
@@ -105,7 +128,7 @@ def look_document(look: "Look", troubles: "Sequence[LikesetError]" = ()) -> dict
 def look_words(look: "Look") -> str:
     """What came of a look, on one line."""
     if not (look.taken or look.sent or look.left or look.strangers):
-        return "nothing new"
+        return _NOTHING
     words = [f"{_letters(look.taken)} came", f"{_letters(look.sent)} went"]
     words += [f"{look.refused} of those that came refused"] if look.refused else []
     words += [f"{_letters(look.left)} left for later"] if look.left else []
@@ -176,7 +199,7 @@ class _Counts:
         self.refused += look.refused
 
 
-def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool) -> None:
+def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool, notes: Sequence[str] = ()) -> None:
     """Look until a signal comes: a line for whatever happens, and one at the end."""
     from likeset.transports.mailbox.serving import SHORTEST, serve
 
@@ -191,6 +214,8 @@ def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool) -> N
         if not as_json:
             _print_with_time(f"looking into {len(desks)} mailbox{'' if len(desks) == 1 else 'es'}; Ctrl-C ends it")
         tell = _complain_with_time if as_json else _print_with_time
+        for note in notes:
+            tell(note)
         serve(desks, stop=stop, tell=tell, looked=looked, shortest=min(SHORTEST, every), longest=every)
     if as_json:
         show_json(asdict(counts))

@@ -10,6 +10,7 @@ from likeset.app.cli.mailbox import (
     MailboxOption,
     addresses_to_use,
     desks_at,
+    nobody_known,
     serve_and_show,
     sync_and_show,
 )
@@ -31,7 +32,7 @@ def sync(*, mailbox: MailboxOption = None, node: NodePath = HERE, as_json: JsonF
     Example: [bold]likeset owner sync --mailbox file:///mnt/share --node st-mary[/]
     """
     with _desks(node, mailbox) as desks:
-        sync_and_show(desks, as_json=as_json)
+        sync_and_show(desks, as_json=as_json, notes=nobody_known(node))
 
 
 def serve(
@@ -48,7 +49,7 @@ def serve(
     Example: [bold]likeset owner serve --mailbox file:///mnt/share --node st-mary[/]
     """
     with _desks(node, mailbox) as desks:
-        serve_and_show(desks, every=every, as_json=as_json)
+        serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(node))
 
 
 @contextmanager
