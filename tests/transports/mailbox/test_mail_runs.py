@@ -24,6 +24,11 @@ NOTHING = {CONSUMER: 1, "a": 0, "b": 0, "rows of a": 0, "rows of b": 0}
 """What is paid when terms are signed: the consumer draws a seed, and nobody hears of it."""
 
 
+def began(homes: MailHomes) -> bool:
+    """Whether the consumer has written its first letters."""
+    return homes.progress.began
+
+
 def check_done(homes: MailHomes, *absent: str) -> None:
     """The consumer has its summary, everybody who took part paid once and has a receipt, and its files are gone."""
     assert homes.progress.done
@@ -54,7 +59,7 @@ def test_a_run_from_the_terms_to_the_receipts(tmp_path: Path) -> None:
     homes.look("b")
     homes.approve("b")
     homes.look("b", CONSUMER)
-    assert homes.progress.began
+    assert began(homes) is True
     homes.look(CURATOR, CONSUMER)
     progress = homes.progress
     assert (progress.waited_for, progress.until) == (("a", "b"), NOON + timedelta(hours=72))
@@ -123,7 +128,7 @@ def test_who_has_not_decided_in_time_is_not_waited_for_and_comes_too_late(tmp_pa
     assert look.next_deadline == undecided.decide_by == NOON + timedelta(days=7)
     homes.clock.pass_by(days=7)
     homes.look(CONSUMER)
-    assert homes.progress.began
+    assert began(homes) is True
     homes.approve("b")
     homes.settle()
     check_done(homes, "b")
@@ -137,7 +142,7 @@ def test_after_its_time_to_decide_a_run_begins_as_soon_as_a_quorum_accepts(tmp_p
     homes.settle()
     homes.clock.pass_by(days=8)
     homes.settle()
-    assert not homes.progress.began
+    assert began(homes) is False
     homes.approve("b")
     homes.settle()
     check_done(homes)

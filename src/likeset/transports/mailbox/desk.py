@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -183,7 +184,7 @@ class MailDesk(ABC):
         if party == terms.consumer:
             return self.invitation(run).signed.card
         peer = self.identity.book.peer(run.terms, party)
-        return None if peer is None else Card.from_bytes(peer.card)
+        return None if peer is None else _card(peer.card)
 
     def send(self, run: KnownRun, party: str, kind: PostKind, document: bytes, *, instead: bool = False) -> None:
         """Leave a document for a party; with ``instead``, in place of those of its kind that are there."""
@@ -250,3 +251,9 @@ class MailDesk(ABC):
             raise
         except Exception as error:
             return error
+
+
+@lru_cache(maxsize=4096)
+def _card(data: bytes) -> Card:
+    """A card that was checked when it came."""
+    return Card.from_bytes(data)
