@@ -106,6 +106,14 @@ def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
     assert score(plain, "the summary", "linear", "r2") < 0.5
 
 
+def test_test_rows_that_models_were_trained_on_are_counted() -> None:
+    rows, labels = labelled(60, seed=11)
+    found = likeset.evaluate(rows[:30], labels[:30], test_rows=rows[25:], test_labels=labels[25:])
+    assert "5 of 35 test rows equal a row that models were trained on" in " ".join(found.notes)
+    apart = likeset.evaluate(rows[:30], labels[:30], test_rows=rows[30:], test_labels=labels[30:])
+    assert "equal a row" not in " ".join(apart.notes)
+
+
 def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
     rows, _ = labelled(12, seed=9)
     found = likeset.evaluate(rows, ["a"] * 12, test_rows=rows, test_labels=["a"] * 6 + ["b"] * 6)

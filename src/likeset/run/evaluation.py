@@ -210,6 +210,12 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str) -> list[str]:
     notes = []
     if len(test.labels) < _FEW_ROWS:
         notes.append(f"{len(test.labels)} test rows tell little: intervals of so few are themselves not to be trusted.")
+    again = _rows_in(test.rows, summary.rows)
+    if again:
+        notes.append(
+            f"{again} of {len(test.labels)} test rows equal a row that models were trained on; if they are the same, "
+            "scores are too high: test on rows that no owner has."
+        )
     if task == "numbers":
         return notes
     known, wanted = np.unique(summary.labels), np.unique(test.labels)
@@ -223,6 +229,12 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str) -> list[str]:
             f"{unknown} of {len(wanted)} classes of the test are in no row of the summary: all of them count as wrong."
         )
     return notes
+
+
+def _rows_in(rows: NDArray[np.float64], others: NDArray[np.float64]) -> int:
+    """How many rows are among others, number for number."""
+    known = {row.tobytes() for row in np.ascontiguousarray(others) + 0.0}  # -0.0 is 0.0
+    return sum(row.tobytes() in known for row in np.ascontiguousarray(rows) + 0.0)
 
 
 def _draws(rows: int, resamples: int, seed: int) -> Draws:
