@@ -51,6 +51,7 @@ def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
     page = (world.out / "report.html").read_text(encoding="utf-8")
     assert "What models learn from it" in page
     assert "What models lose without an owner" in page
+    assert "In balanced accuracy. Below 0, a model is better without." in page
     assert json.loads((world.out / "evaluation.json").read_text(encoding="utf-8")) == document
     assert call("report", {}, world.out) == 0
     assert "What models learn from it" in (world.out / "report.html").read_text(encoding="utf-8")

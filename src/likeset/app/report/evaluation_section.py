@@ -43,17 +43,17 @@ def evaluation_section(evaluation: Mapping[str, Any] | None) -> str:
     ]
     return section(
         "What models learn from it",
-        figure(_draw(lines, measures[0]), caption=f"{MEASURES.get(measures[0], measures[0])}, with intervals."),
+        figure(_draw(lines, measures[0]), kind="only"),
         table(columns, rows, caption="Models by what they were trained on"),
         *(note(words) for words in evaluation.get("notes") or ()),
-        _owners(evaluation),
+        _owners(evaluation, measures[0]),
         lead=f"Judged on {quantity(evaluation.get('test_rows'), 'labelled test row')}. Intervals for 95 of 100 tests: "
         "test rows were drawn anew, and the models stayed.",
         anchor="models",
     )
 
 
-def _owners(evaluation: Mapping[str, Any]) -> str:
+def _owners(evaluation: Mapping[str, Any], measure: str) -> str:
     lines = list(evaluation.get("owners") or ())
     if not lines:
         return ""
@@ -69,7 +69,8 @@ def _owners(evaluation: Mapping[str, Any]) -> str:
         for owner in owners
     ]
     caption = "What models lose without an owner's rows"
-    return f"<h3>{caption}</h3>" + table(columns, rows, caption=caption) + note("Below 0, a model is better without.")
+    below = note(f"In {MEASURES.get(measure, measure)}. Below 0, a model is better without.")
+    return f"<h3>{caption}</h3>" + table(columns, rows, caption=caption) + below
 
 
 def _draw(lines: list[Mapping[str, Any]], measure: str) -> str:
