@@ -168,7 +168,7 @@ def test_a_key_that_the_server_does_not_know_or_that_is_not_there_is_said_to_be(
     ssh: SshServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIKESET_SFTP_KEY", str(ssh.known_hosts.parent / "host_key"))
-    trouble(lambda: open_store(ssh.address).list(PAIR), "with none of the keys")
+    trouble(lambda: open_store(ssh.address).list(PAIR), "takes none of your keys for the login")
     monkeypatch.setenv("LIKESET_SFTP_KEY", str(ssh.known_hosts.parent / "none"))
     trouble(lambda: open_store(ssh.address).list(PAIR), "LIKESET_SFTP_KEY names a file that is not there")
 

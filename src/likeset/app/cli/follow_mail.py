@@ -150,10 +150,10 @@ def _screen(first: "RunProgress", *, live: bool, quiet: bool) -> "Iterator[Calla
 
 
 def _print_line(progress: "RunProgress") -> None:
-    words = "  ".join(f"{literal(name)}: {literal(_stands(progress, name))}" for name in progress.parties)
+    words = ", ".join(f"{literal(name)}: {literal(_stands(progress, name))}" for name in progress.parties)
     outlook = _outlook(progress)
     stdout.print(
-        f"[bold]{literal(_headline(progress))}[/]  {words}{'  ' if outlook else ''}{literal(outlook)}", soft_wrap=True
+        f"[bold]{literal(_headline(progress))}[/]  {words}{'; ' if outlook else ''}{literal(outlook)}", soft_wrap=True
     )
     stdout.file.flush()
 

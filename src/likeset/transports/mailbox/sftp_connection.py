@@ -146,8 +146,8 @@ def _not_connected(error: Exception, place: SftpPlace) -> str:
             return "the key needs a pass phrase; ssh-add it, or name another one in LIKESET_SFTP_KEY"
         case paramiko.AuthenticationException():
             return (
-                f"lets {place.user} in with none of the keys; give its keeper the public one (LIKESET_SFTP_KEY, if "
-                "set, names the only one that is tried)"
+                f"takes none of your keys for the login {place.user}; give its keeper the public one "
+                "(LIKESET_SFTP_KEY, if set, names the only one that is tried)"
             )
         case TimeoutError():
             return "does not answer in time; see whether its server runs and the network lets you through"
