@@ -22,7 +22,7 @@ from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import OUT
 from likeset.homes.site_run import CuratorRun
-from likeset.homes.standings import ABSTAINS
+from likeset.homes.standings import ABSTAINS, READY
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.curator_steps import MOST_BYTES, CuratorSteps
 from likeset.transports.mailbox.desk import TRANSIENT
@@ -138,7 +138,7 @@ class CuratorDesk(CuratorSteps):
 
     def _take_up(self, run: KnownRun) -> None:
         """Accept a run, or tell the consumer what is missing; asked again when that may have changed."""
-        if run.ended or (self._is_accepted(run.terms) and self._told(run) == ""):
+        if run.ended or (self._is_accepted(run.terms) and self._told(run) == READY):
             return
         if self.clock() >= run.ends:
             return
@@ -158,9 +158,9 @@ class CuratorDesk(CuratorSteps):
         except LikesetError as error:
             self._not_curated(run, type(error).__name__)
         else:
-            self.memory.answer(run.terms, _OWN, Answer(""))
-            self.send(run, consumer, "acceptance", accepted)
-            self.remove(run, lambda file: file.kind == "ending")
+            if self.send(run, consumer, "acceptance", accepted):  # else the next look tries again
+                self.remove(run, lambda file: file.kind == "ending")
+                self.memory.answer(run.terms, _OWN, Answer(READY))
 
     def _told(self, run: KnownRun) -> str:
         answer = self.memory.answers(run.terms).get(_OWN)
@@ -169,8 +169,8 @@ class CuratorDesk(CuratorSteps):
     def _not_curated(self, run: KnownRun, detail: str) -> None:
         self.forget_side(run)
         words = EndingWords(Ending.NOT_CURATED, detail)
-        self.send(run, self.terms(run).consumer, "ending", words.to_bytes(), instead=True)
-        self.memory.answer(run.terms, _OWN, Answer(Ending.NOT_CURATED.value))
+        if self.send(run, self.terms(run).consumer, "ending", words.to_bytes(), instead=True):
+            self.memory.answer(run.terms, _OWN, Answer(Ending.NOT_CURATED.value))
         self.postman.note(f"run {self.terms(run).run}: {detail}")
 
     # What it is time for.
@@ -245,7 +245,7 @@ class CuratorDesk(CuratorSteps):
             self.memory.close_run(run.terms)  # everybody's keys are gone; receipts can be given by hand
             return
         words = EndingWords(Ending(run.ended), run.detail)
-        self.send(run, self.terms(run).consumer, "ending", words.to_bytes())
+        told = self.send(run, self.terms(run).consumer, "ending", words.to_bytes())
         self.remove(run, lambda file: file.kind == "progress")
         when = self._time_of_receipts(run)
         if when is not None and self.clock() < when:
@@ -261,7 +261,8 @@ class CuratorDesk(CuratorSteps):
             self.postman.note(f"run {self.terms(run).run}: receipts wait ({type(error).__name__})")
             return
         self._post_letters(run)
-        self.memory.close_run(run.terms)
+        if told:
+            self.memory.close_run(run.terms)
         self.memory.set_due(run.terms, None)
         self.forget_side(run)
 

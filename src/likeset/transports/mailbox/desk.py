@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
 
-from likeset.errors import HomeRestored, IllegalMessage, LedgerUnavailable, MailboxTrouble
+from likeset.errors import HomeRestored, IllegalMessage, LedgerUnavailable, MailboxTrouble, PostTrouble
 from likeset.homes.expiry import check_not_expired
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import OUT
@@ -186,15 +186,24 @@ class MailDesk(ABC):
         peer = self.identity.book.peer(run.terms, party)
         return None if peer is None else _card(peer.card)
 
-    def send(self, run: KnownRun, party: str, kind: PostKind, document: bytes, *, instead: bool = False) -> None:
-        """Leave a document for a party; with ``instead``, in place of those of its kind that are there."""
+    def send(self, run: KnownRun, party: str, kind: PostKind, document: bytes, *, instead: bool = False) -> bool:
+        """Leave a document for a party; with ``instead``, in place of those of its kind that are there.
+
+        Returns:
+            False if the party's folder cannot be used now: to be tried again.
+        """
         card = self.card_of(run, party)
         if card is None:
-            return
-        self.postman.send(card, Post(kind, run.terms, document), party=party)
+            return True
+        try:
+            self.postman.send(card, Post(kind, run.terms, document), party=party)
+        except PostTrouble as error:
+            self.postman.note(f"nothing can be left for {party}: {error}")
+            return False
         if instead:
             folder = self.postman.pair(card).outgoing_folder
             self.remove(run, lambda file: (file.folder, file.kind) == (folder, kind) and file.document != document)
+        return True
 
     def remove(self, run: KnownRun, chosen: Callable[..., bool]) -> None:
         """Take away some of what was left in a run."""
@@ -212,14 +221,19 @@ class MailDesk(ABC):
         written = book.written(run.terms, after=self._posted_to.get(run.terms, 0))
         if not written:
             return
-        left = self.memory.papers(run.terms)
+        left, all_left = self.memory.papers(run.terms), True
         for letter in written:
             data = book.letter_data(run.terms, letter.peer, OUT, letter.number) if letter.digest not in left else None
             card = None if data is None else self.card_of(run, letter.peer)
             if data is not None and card is not None:
                 post = Post("letter", run.terms, data)
-                self.postman.send(card, post, party=letter.peer, number=letter.number, paper=letter.digest)
-            self._posted_to[run.terms] = letter.place
+                try:
+                    self.postman.send(card, post, party=letter.peer, number=letter.number, paper=letter.digest)
+                except PostTrouble as error:
+                    self.postman.note(f"nothing can be left for {letter.peer}: {error}")
+                    all_left = False
+            if all_left:
+                self._posted_to[run.terms] = letter.place
 
     def _clean_up(self) -> None:
         """Take away what nobody needs any more: of runs that are settled, and of those whose terms have ended."""

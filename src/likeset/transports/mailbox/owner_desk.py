@@ -185,7 +185,9 @@ class OwnerDesk(MailDesk):
             self.postman.note(f"run {terms.run} of {terms.consumer} waits for a decision: {how}")
         kind: PostKind = "acceptance" if word == READY else "standing"
         consumer = self.terms(run).consumer
-        self.send(run, consumer, kind, document, instead=True)
+        if not self.send(run, consumer, kind, document, instead=True):
+            self._asked.pop(run.terms)
+            return
         self.remove(run, lambda file: file.kind == "standing" and file.party == consumer and file.document != document)
         self.memory.answer(run.terms, _OWN, Answer(word))
 

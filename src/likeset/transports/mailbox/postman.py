@@ -5,6 +5,7 @@ not written by the peer whose folder it lies in: it is counted, remembered and n
 left, and read again when the place says that it changed.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -146,7 +147,11 @@ class Postman:
 
     def _unread(self, card: Card, folder: str, most_bytes: int) -> list[StoredFile]:
         """The files that may be opened, the oldest first."""
-        listed = self.store.list(folder)
+        try:
+            listed = self.store.list(folder)
+        except PostTrouble as error:  # whoever spoils its own folder keeps no other from being heard
+            self.note(f"nothing from {card.name} can be read: {error}")
+            return []
         taken = self.memory.taken(folder) if listed else {}
         oldest, unread = self.clock() - OLDEST, list[StoredFile]()
         large = old = 0
@@ -242,7 +247,8 @@ class Postman:
         """Take away what this home left."""
         for file in files:
             self.memory.unpost(file.folder, file.name)
-            self.store.remove(file.folder, file.name)
+            with contextlib.suppress(PostTrouble):  # removed when the folder can be used again
+                self.store.remove(file.folder, file.name)
 
     def look_after(self, card: Card) -> None:
         """See that what this home left for somebody is still there, and put back what somebody else removed.
@@ -250,6 +256,12 @@ class Postman:
         Raises:
             HomeRestored: something of this home's own lies there that it does not remember.
         """
+        try:
+            self._look_after(card)
+        except PostTrouble as error:
+            self.note(f"what was left for {card.name} cannot be looked after: {error}")
+
+    def _look_after(self, card: Card) -> None:
         folder = self.pair(card).outgoing_folder
         posted = {file.name: file for file in self.memory.posted(folder=folder)}
         if not posted and folder in self._checked:
