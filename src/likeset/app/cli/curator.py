@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,10 +134,8 @@ def _desks(folder: Path, given: list[str] | None) -> "Iterator[list[Desk]]":
     from likeset.homes.curator.settings import SETTINGS_FILE
     from likeset.transports.mailbox.curator_desk import curator_desk
 
-    settings = opened_curator(folder).settings
-    addresses = addresses_to_use(given, settings.mailboxes, file=SETTINGS_FILE)
-    at_store = partial(curator_desk, folder, patience=settings.patience, after_auction=settings.after_auction)
-    with desks_at(addresses, at_store) as desks:
+    addresses = addresses_to_use(given, opened_curator(folder).settings.mailboxes, file=SETTINGS_FILE)
+    with desks_at(addresses, lambda store: curator_desk(folder, store)) as desks:
         yield desks
 
 

@@ -18,6 +18,7 @@ from likeset.errors import (
     NotCurated,
 )
 from likeset.homes.curator.home import CuratorHome, curator
+from likeset.homes.curator.settings import CuratorSettings
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import OUT
@@ -34,17 +35,11 @@ from likeset.transports.outcomes import Ending
 from likeset.trust.cards import Card
 from likeset.trust.posts import PostKind
 
-__all__ = ["AFTER_AUCTION", "BEFORE_END", "PATIENCE", "CuratorDesk", "curator_desk"]
-
-PATIENCE: Final = timedelta(hours=72)
-"""How long a curator waits for an owner's answer."""
+__all__ = ["BEFORE_END", "CuratorDesk", "curator_desk"]
 
 BEFORE_END: Final = timedelta(hours=24)
 """A curator waits for nobody during the last day of the terms, or the last quarter of what was left of them when the
 run began: with the terms their keys go, and nobody could read a summary or a receipt any more."""
-
-AFTER_AUCTION: Final = timedelta(hours=1)
-"""In a run with an auction, receipts go no sooner after owners were told whether they are asked."""
 
 _OWN = ""  # in the place of a party: what this home said itself
 
@@ -59,8 +54,8 @@ class CuratorDesk(CuratorSteps):
         prepared: something that changes whenever this home may know more than before.
     """
 
-    patience: timedelta = field(default=PATIENCE, kw_only=True)
-    after_auction: timedelta = field(default=AFTER_AUCTION, kw_only=True)
+    patience: timedelta = field(default=CuratorSettings().patience, kw_only=True)
+    after_auction: timedelta = field(default=CuratorSettings().after_auction, kw_only=True)
     prepared: Callable[[], object] = field(default=object, kw_only=True)
     _asked: dict[bytes, object] = field(default_factory=dict, init=False)
 
@@ -283,8 +278,8 @@ def curator_desk(
     folder: Path,
     store: Store,
     *,
-    patience: timedelta = PATIENCE,
-    after_auction: timedelta = AFTER_AUCTION,
+    patience: timedelta | None = None,
+    after_auction: timedelta | None = None,
     clock: Callable[[], datetime] = utc_now,
 ) -> CuratorDesk:
     """A curator's desk at one mailbox.
@@ -292,8 +287,9 @@ def curator_desk(
     Args:
         folder: the curator's directory.
         store: the mailbox.
-        patience: how long it waits for an owner's answer, from the letter that asked for it.
-        after_auction: in a run with an auction, how long receipts wait at least after owners were told.
+        patience: how long it waits for an owner's answer, from the letter that asked for it; by ``curator.yaml`` if
+            None.
+        after_auction: in a run with an auction, how long receipts wait at least after owners were told; likewise.
         clock: tells the time.
 
     Raises:
@@ -308,7 +304,7 @@ def curator_desk(
         partial(curator, identity=identity),
         identity,
         clock,
-        patience=patience,
-        after_auction=after_auction,
+        patience=home.settings.patience if patience is None else patience,
+        after_auction=home.settings.after_auction if after_auction is None else after_auction,
         prepared=lambda: [path.stat().st_mtime_ns for path in (home.schemas, home.cards) if path.exists()],
     )
