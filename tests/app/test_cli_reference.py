@@ -152,3 +152,11 @@ def test_bash_completes_commands_and_options(typed: str, offered: set[str]) -> N
         timeout=600,
     )
     assert set(done.stdout.split()) == offered, done.stderr
+
+
+def test_the_command_line_starts_without_libraries_that_only_some_commands_need() -> None:
+    """A command that looks once, from cron, must not wait for them; nor Ctrl-C end in the midst of their import."""
+    heavy = ("scipy", "pyarrow", "sklearn", "matplotlib", "cryptography", "paramiko")
+    script = f"import sys, likeset.app.cli; print(*[name for name in {heavy!r} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603 (our own)
+    assert told.stdout.split() == []

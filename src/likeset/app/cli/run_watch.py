@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from likeset.app.cli import run_setup
-from likeset.app.cli.follow import follow
 from likeset.app.cli.follow_mail import consumer_desks, watch_mail
 from likeset.app.cli.run_setup import HERE, HomePath, RunName, opened_home
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
@@ -28,6 +27,7 @@ def watch(
 
     Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
     """
+    from likeset.app.cli.follow import follow
     from likeset.run.submission import ending_of, obstacle
 
     consumer = opened_home(home)
