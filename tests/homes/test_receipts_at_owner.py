@@ -130,7 +130,7 @@ def test_all_receipts_of_a_node_are_verified_at_once_or_that_of_a_run(house: Hou
     (missing,) = verify(house.folder, "--run", "run-2", code=1)["receipts"]
     assert missing["problems"] == ["no receipt of this run is kept"]
     shown = CliRunner().invoke(app, ["transcript", "verify", str(house.folder)]).stdout
-    assert "1 letters, 12 rows received" in shown
+    assert "1 letter, 12 rows received" in shown
     assert isinstance(verify(house.folder, "--run", "run-3", code=1), InvalidArgument)
     assert isinstance(verify(house.path, code=1), InvalidArgument)
 

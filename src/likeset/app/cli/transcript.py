@@ -124,7 +124,8 @@ def _show_verdict(receipt: "Receipt | None", problems: Sequence[str], notes: Seq
         return
     if receipt is not None:
         count, rows = len(receipt.transcript.lines), receipt.transcript.rows
-        stdout.print(f"[bold green]agree[/]  {count} letters, {rows:,} rows received", soft_wrap=True)
+        letters = f"{count} letter{'' if count == 1 else 's'}"
+        stdout.print(f"[bold green]agree[/]  {letters}, {rows:,} rows received", soft_wrap=True)
         stdout.print(f"terms {literal(receipt.transcript.terms)}", soft_wrap=True)
         stdout.print(f"signed {literal(receipt.at)} by the card {literal(receipt.card.fingerprint)}", soft_wrap=True)
     show_notes(notes)
