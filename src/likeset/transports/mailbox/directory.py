@@ -11,7 +11,6 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from likeset.errors import MailboxTrouble, PostTrouble
@@ -25,6 +24,7 @@ from likeset.transports.mailbox.stores import (
     check_place,
     is_file_name,
     refuse_larger,
+    time_of,
 )
 
 __all__ = ["DirectoryStore"]
@@ -193,7 +193,7 @@ def _described(entry: os.DirEntry[str]) -> StoredFile | None:
         return None  # removed in this moment
     if not stat.S_ISREG(status.st_mode):
         return None
-    return StoredFile(entry.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+    return StoredFile(entry.name, status.st_size, time_of(status.st_mtime))
 
 
 def _set_mode(descriptor: int, mode: int) -> None:

@@ -16,7 +16,7 @@ import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +37,7 @@ __all__ = [
     "is_file_name",
     "open_store",
     "refuse_larger",
+    "time_of",
 ]
 
 MOST_LISTED = 10_000
@@ -49,6 +50,7 @@ PARTIAL_SECONDS = 3600.0
 """After so long nobody writes it any more: its writer was killed, and the next one removes it."""
 
 _MOST_LOOKED_AT = 1_000_000
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _FOLDER = re.compile(r"[a-z2-7]{32}")
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -147,6 +149,11 @@ def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
     """
     files = (entry for entry in islice(entries, _MOST_LOOKED_AT) if entry is not None)
     return heapq.nsmallest(MOST_LISTED, files, key=lambda file: file.name)
+
+
+def time_of(stamp: float) -> datetime:
+    """A file's time as the place tells it; one that no calendar has counts as the nearest that there is."""
+    return datetime.fromtimestamp(min(max(stamp, 0.0), _LATEST), UTC)
 
 
 def refuse_larger(size: int, most_bytes: int, *, address: str) -> None:
