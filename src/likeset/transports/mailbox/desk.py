@@ -145,14 +145,19 @@ class MailDesk(ABC):
         Raises:
             IllegalMessage: this home follows too many runs of this consumer.
         """
-        terms, digest = invitation.terms, bytes.fromhex(invitation.terms.digest)
+        digest = bytes.fromhex(invitation.terms.digest)
         if digest not in self.runs:
             own = [run for run in self.runs.values() if self.invitation(run).signed.card == invitation.signed.card]
             if len(own) >= MOST_RUNS_OF_ONE:
                 raise IllegalMessage(f"terms of more than the {MOST_RUNS_OF_ONE} runs of one consumer that are open")
-            self.memory.add_run(digest, invitation=invitation.to_bytes(), ends=end_of(terms))
-            self.runs[digest] = KnownRun(digest, invitation.to_bytes(), end_of(terms))
+            self.follow(invitation)
         return self.runs[digest]
+
+    def follow(self, invitation: Invitation) -> None:
+        """Follow a run that is not followed yet, however many there are."""
+        digest, ends = bytes.fromhex(invitation.terms.digest), end_of(invitation.terms)
+        self.memory.add_run(digest, invitation=invitation.to_bytes(), ends=ends)
+        self.runs[digest] = KnownRun(digest, invitation.to_bytes(), ends)
 
     def side(self, run: KnownRun) -> SiteRun | None:
         """This home's side of a run; None while somebody here has still to decide.

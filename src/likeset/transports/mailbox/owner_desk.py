@@ -88,8 +88,8 @@ class OwnerDesk(MailDesk):
         """Whether a run is followed here; one that the letter book knows is, also if the desk forgot it."""
         if terms not in self.runs:
             kept = self.identity.book.run_keys(terms)
-            if kept is None:
-                return False
+            if kept is None or kept.secret is None:
+                return False  # not known, or over: nothing in it is answered any more
             self.add_run(Invitation.read(kept.invitation))
         return True
 

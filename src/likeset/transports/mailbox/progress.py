@@ -9,6 +9,7 @@ from typing import Any
 
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
+from likeset.homes.expiry import utc_now
 from likeset.homes.signed_invitation import end_of
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.party import CURATOR
@@ -101,6 +102,8 @@ def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
             answers = memory.answers(digest)
     said = ProgressWords.read(answers[PROGRESS].document) if PROGRESS in answers else None
     ended = Ending(known.ended) if known is not None and known.ended else None
+    if known is None and utc_now() >= end_of(terms):
+        ended = Ending.TERMS_EXPIRED  # the desk forgot it
     if run.summary_path.exists():
         ended = Ending.DONE
     with home.identity.book as book:
