@@ -1,16 +1,18 @@
 """Peers and keepers of a mailbox who mean harm: nobody else's run is held up, and nothing is said that must not be."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from kill_world import CONSUMER
 from mail_homes import MailHomes, MemoryStore, homes_in
-from test_mail_runs import check_done
+from test_mail_runs import check_done, receipts_written
 
 from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.homes.signed_invitation import end_of
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.stores import Listing
+from likeset.transports.mailbox.stores import Listing, time_of
 
 
 @dataclass
@@ -96,3 +98,86 @@ def test_a_curator_that_meets_a_full_mailbox_accepts_when_there_is_room(tmp_path
     homes.approve()
     homes.settle()
     check_done(homes)
+
+
+# What owners see of the end of an auction.
+
+
+def auctioned(tmp_path: Path) -> MailHomes:
+    """A run with an auction that has ended, of which owners were not told."""
+    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=4.0)
+    homes.look()
+    homes.approve()
+    homes.settle()
+    assert homes.progress.ended is not None
+    return homes
+
+
+def test_no_file_between_consumer_and_owner_goes_when_an_auction_ends(tmp_path: Path) -> None:
+    """The time would tell an owner who heard a no whether anybody heard a yes."""
+    homes = auctioned(tmp_path)
+    before = {owner: homes.lying(CONSUMER, owner) for owner in homes.owners}
+    assert all(before.values())
+    homes.drop()
+    homes.settle()
+    assert {owner: homes.lying(CONSUMER, owner) for owner in homes.owners} == before
+    homes.clock.pass_by(days=30)
+    homes.look(CONSUMER)
+    assert not homes.lying(CONSUMER, "a")
+
+
+def test_receipts_of_an_auction_come_before_the_keys_go(tmp_path: Path) -> None:
+    """However long the curator would wait otherwise."""
+    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=4.0)
+    homes.options = {"after_auction": timedelta(days=60)}
+    homes.look()
+    homes.approve()
+    homes.settle()
+    assert receipts_written(homes) == []
+    homes.clock.now = end_of(homes.run.terms) - timedelta(hours=23)
+    homes.settle(CURATOR, *homes.owners)
+    assert receipts_written(homes) == ["a", "b"]
+
+
+# Long after a run.
+
+
+def test_runs_that_are_long_over_cause_nothing(tmp_path: Path) -> None:
+    """Also if somebody brings all its files back, or their writers never came to remove them."""
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve()
+    homes.look("a", "b", CONSUMER, "a")
+    everything = {folder: dict(files) for folder, files in homes.store.files.items()}
+    homes.clock.pass_by(days=46)
+    homes.settle()
+    for folder, files in everything.items():
+        homes.store.files[folder] |= files
+    homes.settle()
+    refused = homes.refusals("a")
+    assert not homes.look().something_happened
+    assert homes.refusals("a") == refused
+
+
+def test_terms_that_nobody_answered_are_not_left_again_when_they_are_long_over(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    homes.look(CONSUMER)
+    homes.clock.pass_by(days=46)
+    homes.look(CONSUMER)
+    assert homes.look(CONSUMER).sent == 0
+    assert homes.store.count == 0
+
+
+def test_a_consumer_is_not_held_up_by_how_many_runs_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.transports.mailbox.desk.MOST_RUNS_OF_ONE", 0)
+    homes = homes_in(tmp_path)
+    assert homes.look(CONSUMER).sent == 3
+
+
+# A clock that lies.
+
+
+@pytest.mark.parametrize("stamp", [2.0**40, -(2.0**40), 1e300])
+def test_a_time_that_no_calendar_has_is_some_time(stamp: float) -> None:
+    """A file system may keep it, and whoever wrote the file chose it."""
+    assert 1970 <= time_of(stamp).year <= 9999

@@ -18,12 +18,12 @@ from likeset.homes.consumer.site import consumer
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import IN
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.signed_invitation import Invitation, end_of
 from likeset.homes.site_run import ConsumerRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.messages import Summary
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.desk import MailDesk
+from likeset.transports.mailbox.desk import REMEMBERED, MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
@@ -71,8 +71,9 @@ class ConsumerDesk(MailDesk):
             digest = bytes.fromhex(travelling.invitation.terms.digest)
             self._decide_by[digest] = travelling.decide_by
             self._invitations[digest] = travelling.invitation
-            if digest not in self.runs and not travelling.cancelled:
-                self.add_run(travelling.invitation)
+            is_forgotten = self.clock() >= end_of(travelling.invitation.terms) + REMEMBERED
+            if digest not in self.runs and not travelling.cancelled and not is_forgotten:
+                self.follow(travelling.invitation)
             if travelling.cancelled and digest in self.runs and not self.runs[digest].ended:
                 self._end(self.runs[digest], Ending.CANCELLED)
         self._load_runs()
@@ -263,7 +264,9 @@ class ConsumerDesk(MailDesk):
         self.postman.note(f"run {self.terms(run).run}: {ending.value}{f': {detail}' if detail else ''}")
 
     def _is_settled(self, run: KnownRun, /) -> bool:
-        return bool(run.ended)
+        # After an auction nobody may see when it ended: an owner would see its files go. They go with the terms.
+        is_seen = self.terms(run).auction != "everyone" and run.ended != Ending.CANCELLED.value
+        return bool(run.ended) and not is_seen
 
 
 def _words(error: Exception) -> str:

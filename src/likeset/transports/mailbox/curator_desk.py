@@ -4,7 +4,7 @@ All that it waits for has an end that is fixed when the wait begins: nobody is a
 its terms. How its steps are carried out, once and again, is in ``curator_steps``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,7 +21,7 @@ from likeset.homes.curator.home import CuratorHome, curator
 from likeset.homes.curator.settings import CuratorSettings
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
-from likeset.homes.letter_records import OUT
+from likeset.homes.letter_records import IN, OUT, KeptLetter
 from likeset.homes.site_run import CuratorRun
 from likeset.homes.standings import ABSTAINS, READY
 from likeset.protocol.party import CURATOR
@@ -206,18 +206,19 @@ class CuratorDesk(CuratorSteps):
 
     def _deadlines(self, run: KnownRun, side: CuratorRun) -> dict[str, datetime]:
         """When each owner is given up whom the curator waits for: so long after the last letter to it."""
-        began, asked = None, dict[str, str]()
-        for letter in self.identity.book.letters(run.terms):
-            if letter.way == OUT:
-                asked[letter.peer] = letter.at
-            elif letter.peer == self.terms(run).consumer and began is None:
-                began = letter.at
+        letters = self.identity.book.letters(run.terms)
+        began = self._began(run, letters)
         if began is None:
             return {}
-        # What comes of it must reach everybody before the terms end, and with them the keys.
-        last = run.ends - min(BEFORE_END, (run.ends - datetime.fromisoformat(began)) / 4)
-        since = {owner: datetime.fromisoformat(asked.get(owner, began)) for owner in side.waiting_for}
-        return {owner: min(time + self.patience, last) for owner, time in since.items()}
+        asked = {letter.peer: datetime.fromisoformat(letter.at) for letter in letters if letter.way == OUT}
+        last = _last_time(run, began)
+        return {owner: min(asked.get(owner, began) + self.patience, last) for owner in side.waiting_for}
+
+    def _began(self, run: KnownRun, letters: Sequence[KeptLetter]) -> datetime | None:
+        """When the consumer's first letter came."""
+        consumer = self.terms(run).consumer
+        times = (letter.at for letter in letters if (letter.way, letter.peer) == (IN, consumer))
+        return next(map(datetime.fromisoformat, times), None)
 
     def _say_progress(self, run: KnownRun, side: CuratorRun, deadlines: dict[str, datetime]) -> None:
         """Tell the consumer whom this curator waits for, and look again when the first of them has had its time."""
@@ -268,10 +269,18 @@ class CuratorDesk(CuratorSteps):
             return None
         letters = self.identity.book.letters(run.terms)
         told = [letter.at for letter in letters if letter.way == OUT and letter.peer in terms.owners]
-        return max(datetime.fromisoformat(at) for at in told) + self.after_auction if told else None
+        began = self._began(run, letters)
+        if not told or began is None:
+            return None
+        return min(max(map(datetime.fromisoformat, told)) + self.after_auction, _last_time(run, began))
 
     def _is_settled(self, _run: KnownRun, /) -> bool:
         return False  # nobody tells a curator that everything arrived: its files go when the terms end
+
+
+def _last_time(run: KnownRun, began: datetime) -> datetime:
+    """What comes of a run must reach everybody before the terms end, and with them the keys."""
+    return run.ends - min(BEFORE_END, (run.ends - began) / 4)
 
 
 def curator_desk(
