@@ -19,7 +19,7 @@ from node_world import terms
 
 from likeset.homes.signed_invitation import Invitation
 from likeset.transports.nvflare.app_rules import is_job_id, why_folder_refused, why_zip_refused
-from likeset.transports.nvflare.job import settle, write_job
+from likeset.transports.nvflare.job import CLIENT_CONFIG, SERVER_CONFIG, settle, write_job
 from likeset.transports.nvflare.message_rules import CellRequest, Passage, why_dropped, why_not_asked
 
 JOB = "668445e3-1886-484f-b455-7d5770ee5a2b"
@@ -161,6 +161,21 @@ def test_links_and_broken_archives_are_refused(tmp_path: Path) -> None:
     assert why_folder_refused(app) is None
     (app / "config" / link.filename.split("/")[1]).symlink_to("/etc/passwd")
     assert why_folder_refused(app) is not None
+
+
+def test_archives_and_configurations_that_break_their_readers_are_refused(tmp_path: Path) -> None:
+    """A stream that the decompressor does not know, and brackets that no reader follows to their end."""
+    archive = io.BytesIO()
+    name = "config/config_fed_client.json"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as writer:
+        writer.writestr(name, json.dumps(CLIENT_CONFIG))
+    data = bytearray(archive.getvalue())
+    data[30 + len(name)] ^= 0xFF
+    assert why_zip_refused(bytes(data)) is not None
+    (tmp_path / "config").mkdir()
+    (tmp_path / name).write_text("[" * 60_000)
+    (tmp_path / "config/config_fed_server.json").write_text(json.dumps(SERVER_CONFIG))
+    assert why_folder_refused(tmp_path) is not None
 
 
 @pytest.mark.parametrize("name", ["..", "../x", f"{JOB}/..", f"{JOB} --set x", "", None, JOB.upper(), f"{JOB}\n"])

@@ -53,7 +53,7 @@ def why_zip_refused(data: object) -> str | None:
             if any(_is_link(entry) for entry in entries):
                 return _FOREIGN
             return _why_refused(names, {name: archive.read(name) for name in names if name in _CONFIGS})
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError, zipfile.LargeZipFile):
+    except Exception:  # decompressors have errors of their own kinds
         return _FOREIGN
 
 
@@ -83,7 +83,7 @@ def _why_refused(names: Iterable[str], configs: Mapping[str, bytes]) -> str | No
     for name, data in configs.items():
         try:
             document = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return _OTHER_CONFIG
         if document != _CONFIGS[name]:
             return _OTHER_CONFIG
