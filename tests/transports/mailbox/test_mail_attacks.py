@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from kill_world import CONSUMER
 from mail_homes import MailHomes, MemoryStore, homes_in
+from test_mail_meddling import begun, leave
 from test_mail_runs import check_done, receipts_written
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.homes.signed_invitation import end_of
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.stores import Listing, time_of
+from likeset.transports.nvflare.run_report import Ending
 
 
 @dataclass
@@ -136,6 +138,38 @@ def test_receipts_of_an_auction_come_before_the_keys_go(tmp_path: Path) -> None:
     assert receipts_written(homes) == []
     homes.clock.now = end_of(homes.run.terms) - timedelta(hours=23)
     homes.settle(CURATOR, *homes.owners)
+    assert receipts_written(homes) == ["a", "b"]
+
+
+# Owners who take their letters away.
+
+
+def test_a_letter_that_was_refused_is_not_needed_again(tmp_path: Path) -> None:
+    """Its writer removes it, and the curator begins anew: nobody but the writer loses its part."""
+    homes = begun(tmp_path)
+    homes.look(CURATOR)
+    name = leave(homes, "b", CURATOR, "letter", b"no letter")
+    assert homes.look(CURATOR).refused == 1
+    del homes.folder_between("b", CURATOR)[name]
+    homes.drop(CURATOR)
+    homes.settle(CURATOR, "a", CONSUMER)
+    assert homes.progress.done
+    assert list(homes.summary.absent) == [1]
+
+
+def test_a_run_that_waits_for_a_letter_that_was_taken_away_ends_in_time_for_receipts(tmp_path: Path) -> None:
+    homes = begun(tmp_path)
+    homes.look(CURATOR, "a", CURATOR)
+    homes.folder_between("a", CURATOR).clear()
+    homes.drop(CURATOR)
+    homes.look("b", CURATOR)
+    homes.clock.now = end_of(homes.run.terms) - timedelta(hours=25)
+    homes.look(CURATOR, CONSUMER)
+    assert homes.progress.ended is None
+    homes.clock.pass_by(hours=2)
+    homes.look(CURATOR, CONSUMER)
+    assert homes.progress.ended is Ending.FAILED
+    assert homes.progress.detail == "a letter was removed from the mailbox and not put back"
     assert receipts_written(homes) == ["a", "b"]
 
 

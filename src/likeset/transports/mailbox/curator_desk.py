@@ -60,7 +60,7 @@ class CuratorDesk(CuratorSteps):
     _asked: dict[bytes, object] = field(default_factory=dict, init=False)
 
     def _visit(self) -> None:
-        self._stuck = set()
+        self._stuck, self._lacking = set(), set()
         consumers = [pin.card for pin in self.identity.pins.all() if (pin.state, pin.role) == ("pinned", "consumer")]
         for card in consumers:
             for arrived in self.postman.arrivals(card, most_bytes=MOST_BYTES, wanted=self._wanted_of_consumer):
@@ -177,6 +177,10 @@ class CuratorDesk(CuratorSteps):
             self._end(run, Ending.TERMS_EXPIRED)
         elif is_open and run.terms not in self._stuck and run.due is not None and now >= run.due:
             self._patiently(run, lambda: self._attend(run, now))
+        if run.terms in self._lacking:
+            began = self._began(run, self.identity.book.letters(run.terms))
+            if began is not None and now >= _last_time(run, began):
+                self._end(run, Ending.FAILED, "a letter was removed from the mailbox and not put back")
         run = self._again(run)
         if run.ended:
             self._close(run)

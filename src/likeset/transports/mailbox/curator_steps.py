@@ -31,6 +31,7 @@ class CuratorSteps(MailDesk):
 
     _reached: dict[bytes, int] = field(default_factory=dict, init=False)  # the last step of a side that is made
     _stuck: set[bytes] = field(default_factory=set, init=False)  # runs that wait for something in this look
+    _lacking: set[bytes] = field(default_factory=set, init=False)  # of these, for a letter that somebody removed
 
     @abstractmethod
     def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
@@ -68,6 +69,7 @@ class CuratorSteps(MailDesk):
                     "goes on when its writer has put it back"
                 )
                 self._stuck.add(run.terms)
+                self._lacking.add(run.terms)
                 return None
             self._apply(run, side, earlier, data)
         return side
@@ -115,17 +117,19 @@ class CuratorSteps(MailDesk):
             case Exception() if step.what == "gives up" or not isinstance(replies, AS_IF_NOT_COME):
                 self._end(run, Ending.FAILED, type(replies).__name__)
             case Exception():
-                self._refuse(run, step.party)
+                self._refuse(run, step)
             case _ if any(is_stub(reply) for reply in replies):
                 self.send_back(run, step.party, replies)
-                self._refuse(run, step.party)
+                self._refuse(run, step)
             case _ if data is not None and is_of_owner:
                 self._remove_received(run, step.party, data)
             case _ if data is not None:
                 self.remove(run, lambda file: file.kind == "acceptance")  # the consumer has it: it wrote
 
-    def _refuse(self, run: KnownRun, party: str) -> None:
+    def _refuse(self, run: KnownRun, step: RunStep) -> None:
         """A letter is as if it had not come; an owner will not write another one."""
+        party = step.party
+        self.memory.drop_step(step.number)  # else its writer could take it away, and hold the run up
         self.postman.tally.refused += 1
         self.postman.note(f"run {self.terms(run).run}: a letter of {party} was refused")
         if party in self.terms(run).owners:

@@ -307,6 +307,10 @@ class MailMemory:
                 )
         return RunStep(int(number or 0), what, party, folder, name)
 
+    def drop_step(self, number: int) -> None:
+        """A letter that was heard was refused: it is as if it had not come, and is not needed again."""
+        self._write("DELETE FROM steps WHERE mailbox = ? AND number = ?", number)
+
     def applied(self, terms: bytes) -> int:
         """The last step that was carried to its end."""
         rows = self._rows("SELECT applied FROM runs WHERE mailbox = ? AND terms = ?", terms)
