@@ -15,6 +15,7 @@ from likeset.homes.signed_invitation import end_of
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.stores import Listing, time_of
 from likeset.transports.nvflare.run_report import Ending
+from likeset.trust.posts import POST_STEP, file_name
 
 
 @dataclass
@@ -206,6 +207,22 @@ def test_a_consumer_is_not_held_up_by_how_many_runs_it_has(tmp_path: Path, monke
     monkeypatch.setattr("likeset.transports.mailbox.desk.MOST_RUNS_OF_ONE", 0)
     homes = homes_in(tmp_path)
     assert homes.look(CONSUMER).sent == 3
+
+
+def test_what_was_refused_is_forgotten_when_it_is_gone(tmp_path: Path) -> None:
+    """A peer who leaves rubbish, removes it and leaves more does not fill the disk."""
+    homes = homes_in(tmp_path)
+    folder = homes.pair(CONSUMER, "a").outgoing_folder
+    for number in range(5):
+        homes.folder_between(CONSUMER, "a").clear()
+        leave(homes, CONSUMER, "a", "terms", b"no terms %d" % number)
+        data = bytes([number]) * (POST_STEP + 16)
+        homes.folder_between(CONSUMER, "a")[file_name(data)] = data, homes.clock()
+        look = homes.look("a")
+        assert (look.refused, look.strangers) == (1, 1)
+    assert len(homes.desk("a").memory.taken(folder)) == 2
+    homes.look("a")
+    assert homes.look("a").taken == 0
 
 
 # A clock that lies.

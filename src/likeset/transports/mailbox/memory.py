@@ -6,7 +6,7 @@ that after a restart it hears them again from the mailbox, and the order in whic
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -185,6 +185,14 @@ class MailMemory:
     def take(self, folder: str, name: str, *, terms: bytes, fate: Fate) -> None:
         """Deal with a file no more."""
         self._write("INSERT OR REPLACE INTO taken VALUES (?, ?, ?, ?, ?, ?)", folder, name, terms, fate, self._now())
+
+    def forget_files(self, folder: str, names: Iterable[str]) -> None:
+        """Forget files that were dealt with and are gone."""
+        with self._store.writing() as connection:
+            connection.executemany(
+                "DELETE FROM taken WHERE mailbox = ? AND folder = ? AND name = ?",
+                [(self._mailbox, folder, name) for name in names],
+            )
 
     def count_strangers(self, folder: str) -> int:
         """How many files of strangers are remembered in a folder."""

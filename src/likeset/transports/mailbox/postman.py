@@ -153,6 +153,7 @@ class Postman:
             self.note(f"nothing from {card.name} can be read: {error}")
             return []
         taken = self.memory.taken(folder) if listed else {}
+        self._forget_gone(folder, taken, listed)
         oldest, unread = self.clock() - OLDEST, list[StoredFile]()
         large = old = 0
         for file in listed:
@@ -173,6 +174,12 @@ class Postman:
         unread.sort(key=lambda file: (file.modified, file.name))
         self._count(card, len(unread) - MOST_UNREAD, f"more than the {MOST_UNREAD} that one sender may leave unread")
         return unread[:MOST_UNREAD]
+
+    def _forget_gone(self, folder: str, taken: dict[str, Fate], listed: Iterable[StoredFile]) -> None:
+        """Of what was refused only what still lies there is remembered: a flood has an end, and so has this memory."""
+        gone = {name for name, fate in taken.items() if fate != "heard"} - {file.name for file in listed}
+        if gone:
+            self.memory.forget_files(folder, gone)
 
     def _count(self, card: Card, count: int, what: str) -> None:
         if count > 0:
