@@ -13,7 +13,7 @@ from test_mail_runs import check_done, receipts_written
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.homes.signed_invitation import end_of
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.stores import Listing, time_of
+from likeset.transports.mailbox.stores import Listing, StoredFile, time_of
 from likeset.transports.nvflare.run_report import Ending
 from likeset.trust.posts import POST_STEP, file_name
 
@@ -223,6 +223,16 @@ def test_what_was_refused_is_forgotten_when_it_is_gone(tmp_path: Path) -> None:
     assert len(homes.desk("a").memory.taken(folder)) == 2
     homes.look("a")
     assert homes.look("a").taken == 0
+
+
+def test_a_huge_file_where_this_home_writes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file with holes costs whoever puts it there nothing, and its reader all memory."""
+    homes = homes_in(tmp_path)
+    huge = StoredFile("0" * 64, (1 << 50) + 16, homes.clock())
+    own = homes.pair("a", CONSUMER).outgoing_folder
+    monkeypatch.setattr(homes.store, "list", lambda folder: [huge] if folder == own else [])
+    homes.look("a")
+    assert "read" not in homes.store.calls
 
 
 # A clock that lies.

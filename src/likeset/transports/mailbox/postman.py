@@ -18,6 +18,7 @@ from likeset.homes.own_papers import check_remembered
 from likeset.transports.mailbox.looks import Look
 from likeset.transports.mailbox.memory import Fate, MailMemory, PostedFile
 from likeset.transports.mailbox.stores import Store, StoredFile
+from likeset.transports.sites import SiteSettings
 from likeset.trust.cards import Card
 from likeset.trust.posts import PairKeys, Post, PostKind, file_name, is_post_size, size_of_post
 
@@ -313,6 +314,8 @@ class Postman:
         for file in files:
             if file.name in taken or not is_post_size(file.size) or opened == _MOST_OWN_OPENED:
                 continue
+            if file.size > size_of_post(SiteSettings.most_bytes):
+                continue  # this home leaves nothing that large: nobody would read it
             if self.memory.was_posted(folder, file.name):
                 self.store.remove(folder, file.name)  # it was taken away, and somebody brought it back
                 continue
