@@ -62,6 +62,24 @@ class SshServer(MailServer):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(child), 9)
 
+    def stop(self) -> None:
+        """From now on nobody listens."""
+        assert self.process is not None
+        self.cut_connections()
+        self.process.terminate()
+        self.process.wait(timeout=60)
+
+    @contextlib.contextmanager
+    def started_again(self) -> Iterator[None]:
+        """After it was stopped: the same server with the same keys, at the same port."""
+        process = _daemon(self.known_hosts.parent)
+        try:
+            assert _listens(process, self.port), "somebody else took its port"
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
 
 @contextlib.contextmanager
 def mail_environment(server: MailServer) -> Iterator[None]:
@@ -112,13 +130,17 @@ def _started(folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
             probe.bind(("127.0.0.1", 0))
             port: int = probe.getsockname()[1]
         (folder / "sshd_config").write_text(_configuration(folder, port), encoding="utf-8")
-        command = [_SSHD, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "sshd.log")]
-        process = subprocess.Popen(command)  # noqa: S603 - likewise
+        process = _daemon(folder)
         if _listens(process, port):
             return process, port
         process.kill()
         process.wait(timeout=60)
     raise AssertionError((folder / "sshd.log").read_text(encoding="utf-8"))
+
+
+def _daemon(folder: Path) -> "subprocess.Popen[bytes]":
+    command = [_SSHD, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "sshd.log")]
+    return subprocess.Popen(command)  # noqa: S603 - arguments that stand here
 
 
 def _listens(process: "subprocess.Popen[bytes]", port: int) -> bool:
