@@ -4,18 +4,18 @@ A program of its own because it forks: everything slow is loaded before the firs
 """
 
 import json
-import os
 import random
 import shutil
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
 import kill_looks as looks
-from kill_parties import Blow, Ended, Hub, Said, random_blow
+from forked_work import apart
+from kill_looks import Said
+from kill_parties import Blow, Ended, Hub, random_blow
 from kill_world import CONSUMER, KINDS, OWNERS, folder_of, make_network, warm_up
 
 from likeset.homes.signed_invitation import Invitation
@@ -26,32 +26,6 @@ _MOST_KILLS_IN_A_RUN = 9
 _SHARE_LOOKED_AT_TWICE = 0.5
 _MOST_JOBS = 16
 UNFINISHED = "UnfinishedRequest"
-
-
-def apart(work: Any) -> Any:
-    """The result of some work in a process of its own: databases that were opened must not cross a fork."""
-    here, there = Pipe()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            here.close()
-            there.send(work())
-            code = 0
-        finally:
-            os._exit(code)
-    there.close()
-    found = _received(here)
-    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
-        raise RuntimeError("a look failed")
-    return found
-
-
-def _received(line: Connection) -> Any:
-    try:
-        return line.recv()
-    except EOFError:
-        return None
 
 
 @dataclass

@@ -5,9 +5,10 @@ Every look returns complaints in words; none is what must come out.
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from kill_parties import Said
 from kill_world import CONSUMER, OWNERS, folder_of, homes
 from opened_letters import Opener
 
@@ -23,6 +24,16 @@ from likeset.transports.site_reasons import REASONS_FILE
 
 Accounts = dict[str, dict[str, tuple[float, int]]]
 """What was charged: epsilon and rows, by ledger and view."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A call that passed the hub, and its answer if one came."""
+
+    site: str
+    method: str
+    argument: Any
+    answer: Any = None
 
 
 def passed(place: Path, said: Iterable[Said]) -> list[tuple[Message, bytes]]:

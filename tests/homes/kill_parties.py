@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from kill_looks import Said
 from kill_world import CONSUMER, OWNERS, folder_of, note_keys, seat
 from nvflare.collab.api.exceptions import CollabCallError
 
@@ -50,16 +51,6 @@ class Blow:
     at: Literal["step", "charge", "message", "time"]
     number: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Said:
-    """A call that passed the hub, and its answer if one came."""
-
-    site: str
-    method: str
-    argument: Any
-    answer: Any = None
 
 
 @dataclass

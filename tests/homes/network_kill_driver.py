@@ -20,7 +20,7 @@ from typing import Any
 
 import kill_looks as looks
 import psutil  # type: ignore[import-untyped]
-from kill_driver import apart
+from forked_work import apart
 from kill_parties import SITES, Hub
 from kill_world import CONSUMER, OWNERS, folder_of, homes, make_network
 
