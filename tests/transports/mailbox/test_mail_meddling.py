@@ -154,8 +154,7 @@ def test_a_letter_under_terms_that_did_not_come_yet_is_left(tmp_path: Path) -> N
     look = homes.look("a")
     assert (look.taken, look.left) == (0, 1)
     homes.look(CONSUMER)
-    homes.look("a")
-    assert homes.look("a").taken == 1
+    assert sum(homes.look("a").taken for _ in range(2)) == 2  # the terms, and then the letter
 
 
 def test_files_of_strangers_are_counted_and_read_once(tmp_path: Path) -> None:
