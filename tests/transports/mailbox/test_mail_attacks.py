@@ -166,7 +166,7 @@ def test_a_run_that_waits_for_a_letter_that_was_taken_away_ends_in_time_for_rece
     homes.look("b", CURATOR)
     homes.clock.now = end_of(homes.run.terms) - timedelta(hours=25)
     homes.look(CURATOR, CONSUMER)
-    assert homes.progress.ended is None
+    assert homes.progress.detail == ""
     homes.clock.pass_by(hours=2)
     homes.look(CURATOR, CONSUMER)
     assert homes.progress.ended is Ending.FAILED
