@@ -75,9 +75,8 @@ def test_a_party_that_is_stopped_at_some_step_goes_on(tmp_path: Path, kind: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", JOBS)
-@pytest.mark.parametrize("first", range(1, 4))
-def test_a_party_that_is_stopped_at_any_step_goes_on(tmp_path: Path, kind: str, first: int) -> None:
-    try_crashes(tmp_path, kind, first=first, stride=3)
+def test_a_party_that_is_stopped_at_any_of_many_steps_goes_on(tmp_path: Path, kind: str) -> None:
+    try_crashes(tmp_path, kind, first=1, stride=7)
 
 
 def test_the_curator_is_stopped_between_writing_down_a_step_and_taking_it(tmp_path: Path) -> None:

@@ -290,3 +290,29 @@ def test_a_look_that_finds_nothing_is_one_listing_for_each_peer_and_opens_no_led
         left = sum(bool(homes.lying(party, other)) for other in homes.parties if other != party)  # and is looked after
         listed = {CONSUMER: 0, CURATOR: 1}.get(party, 2)  # the consumer's run is over, and so it looks nowhere
         assert homes.store.calls == ["list"] * (listed + left)
+
+
+def test_an_owner_that_abstains_is_asked_again_only_when_something_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refusal is written into the audit log: a look every minute must not fill it, nor open the node."""
+    homes = homes_in(tmp_path)
+    policy = homes.folder("a") / "owner.yaml"
+    allowed = policy.read_text()
+    policy.write_text(allowed.replace("research*", "nothing"))
+    homes.look()
+    homes.look("a", CONSUMER)
+    assert homes.progress.parties["a"] is ABSTAINS
+    refused = homes.refusals("a")
+    homes.look("a")
+    with monkeypatch.context() as closed:
+        closed.setattr(OwnerNode, "__init__", None)
+        for _ in range(3):
+            homes.drop("a")
+            homes.look("a")
+    assert homes.refusals("a") == refused
+    policy.write_text(allowed)
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    check_done(homes)

@@ -49,7 +49,6 @@ class OwnerDesk(MailDesk):
     refused: Callable[[str], None] = field(default=lambda _reason: None, kw_only=True)
     decided: Callable[[], object] = field(default=object, kw_only=True)
     on_close: Callable[[], None] = field(default=lambda: None, kw_only=True)
-    _asked: dict[bytes, object] = field(default_factory=dict, init=False)
 
     def close(self) -> None:
         """Let go of the home's files."""
@@ -127,7 +126,7 @@ class OwnerDesk(MailDesk):
         replies = self.heard(lambda: self._hearing(run).hear(data))
         if isinstance(replies, Exception):
             comes_back = is_stub(data) or is_acceptance(data)
-            if not comes_back and self._told(run) == READY:
+            if not comes_back and self._told(run).word == READY:
                 self.send(run, CURATOR, "standing", ABSTAINS.encode())  # as by every transport: one word, and no reason
             return False
         self._acknowledge(run)
@@ -158,38 +157,44 @@ class OwnerDesk(MailDesk):
 
     # Whether it takes part.
 
-    def _told(self, run: KnownRun) -> str:
-        answer = self.memory.answers(run.terms).get(_OWN)
-        return "" if answer is None else answer.word
+    def _told(self, run: KnownRun) -> Answer:
+        """What the consumer was told last, and what the home looked like then."""
+        return self.memory.answers(run.terms).get(_OWN, Answer(""))
 
     def _say_standing(self, run: KnownRun) -> None:
-        """Tell the consumer whether this owner takes part, if that is not what it was told before."""
-        told = self._told(run)
-        if told == READY or self.clock() >= run.ends:
-            return
-        stamp = self.decided()
-        if told and self._asked.get(run.terms) == stamp:
+        """Tell the consumer whether this owner takes part, if that is not what it was told before.
+
+        Asked again only when somebody may have decided since, also by another process: to ask opens the node.
+        """
+        told, before = self._told(run), self._stamp()
+        if told.word == READY or self.clock() >= run.ends or (told.word and told.document == before):
             return
         try:
             word, document = self._standing(run)
         except TRANSIENT as error:
             self.postman.note(f"run {self.terms(run).run} waits: {error}")
             return
-        # To ask may itself write something down. But who decides while it is asked must be heard at the next look.
-        self._asked[run.terms] = stamp if word == WAITING else self.decided()
-        if word == told:
+        if word != told.word and not self._tell(run, word, document):
             return
+        # A refusal is itself written down, and is no decision. Who decides while it is asked is heard at the next look.
+        self.memory.answer(run.terms, _OWN, Answer(word, self._stamp() if word == ABSTAINS else before))
+
+    def _tell(self, run: KnownRun, word: str, document: bytes) -> bool:
+        """Whether it could be left for the consumer."""
+        terms = self.terms(run)
         if word == WAITING:
-            terms = self.terms(run)
             how = f"likeset owner review {terms.run}"
             self.postman.note(f"run {terms.run} of {terms.consumer} waits for a decision: {how}")
         kind: PostKind = "acceptance" if word == READY else "standing"
-        consumer = self.terms(run).consumer
-        if not self.send(run, consumer, kind, document, instead=True):
-            self._asked.pop(run.terms)
-            return
-        self.remove(run, lambda file: file.kind == "standing" and file.party == consumer and file.document != document)
-        self.memory.answer(run.terms, _OWN, Answer(word))
+        if not self.send(run, terms.consumer, kind, document, instead=True):
+            return False
+        self.remove(
+            run, lambda file: file.kind == "standing" and file.party == terms.consumer and file.document != document
+        )
+        return True
+
+    def _stamp(self) -> bytes:
+        return repr(self.decided()).encode()
 
     def _standing(self, run: KnownRun) -> tuple[str, bytes]:
         try:
