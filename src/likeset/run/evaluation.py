@@ -231,10 +231,10 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str) -> list[str]:
     return notes
 
 
-def _rows_in(rows: NDArray[np.float64], others: NDArray[np.float64]) -> int:
+def _rows_in(rows: Rows, others: Rows) -> int:
     """How many rows are among others, number for number."""
-    known = {row.tobytes() for row in np.ascontiguousarray(others) + 0.0}  # -0.0 is 0.0
-    return sum(row.tobytes() in known for row in np.ascontiguousarray(rows) + 0.0)
+    known = {row.tobytes() for row in others.astype(np.float64) + 0.0}  # -0.0 is 0.0
+    return sum(row.tobytes() in known for row in rows.astype(np.float64) + 0.0)
 
 
 def _draws(rows: int, resamples: int, seed: int) -> Draws:

@@ -14,7 +14,7 @@ from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.homes.signed_invitation import end_of
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.stores import Listing, StoredFile, time_of
-from likeset.transports.nvflare.run_report import Ending
+from likeset.transports.outcomes import Ending
 from likeset.trust.posts import POST_STEP, file_name
 
 

@@ -72,6 +72,19 @@ def test_a_run_from_the_terms_to_the_receipts(tmp_path: Path) -> None:
     assert (document["ended"], document["parties"]["a"]) == ("done", "takes part")
 
 
+def test_an_approval_counts_although_its_ledger_was_written_before_the_last_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit is in the ledger's files before readers see it; a look between the two must not be the last to ask."""
+    monkeypatch.setattr("likeset.transports.mailbox.owner_desk._stamp", lambda path: path.name)  # as after that write
+    homes = homes_in(tmp_path)
+    homes.look(CONSUMER, "a")
+    homes.look("a")
+    homes.approve("a")
+    homes.look("a", CONSUMER)
+    assert homes.progress.parties["a"] == TAKES_PART
+
+
 @pytest.mark.parametrize("job", [{}, {"auction": "threshold", "auction_epsilon": 4.0}], ids=["sealed", "auction"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_any_order_of_looks_by_processes_of_any_length_comes_to_an_end(

@@ -164,10 +164,12 @@ class OwnerDesk(MailDesk):
     def _say_standing(self, run: KnownRun) -> None:
         """Tell the consumer whether this owner takes part, if that is not what it was told before.
 
-        Asked again only when somebody may have decided since, also by another process: to ask opens the node.
+        While a decision is waited for, the node is asked at each look: a commit of another process is in the ledger's
+        files before readers see it, so that files tell too early. An owner that abstains is asked again only when
+        something changed.
         """
         told, before = self._told(run), self._stamp()
-        if told.word == READY or self.clock() >= run.ends or (told.word and told.document == before):
+        if told.word == READY or self.clock() >= run.ends or (told.word == ABSTAINS and told.document == before):
             return
         try:
             word, document = self._standing(run)
