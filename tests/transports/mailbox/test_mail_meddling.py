@@ -140,9 +140,9 @@ def test_letters_that_come_before_what_introduces_them_are_left_until_then(tmp_p
     assert homes.look("a").left == 2
     assert "read" not in homes.store.calls
     late |= kept
-    homes.look("a")
-    look = homes.look("a")
-    assert (look.left, look.refused) == (0, 1)  # now all are heard, and one is no letter
+    looks = [homes.look("a") for _ in range(2)]  # whose folder comes first depends on fingerprints
+    assert looks[1].left == 0
+    assert sum(look.refused for look in looks) == 1  # now all are heard, and one is no letter
     del homes.folder_between(CURATOR, "a")[letter]
     homes.settle()
     assert homes.progress.done
@@ -154,7 +154,7 @@ def test_a_letter_under_terms_that_did_not_come_yet_is_left(tmp_path: Path) -> N
     look = homes.look("a")
     assert (look.taken, look.left) == (0, 1)
     homes.look(CONSUMER)
-    assert sum(homes.look("a").taken for _ in range(2)) == 2  # the terms, and then the letter
+    assert sum(homes.look("a").taken for _ in range(2)) == 2  # which is looked at first depends on names of files
 
 
 def test_files_of_strangers_are_counted_and_read_once(tmp_path: Path) -> None:
