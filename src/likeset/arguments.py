@@ -39,10 +39,11 @@ Rows = NDArray[np.floating[Any]]
 """A two-dimensional array of float32 or float64: one row per record, one column per feature."""
 
 
-def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False) -> Rows:
+def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False, in_single: bool = False) -> Rows:
     """A finite two-dimensional float array; float32 stays float32, every other number becomes float64.
 
-    Numbers so large that squared distances would overflow are refused too: a kernel of them is not a number.
+    Numbers so large that squared distances would overflow are refused too: a kernel of them is not a number. With
+    ``in_single`` they must not overflow in single precision either.
     """
     rows = _numeric(argument, value)
     if rows.ndim != 2:
@@ -52,7 +53,8 @@ def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False) -> Row
     if rows.shape[0] == 0 and not allow_empty:
         raise InvalidArgument(argument, f"array of shape {rows.shape}", "has no rows; at least one is needed")
     for first in range(0, len(rows), _FINITE_CHECK_ROWS):
-        _check_block(argument, rows[first : first + _FINITE_CHECK_ROWS], first_row=first, shape=rows.shape)
+        block = rows[first : first + _FINITE_CHECK_ROWS]
+        _check_block(argument, block, first_row=first, shape=rows.shape, in_single=in_single)
     return rows
 
 
@@ -138,8 +140,8 @@ def one_of(argument: str, value: object, allowed: Collection[str]) -> str:
     return value
 
 
-def _check_block(argument: str, block: Rows, *, first_row: int, shape: tuple[int, ...]) -> None:
-    largest = _largest(block)
+def _check_block(argument: str, block: Rows, *, first_row: int, shape: tuple[int, ...], in_single: bool) -> None:
+    largest = LARGEST_SINGLE if in_single else _largest(block)
     with np.errstate(all="ignore"):
         # Where the sum of squares is small, so is everything in it; where it is not (or not a number), look closer.
         if float(np.einsum("ij,ij->", block, block)) <= largest**2:

@@ -32,7 +32,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     """Collect rows from owners that together look like a target, with all parties in this process.
 
     Columns should be on one scale: a unit of distance means the same in each. Bring scales from public knowledge; a
-    scaler fitted on the data would leak.
+    scaler fitted on the data would leak. Rows that lie hundreds of units apart are refused.
 
     Args:
         SETTINGS: all that ``likeset.protocol.run_settings`` declares, described there and in ``help(Summarizer)``.
@@ -151,6 +151,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             public_rows=tables.public_rows,
             seed_rows=self.seed_rows,
             largest_squared_norm=tables.largest_squared_norm,
+            largest_squared_distance=tables.largest_squared_distance,
             rows_per_unit=self.rows_per_unit,
             run=self.run,
             column_names=column_names(next(iter(tables.tables.values()))) or (),

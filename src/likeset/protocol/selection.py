@@ -1,6 +1,5 @@
 """How the curator selects: exactly, on what it was sent, by the consumer's wishes, of which no owner hears."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -163,8 +162,8 @@ class Selection:
 
 
 def is_usable_width(gamma: float, largest_squared_norm: float) -> bool:
-    """Whether exponents of a kernel of rows of that size are numbers in single precision."""
-    return 0.0 < gamma < math.inf and 4.0 * gamma * largest_squared_norm <= LARGEST_EXPONENT
+    """Whether the width, and exponents of a kernel of rows of that size, are numbers in single precision."""
+    return 0.0 < gamma <= LARGEST_EXPONENT and 4.0 * gamma * largest_squared_norm <= LARGEST_EXPONENT
 
 
 def _classes(labels: NDArray[Any]) -> NDArray[np.int64] | None:

@@ -20,6 +20,7 @@ class Inputs:
         public_rows: rows that anybody may see; they give the width of the release's kernel.
         seed_rows: public rows that start the summary of ``interactive``.
         largest_squared_norm: of all rows, as far as it is known.
+        largest_squared_distance: of any row from the target's middle; None where a schema bounds it.
         rows_per_unit: the unit of privacy: at most so many rows belong to one person.
         run: the run's name.
         column_names: of what leaves an owner; empty for bare arrays.
@@ -34,6 +35,7 @@ class Inputs:
     public_rows: Rows | None
     seed_rows: ArrayLike | None
     largest_squared_norm: float
+    largest_squared_distance: float | None = None
     rows_per_unit: int
     run: str
     column_names: tuple[str, ...] = ()

@@ -37,6 +37,7 @@ _LONGEST_HASH = 1 << 16
 _NO_WIDTH = 1.0
 """Stands where a width is not known yet, or nobody uses it."""
 _ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
+_DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 
 
@@ -206,6 +207,8 @@ def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     shape = None if hashing is None else HashShape(hashing.dimension)
     terms = draft.planned(target_budget=budget, hashing=shape)
     _check_enough_asked(wishes, terms)
+    if width is None or not draft.releases_target:
+        _check_scale(inputs)
     # A kernel under which no row has features is refused here, and not after something was spent.
     terms.kernel.drawn(gamma=width or _NO_WIDTH, seed=0, largest=_largest_entry(inputs))
     return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, tuple(draft.notes))
@@ -329,9 +332,33 @@ def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
 
 
 def _check_width(argument: str, gamma: float, inputs: Inputs) -> None:
-    """Exponents of the kernel must be numbers in single precision."""
-    if not is_usable_width(gamma, inputs.largest_squared_norm):
-        raise InvalidArgument(argument, f"{gamma:g}", "is too large for these rows: a kernel of them is not a number")
+    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1."""
+    in_thinning = argument == "release_gamma"
+    finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
+    if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
+        raise InvalidArgument(
+            argument,
+            f"{gamma:g}",
+            "is too large for these rows: a kernel of them is not a number; scale them to about 1",
+        )
+
+
+def _check_scale(inputs: Inputs) -> None:
+    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
+    narrowest = max(_NO_WIDTH, RELEASE_SCALE / min(width_choice.grid(inputs.target.shape[1])))
+    if _loses_exponents(narrowest / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
+        raise InvalidArgument(
+            "target",
+            f"array of shape {inputs.target.shape}",
+            "is not scaled, or owners' rows are not: some lie hundreds of units from its middle, where a unit should "
+            "be about the spread of a column; divide each column by a spread that is public knowledge, or give "
+            "release_gamma",
+        )
+
+
+def _loses_exponents(gamma: float, inputs: Inputs, *, digits: int) -> bool:
+    """Whether rounding alone moves an exponent of the kernel by 1 or more; never where a schema bounds the rows."""
+    return 4.0 * gamma * (inputs.largest_squared_distance or 0.0) >= 2.0**digits
 
 
 def _median_gamma(argument: str, rows: Rows, *, scale: float) -> float:

@@ -36,7 +36,7 @@ def numbers(argument: str, table: Any, *, columns: tuple[str, ...] | None) -> Ro
         extra = [name for name in names if name not in columns]
         problem = f"lacks {missing}" if missing else f"also has {extra}" if extra else "has them in another order"
         raise InvalidArgument(argument, f"columns {list(names)}", f"must have the target's columns; it {problem}")
-    return arguments.matrix(argument, table if names is None else table.to_numpy())
+    return arguments.matrix(argument, table if names is None else table.to_numpy(), in_single=True)
 
 
 def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
@@ -87,6 +87,13 @@ class MarketTables:
         """Of all rows of the target and the owners."""
         tables = (self.target, *self.owners.values())
         return max(float(np.einsum("ij,ij->i", table, table).max()) for table in tables)
+
+    @property
+    def largest_squared_distance(self) -> float:
+        """Of a row of the target or an owner from the target's middle."""
+        middle = self.target.mean(axis=0, dtype=np.float64)
+        moved = (table - middle for table in (self.target, *self.owners.values()))
+        return max(float(np.einsum("ij,ij->i", table, table).max()) for table in moved)
 
     def digest(self) -> bytes:
         """Of everything in them: the same tables again have the same digest."""
