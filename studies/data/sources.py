@@ -54,7 +54,11 @@ SOURCES: dict[str, MarketSource] = {
     ),
     "heart": MarketSource(heart_digest, heart_market, needs="heart_disease_4hospitals.csv"),
     "adult": MarketSource(adult_digest, adult_market, needs="adult.csv or adult.csv.gz"),
-    "allstate": MarketSource(allstate_digest, allstate_market, needs="Kaggle's train.csv"),
+    "allstate": MarketSource(
+        allstate_digest,
+        allstate_market,
+        needs="the raw train.csv of Kaggle's competition allstate-purchase-prediction-challenge, unpacked",
+    ),
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
+from likeset.errors import BadTable
 from likeset.tables.schema.schema import Schema
 
 TEXT = """\
@@ -70,6 +71,19 @@ def test_check_says_yes_and_warns_about_what_came_from_data(schema: Path, tmp_pa
     assert "fits" in shown
     assert "replace what came from data, in: site" in shown
     assert document("check", "--schema", schema, tmp_path / "rows.csv")["ok"] is True
+
+
+def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> None:
+    target = file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
+    shown = run("check", "--schema", schema, target).stdout
+    assert "target.csv has no column ill: it can be a target" in shown
+    assert "fits" in shown
+    told = document("check", "--schema", schema, target, file(tmp_path, GOOD))
+    assert (told["ok"], told["unlabelled"]) == (True, [str(target)])
+    matched = tmp_path / "matched.yaml"
+    matched.write_text(TEXT.replace("values: [0, 1]}", "values: [0, 1], match: true}"), encoding="utf-8")
+    with pytest.raises(BadTable, match="column 'ill': is missing"):
+        CliRunner().invoke(cli.app, ["schema", "check", "--schema", str(matched), str(target)], catch_exceptions=False)
 
 
 def test_check_says_no_with_counts_and_places_and_never_a_value(schema: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_where_every_cell_fails_the_answer_is_no(
         (["mnist"], "must name mnist.npz"),
         (["mnist", "--data", "nowhere.npz"], "neither a file nor a folder"),
         (["heart", "--data", "nowhere.csv"], "is no file"),
-        (["allstate"], "train.csv"),
+        (["allstate"], "raw train.csv of Kaggle's competition allstate-purchase-prediction-challenge"),
         (["digits", "--data", "x.csv"], "is not needed"),
         (["digits", "--sizes", "20,many"], "whole numbers"),
         (["digits", "--sizes", "0"], "at least 2"),

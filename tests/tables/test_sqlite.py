@@ -204,10 +204,13 @@ def test_a_query_over_a_csv_file_and_one_without_rows() -> None:
         ("SELECT * FROM read_text('/etc/hostname')", "only files that exist"),
         ("SELECT * FROM 'more/../secret.parquet' t, 'nowhere/*.parquet'", "the query failed (io error)"),
         ("SELECT * FROM read_parquet('secret' || '.parquet')", "only files that exist"),
-        ("SELECT word::INT AS n FROM 't.csv'", "cannot be converted"),
+        ("SELECT word::INT AS n FROM 't.csv'", "read_csv('FILE', all_varchar=true)"),
         ("SELECT error(word) AS n FROM 't.csv'", "the query failed (invalid input error)"),
         ("SELECT n, word AS n FROM 't.csv'", "same name"),
-        ("SELECT * FROM read_csv('t.csv', columns = {'n': 'INT', 'word': 'INT'})", "cannot be converted"),
+        (
+            "SELECT * FROM read_csv('t.csv', columns = {'n': 'INT', 'word': 'INT'})",
+            "a value of column word cannot be converted",
+        ),
         ("", "exactly one SELECT"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, stdout
+from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
 
 if TYPE_CHECKING:
     from likeset.tables.schema.identifiers import Suspicion
@@ -146,22 +146,37 @@ def check(
 
     loaded = Schema.load(path)
     inspections: dict[str, Inspection] = {}
+    unlabelled: list[str] = []
     for file in files:
         source = open_source(file)
-        inspection = inspections[source.name] = loaded.inspection()
         there = set(source.schema.names)
-        missing = [name for name in loaded.needed_columns if name not in there]
+        labelled = loaded.label_column in (None, *loaded.columns) or loaded.label_column in there
+        inspection = inspections[source.name] = loaded.inspection(labelled=labelled)
+        needed = [name for name in loaded.needed_columns if labelled or name != loaded.label_column]
+        missing = [name for name in needed if name not in there]
         if missing:
             loaded.column_of(source, missing[0], table=source.name)
-        for block in source.blocks(loaded.needed_columns):
+        if not labelled:
+            unlabelled.append(source.name)
+        for block in source.blocks(needed):
             inspection.add(block.table, table=source.name, locate=block.locate)
     ok = all(inspection.ok for inspection in inspections.values())
     if as_json:
         file_documents = [_inspection_document(name, inspection) for name, inspection in inspections.items()]
-        show_json({"ok": ok, "digest": loaded.digest, "from_data": list(loaded.from_data), "files": file_documents})
+        show_json(
+            {
+                "ok": ok,
+                "digest": loaded.digest,
+                "from_data": list(loaded.from_data),
+                "unlabelled": unlabelled,
+                "files": file_documents,
+            }
+        )
     else:
         for name, inspection in inspections.items():
             _show_inspection(name, inspection)
+        words = f"has no column {loaded.label_column}: it can be a target; an owner's rows need labels"
+        show_notes(f"{name} {words}" for name in unlabelled)
         _warn_of_data(loaded)
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
     if not ok:

@@ -333,11 +333,15 @@ class Schema:
             raise BadTable(table, "is there more than once; rename all but one", column=name)
         raise BadTable(table, f"is missing{near_miss(name, block.schema.names)}", column=name)
 
-    def inspection(self) -> "Inspection":
-        """Counts of what is missing or wrong, column by column; give it blocks, then look at it."""
+    def inspection(self, *, labelled: bool = True) -> "Inspection":
+        """Counts of what is missing or wrong, column by column; give it blocks, then look at it.
+
+        Args:
+            labelled: whether the table has the column of labels; a target may have none.
+        """
         from likeset.tables.schema.table_checks import Inspection
 
-        return Inspection(self)
+        return Inspection(self, labelled=labelled)
 
     def transformer(self) -> "DeclaredColumns":
         """The same map as a scikit-learn transformer, for pipelines."""

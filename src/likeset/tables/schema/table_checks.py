@@ -80,6 +80,7 @@ class Inspection:
 
     Args:
         schema: what the table should fit.
+        labelled: whether the table has the column of labels; a target may have none.
 
     Attributes:
         rows: how many there are.
@@ -87,16 +88,17 @@ class Inspection:
         columns: what is missing or wrong, column by column.
     """
 
-    def __init__(self, schema: "Schema") -> None:
+    def __init__(self, schema: "Schema", *, labelled: bool = True) -> None:
         self._schema = schema
         self.rows = 0
         self.too_long = 0
         self._records = DeclaredRecords(schema)
         self.columns = [ColumnCount(column.name, column.kind) for column in schema.describe()]
         label = schema.declaration.label
-        if label is not None and not label.match:
+        if label is not None and not label.match and labelled:
             self.columns.append(ColumnCount(label.column, "label"))
-        self._looks = TableLook(schema.record_columns, schema.declaration.missing_words)
+        held = [name for name in schema.record_columns if labelled or name != schema.label_column]
+        self._looks = TableLook(held, schema.declaration.missing_words)
         self._ids: Any = None
         self._pending: list[Any] = []
         self._ids_missing = 0
@@ -120,7 +122,7 @@ class Inspection:
         ):
             for trouble, mask in troubles.items():
                 count.note(trouble, mask, encoder.complaint(trouble), locate)
-        if self.columns[-1].kind == "label":
+        if self.columns and self.columns[-1].kind == "label":
             for trouble, complaint, mask in schema.label_troubles(block, table=table):
                 self.columns[-1].note(trouble, mask, complaint, locate)
         if schema.id_column is not None:

@@ -5,7 +5,7 @@ the program. It runs in one thread, so that the same files give the same rows in
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -76,6 +76,7 @@ def _named_files(query: str) -> tuple[list[str], list[str]]:
 
 
 def _start_query(connection: duckdb.DuckDBPyConnection, query: str, *, name: str) -> pa.RecordBatchReader:
+    names: list[str] = []
     try:
         statements = connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -86,7 +87,7 @@ def _start_query(connection: duckdb.DuckDBPyConnection, query: str, *, name: str
     except _ABOUT_THE_QUERY as error:
         raise BadTable(name, f"the query is refused: {_first_line(error)}") from None
     except (duckdb.Error, OSError) as error:
-        raise BadTable(name, _reason(error)) from None
+        raise BadTable(name, _reason(error, names)) from None
     if reader is None or not names:
         raise BadTable(name, "the query gives no columns")
     return reader
@@ -96,7 +97,7 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, columns: Sequence[str]) -> str:
     """What kind of thing went wrong; the database's own words may show values of rows."""
     kind = str(error).split(":")[0].strip().lower()
     if kind == "permission error":
@@ -105,7 +106,14 @@ def _reason(error: Exception) -> str:
             "check their names"
         )
     if kind == "conversion error":
-        return "the query failed: a value cannot be converted to the type that the query asks for; use TRY_CAST"
+        # Of the database's words only a name that the query's own columns have: the others may be a row's.
+        about = next(
+            (f" of column {column}" for column in columns if f'converting column "{column}"' in str(error)), ""
+        )
+        return (
+            f"the query failed: a value{about} cannot be converted to the type that the query asks for, or that was "
+            "guessed from the first rows; use TRY_CAST, and for a text file read_csv('FILE', all_varchar=true)"
+        )
     if kind == "out of memory error":
         return f"the query needs more than {_MEMORY} of memory or too much disk; ask for less at once"
     if kind in ("invalid input error", "io error", "out of range error"):
@@ -120,5 +128,5 @@ def _batches(reader: pa.RecordBatchReader, *, name: str) -> Iterator[pa.RecordBa
         except StopIteration:
             return
         except (pa.ArrowException, duckdb.Error, OSError) as error:
-            raise BadTable(name, _reason(error)) from None
+            raise BadTable(name, _reason(error, reader.schema.names)) from None
         yield batch
