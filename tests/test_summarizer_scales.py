@@ -62,7 +62,7 @@ def test_rows_on_any_scale_give_numbers_or_a_refusal(kind: str, scale: float, tu
 @pytest.mark.parametrize("settings", _KINDS[:3])
 def test_rows_ten_thousand_times_too_wide_are_refused_with_a_word(settings: dict[str, Any]) -> None:
     target, owners = scaled(market(0), "all", 1e4)
-    with pytest.raises(InvalidArgument, match="not scaled.*public knowledge") as refused:
+    with pytest.raises(InvalidArgument, match=r"not scaled.*public knowledge") as refused:
         Summarizer(3, epsilon=8.0, **settings).fit(target, owners)
     assert refused.value.argument == "target"
     assert outcome((target, owners), release_gamma=1e-9) == "fitted"

@@ -8,7 +8,7 @@ import pytest
 
 import job_world
 from job_world import World, rows, write
-from likeset.errors import InvalidArgument
+from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.run.job import Job
 from likeset.run.job_plan import plan_job
 from likeset.run.local import run_job
@@ -139,7 +139,7 @@ def test_a_plan_reads_no_owner_and_writes_nothing(
     assert "Nothing was read of any owner, and nothing was spent." in shown
     assert job_world.call("plan", options, "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    true = plan_job(job(world)).document()
+    true = plan_job(job(world, ledger=str(tmp_path / "book.sqlite"))).document()
     odd = {name for name in true if document[name] != true[name]}
     assert odd <= {"seconds", "budget"}
     assert {path: path.stat().st_mtime_ns for path in (*tmp_path.rglob("*"), *world.folder.rglob("*"))} == before
@@ -200,3 +200,52 @@ def test_what_came_from_data_and_what_promises_nothing_is_warned_about(world: Wo
         "column age: its bounds or values were drafted from data",
     ]
     assert plan_job(job(world)).warnings == ()
+
+
+def test_a_plan_on_a_ledger_says_what_is_left_and_refuses_as_the_run_would(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = str(tmp_path / "book.sqlite")
+    asked = job(world, ledger=ledger, out=str(tmp_path / "first"))
+    new = plan_job(asked).document()["budget"]
+    assert (new["shared"], new["accounts"]) == (True, None)
+    assert "no ledger" in new["in_words"]
+    run_job(asked, render=lambda *_: "")
+    again = job(world, ledger=ledger, out=str(tmp_path / "second"))
+    notes = []
+    for attempt in (plan_job, lambda asked: run_job(asked, render=lambda *_: "")):
+        with pytest.raises(BudgetExceeded) as refused:
+            attempt(again)
+        notes.append((str(refused.value), refused.value.__notes__))
+    assert notes[0] == notes[1]
+    rows = 2 * plan_job(job(world)).terms.rows_per_owner
+    assert f"likeset ledger limit {ledger} --of north --rows {rows}" in notes[0][1][1]
+    for name in job_world.OWNERS:
+        assert job_world.call("ledger", {}, "limit", ledger, "--of", name, "--rows", str(rows)) == 0
+    with pytest.raises(BudgetExceeded) as refused:
+        plan_job(again)
+    raised = refused.value.__notes__[1].split("likeset ", 1)[1].split()
+    assert raised[:-1] == ["ledger", "limit", ledger, "--of", "consumer", "--epsilon"]
+    assert job_world.call("ledger", {}, *raised[1:]) == 0
+    capsys.readouterr()
+    before = Path(ledger).read_bytes()
+    about_target, *of_owners = plan_job(again).accounts or ()
+    assert Path(ledger).read_bytes() == before
+    assert about_target.spent == pytest.approx(job_world.EPSILON, rel=1e-3)
+    assert about_target.after is not None
+    assert about_target.spent < about_target.after <= float(raised[-1])
+    assert [(account.spent, account.after, account.left) for account in of_owners] == [(rows / 2, rows, 0.0)] * 3
+    assert job_world.call("plan", world.options(ledger=ledger, out=tmp_path / "second")) == 0
+    assert "What the ledger leaves" in capsys.readouterr().out
+
+
+def test_a_plan_says_what_it_does_not_know_about_time(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    known = plan_job(job(world)).document()
+    assert known["seconds"] > 0
+    assert "not measured" in known["seconds_in_words"]
+    query = {"north": "sql:SELECT * FROM 'north.csv'"}
+    unknown = plan_job(job(world, owners=query)).document()
+    assert unknown["seconds"] is None
+    assert "is no file here" in unknown["seconds_in_words"]
+    assert job_world.call("plan", world.options()) == 0
+    assert known["seconds_in_words"] in capsys.readouterr().out

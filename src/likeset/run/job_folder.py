@@ -31,12 +31,13 @@ from likeset.ledger.chain import Entry
 from likeset.private_files import remove_unfinished
 from likeset.protocol.terms import Terms
 from likeset.run.job import Job
+from likeset.run.ledger_outlook import note_how_to_raise
 from likeset.run.publish import unfinished
 from likeset.run.run_secrets import SECRETS
 from likeset.run.uninterrupted_ledger import SteadyLedger
 from likeset.shown_text import without_secrets
 
-__all__ = ["JobFolder", "passes_folder"]
+__all__ = ["JobFolder", "named_job", "passes_folder"]
 
 _LEDGER, _TERMS, _JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
 
@@ -71,7 +72,7 @@ class JobFolder:
         """
         out = Path(job.out)
         _check_place(out, unfinished(out), resume=resume)
-        named = _named(job, unfinished(out) / _JOB, resume=resume).beside(Path.cwd())
+        named = named_job(job, unfinished(out) / _JOB, resume=resume).beside(Path.cwd())
         _check_ledger(named)
         return cls(named, out, resume)
 
@@ -139,7 +140,7 @@ class JobFolder:
                 else f"run {job.run} is in the ledger already, with other files; give another name with --run"
             )
         if isinstance(error, BudgetExceeded):
-            error.add_note(f"look at it with: likeset ledger show {self.ledger_path}")
+            note_how_to_raise(error, self.ledger_path)
         return error
 
     def _how_to_go_on(self, error: BaseException) -> str:
@@ -204,11 +205,11 @@ def _check_ledger(job: Job) -> None:
             pass
 
 
-def _named(job: Job, path: Path, *, resume: bool) -> Job:
+def named_job(job: Job, path: Path | None = None, *, resume: bool = False) -> Job:
     """The job with a name for its run: a ledger that outlives the job needs one that was never used."""
     if job.run is not None:
         return job
-    if resume:
+    if resume and path is not None:
         return job.model_copy(update={"run": documents.read(path, Job).run})
     if job.ledger is None:
         return job.model_copy(update={"run": "run"})

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from likeset.run.budget import ONE_RUN
 from likeset.run.guarantees import guarantee_documents, is_private
 from likeset.run.job import Job
 from likeset.run.job_files import OwnFiles, job_warnings, open_own_files
+from likeset.run.job_folder import named_job
+from likeset.run.ledger_outlook import AccountOutlook, ledger_outlook
 from likeset.run.notices import notice_documents
 from likeset.run.plan import Plan, make_plan
 from likeset.run.traffic import MostTraffic, most_traffic
@@ -23,6 +25,14 @@ __all__ = ["Advice", "JobPlan", "check_owners_files", "expected_seconds", "open_
 
 _BYTES_PER_SECOND = 25e6  # of an owner's file, read twice, mapped and hashed on two cores; a rough measure
 _SELECTED_PER_SECOND = 5e6  # candidates times rows of the summary
+_TIME_BY_SIZES = (
+    "The time is from the sizes of owners' files alone: how fast this machine is, and what kinds of columns cost, was "
+    "not measured, so it may be several times more."
+)
+_NO_TIME = (
+    "How long it takes is not known: an owner's source is no file here, so how much there is to read shows only when "
+    "it is read."
+)
 _LARGEST_SUGGESTED = 16.0
 _MOST_SUGGESTED_ROWS = 1_000_000
 
@@ -51,10 +61,12 @@ class JobPlan:
     Attributes:
         files: what the consumer has itself.
         plan: of the run.
+        accounts: what it would leave of the budgets in the job's ledger; None where there is none yet.
     """
 
     files: OwnFiles
     plan: Plan
+    accounts: tuple[AccountOutlook, ...] | None = None
 
     @property
     def job(self) -> Job:
@@ -97,10 +109,18 @@ class JobPlan:
         """About the release."""
         return _advice(self.plan)
 
+    def _budget_in_words(self) -> str:
+        if self.job.ledger is None:
+            return ONE_RUN
+        if self.accounts is None:
+            return f"There is no ledger {self.job.ledger} yet: this job would make it, limited to what it needs."
+        return ""
+
     def document(self) -> dict[str, Any]:
         """For machines."""
         terms, simulated = self.terms, self.plan.simulated
         traffic, advice = self.traffic, self.advice
+        seconds = expected_seconds(self.job, terms)
         return {
             "private": is_private(self.plan.guarantees, simulated=simulated),
             "protocol": terms.protocol,
@@ -122,19 +142,30 @@ class JobPlan:
             "noise": advice.noise,
             "signal": advice.signal,
             "advice": advice.text,
-            "seconds": expected_seconds(self.job, terms),
+            "seconds": seconds,
+            "seconds_in_words": _TIME_BY_SIZES if seconds is not None else _NO_TIME,
             "notes": notice_documents(self.plan.notes),
             "warnings": notice_documents(self.warnings),
-            "budget": {"shared": self.job.ledger is not None, "in_words": "" if self.job.ledger else ONE_RUN},
+            "budget": {
+                "shared": self.job.ledger is not None,
+                "in_words": self._budget_in_words(),
+                "accounts": None if self.accounts is None else [account.document() for account in self.accounts],
+            },
         }
 
 
 def plan_job(job: Job) -> JobPlan:
-    """Plan a job for people to look at: nothing is read of any owner, and what is wrong shows now."""
+    """Plan a job for people to look at: nothing is read of any owner, and what is wrong shows now.
+
+    Raises:
+        BudgetExceeded: the job's ledger does not allow it.
+    """
     check_owners_files(job)
-    planned = open_plan(job)
+    planned = open_plan(named_job(job))
     _ = planned.plan.guarantees
-    return planned
+    if job.ledger is None or not Path(job.ledger).exists():
+        return planned
+    return replace(planned, accounts=ledger_outlook(planned.plan, Path(job.ledger)))
 
 
 def open_plan(job: Job) -> JobPlan:

@@ -14,7 +14,7 @@ from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from likeset.homes.run_accounts import check_relations, check_rows_left, limit_of, open_accounts
-from likeset.ledger import Ledger, Request
+from likeset.ledger import Account, Ledger, Limit, Request
 from likeset.mechanisms import width_choice
 from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
@@ -142,6 +142,31 @@ class Plan:
         public_seed = None if self.wishes.seed is None else int(coins.integers(2**63))
         return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
 
+    @property
+    def _target_limit(self) -> Limit:
+        """What a ledger that knows nothing of the target allows owners to learn about it."""
+        return limit_of(self.wishes.epsilon, self.wishes.delta, self.terms.relation, simulated=self.simulated)
+
+    def quote(self, ledger: Ledger) -> tuple[tuple[Account, Account], ...]:
+        """What owners know about the target before and after the run; an account that is not there is as if new."""
+        about_target = self.guarantees[0]
+        known = {account.view for account in ledger.accounts()}
+        limits = {} if about_target.view in known else {about_target.view: self._target_limit}
+        return ledger.quote(about_target.view, about_target.event, limits=limits)
+
+    def check_affordable(self, ledger: Ledger) -> None:
+        """Raise if a ledger does not allow the run; nothing is charged, and nothing is written.
+
+        Raises:
+            BudgetExceeded: too little is left of the target's budget, or of the rows of too many owners.
+            OtherRelation: an account has another relation.
+        """
+        guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
+        check_relations(ledger, guarantees)
+        check_rows_left(ledger, self.terms)
+        if not ledger.messages(run=self.terms.run):  # a run that is resumed has paid for some of its releases
+            _check_affordable(self.quote(ledger), guarantees[0])
+
     def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any) -> SettledRun:
         """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here.
 
@@ -152,15 +177,11 @@ class Plan:
                 kept with it, and asked again, the same terms come out.
             between: what the terms of organisations have beyond that: ``expires``, ``run_id`` and ``cards``.
         """
-        guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
+        self.check_affordable(ledger)
         wishes, relation = self.wishes, self.terms.relation
         first, second, third = draws.noises
-        check_relations(ledger, guarantees)
-        check_rows_left(ledger, self.terms)
         about_target = View.owners(self.inputs.consumer)
-        limit = limit_of(wishes.epsilon, wishes.delta, relation, simulated=self.simulated)
-        open_accounts(ledger, {about_target: limit})
-        _check_affordable(ledger, guarantees[0], run=self.terms.run)
+        open_accounts(ledger, {about_target: self._target_limit})
         kept = draws.secrets
         if content is not None:
             told = size_event(relation)
@@ -369,12 +390,10 @@ def _median_gamma(argument: str, rows: Rows, *, scale: float) -> float:
         raise InvalidArgument(argument, error.value, error.reason) from error
 
 
-def _check_affordable(ledger: Ledger, about_target: PlannedView, *, run: str) -> None:
+def _check_affordable(quoted: Iterable[tuple[Account, Account]], about_target: PlannedView) -> None:
     """All releases of the target together must fit: nothing is spent on the first if the last cannot be paid."""
-    if ledger.messages(run=run):
-        return  # a run that is resumed has paid for some of them
     view = about_target.view
-    for before, after in ledger.quote(view, about_target.event):
+    for before, after in quoted:
         most, epsilon = after.limit.epsilon, after.epsilon
         if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
             raise BudgetExceeded(

@@ -11,6 +11,7 @@ from likeset.display.screen import JsonFlag, Waiting, literal, show_json, show_n
 if TYPE_CHECKING:
     from likeset.run.job import Job
     from likeset.run.job_plan import JobPlan
+    from likeset.run.ledger_outlook import AccountOutlook
 
 __all__ = ["match", "plan"]
 
@@ -105,14 +106,37 @@ def _tell(planned: "JobPlan") -> None:
             ("an owner hears, at most", f"{traffic.heard_bytes:,} bytes"),
             ("an owner sends, at most", "not bounded" if sent is None else f"{sent:,} bytes"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
-            ("time, roughly", "unknown" if seconds is None else f"{seconds:,.0f} s"),
+            ("time, roughly", "not known" if seconds is None else f"{seconds:,.0f} s or more"),
         ],
         caption="Nothing was read of any owner, and nothing was spent.",
     )
+    stdout.print(literal(document["seconds_in_words"]), soft_wrap=True)
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     if not document["private"]:
         show_not_private(planned.job.noise)
-    stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
+    if planned.accounts:
+        _tell_accounts(planned.accounts)
+    if document["budget"]["in_words"]:
+        stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
     show_notes(warning.text for warning in planned.warnings)
+
+
+def _tell_accounts(accounts: "tuple[AccountOutlook, ...]") -> None:
+    """What the ledger has, and what this run would leave."""
+
+    def amount(value: float | None, unit: str) -> str:
+        if value is None:
+            return "no bound"
+        return f"{value:,.0f}" if unit == "rows" else f"{value:.3g}"
+
+    rows = [
+        (f"{account.unit}, about {account.about}", *(amount(value, account.unit) for value in values))
+        for account in accounts
+        for values in [(account.limit, account.spent, account.after, account.left)]
+    ]
+    short = [account.about for account in accounts if (account.after or 0.0) > (account.limit or float("inf"))]
+    caption = f"No rows are left for this run of {', '.join(short)}: it would go without." if short else None
+    heads = ("what is counted", "limit", "spent", "with this run", "left then")
+    show_table("What the ledger leaves", heads, rows, caption=caption)
