@@ -10,6 +10,7 @@ import pytest
 from report_sample import OWNERS, baseline, guarantee, sample_pictures, sample_result, warning
 
 from likeset.app.report import render, render_for_owner
+from likeset.app.report.page import _contributions
 from likeset.app.report.plain_words import DASH, bytes_in_words, cost, enumeration, number, odds, percent, plain
 from likeset.errors import InvalidArgument
 
@@ -368,3 +369,10 @@ def test_other_words() -> None:
     assert odds(guarantee("owners", "c", 1.0, "claimed", "")) == ""
     assert cost(guarantee("owners", "c", None, "none", "")) == "no bound"
     assert cost(guarantee("owners", "c", 1.0, "simulated", "")) == "no bound"
+
+
+def test_shapley_values_are_shown_as_shares_of_all_of_them() -> None:
+    """Values of 0.3 and 0.1 sum to 0.4: three quarters and one quarter."""
+    owners = [{"name": "a", "share": 0.5, "shapley": 0.3}, {"name": "b", "share": 0.5, "shapley": 0.1}]
+    shown = _contributions({"owners": owners})
+    assert [words in shown for words in ("Shapley share", "75 %", "25 %", "30 %")] == [True, True, True, False]

@@ -217,7 +217,8 @@ def _contributions(result: Mapping[str, Any]) -> str:
     largest = max((float(owner.get("share") or 0.0) for owner in owners), default=0.0) or 1.0
     paid = any(owner.get("payment") or owner.get("payment_at_most") for owner in owners)
     shapley = any(owner.get("shapley") is not None for owner in owners)
-    counted = ["selected", "offered", *(["Shapley value"] if shapley else []), *(["payment"] if paid else [])]
+    worth = sum(float(owner.get("shapley") or 0.0) for owner in owners)
+    counted = ["selected", "offered", *(["Shapley share"] if shapley else []), *(["payment"] if paid else [])]
     columns = [TableColumn("owner"), TableColumn("share of the value")]
     columns += [TableColumn(title, numeric=True) for title in counted]
     rows = []
@@ -229,7 +230,8 @@ def _contributions(result: Mapping[str, Any]) -> str:
             html_text(number(owner.get("selected"))),
             html_text(or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)),
         ]
-        cells += [html_text(percent(owner.get("shapley")))] if shapley else []
+        fair = float(owner.get("shapley") or 0.0) / worth if worth > 0.0 else None
+        cells += [html_text(percent(fair))] if shapley else []
         cells += [html_text(or_bound(owner.get("payment"), owner.get("payment_at_most"), amount))] if paid else []
         rows.append(cells)
     return section(
@@ -238,7 +240,12 @@ def _contributions(result: Mapping[str, Any]) -> str:
         _owners_left_out(len(owners)),
         note("Shares are for your eyes: telling an owner its share would say something about the others' rows."),
         lead="A share is the part of the improvement that came with an owner's rows, as they were picked."
-        + (" The Shapley value does not depend on the order of picking." if shapley else ""),
+        + (
+            " The Shapley share is what they add on average over every order in which owners could come; both sum to "
+            "100 %. Pay by rows disclosed, as the payment does: a payment by either share tells an owner about others."
+            if shapley
+            else ""
+        ),
         anchor="contributions",
     )
 
