@@ -80,3 +80,7 @@ def test_the_tree_in_the_docstring_of_errors_shows_every_exception_under_its_par
             drawn[found.group(2)] = path[depth - 1] if depth else "Exception"
     actual = {name: getattr(errors, name).__bases__[0].__name__ for name in errors.__all__}
     assert drawn == actual
+
+
+def test_dir_shows_what_is_public_and_nothing_else() -> None:
+    assert dir(likeset) == sorted([*PUBLIC, "__version__"])

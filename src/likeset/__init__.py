@@ -24,6 +24,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What users may rely on, whether or not it was loaded yet."""
+    return sorted([*__all__, "__version__"])
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: the command line would wait two seconds for what it may not need."""
     if name not in _HOMES:

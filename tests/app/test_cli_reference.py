@@ -12,6 +12,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import likeset
 from likeset.app import cli
 from likeset.app.cli.reference import EXIT_CODES, reference_page
 from likeset.tables.schema.schema import Schema
@@ -160,3 +161,9 @@ def test_the_command_line_starts_without_libraries_that_only_some_commands_need(
     script = f"import sys, likeset.app.cli; print(*[name for name in {heavy!r} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603 (our own)
     assert told.stdout.split() == []
+
+
+def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:
+    told = CliRunner().invoke(cli.app, ["--version"])
+    assert (told.exit_code, told.stdout.strip()) == (0, f"likeset {likeset.__version__}")
+    assert "[[" not in CliRunner().invoke(cli.app, ["plan", "--help"]).stdout

@@ -249,3 +249,24 @@ def test_a_plan_says_what_it_does_not_know_about_time(world: World, capsys: pyte
     assert "is no file here" in unknown["seconds_in_words"]
     assert job_world.call("plan", world.options()) == 0
     assert known["seconds_in_words"] in capsys.readouterr().out
+
+
+def test_many_notes_become_one_line_unless_all_are_wanted(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight columns that were drafted from data are eight notes."""
+    schema = tmp_path / "schema.yaml"
+    more = "".join(f"  age{place}: {{kind: numeric, bounds: [0, 100], from_data: true}}\n" for place in range(8))
+    schema.write_text(job_world.SCHEMA.replace("  smoker:", f"{more}  smoker:"), encoding="utf-8")
+    target = rows(60, seed=1, age=60.0, whose="mine")
+    for place in range(8):
+        target = target.append_column(f"age{place}", target["age"])
+    write(tmp_path / "target.csv", target)
+    options = world.options(schema=schema, target=tmp_path / "target.csv", owner=[f"north={world.place('north')}"])
+    assert job_world.call("plan", options) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("drafted from data") == 1
+    assert "and 7 more; --verbose shows them" in shown
+    assert "from 1 owner, to look" in shown
+    assert job_world.call("plan", options, "--verbose") == 0
+    assert capsys.readouterr().out.count("drafted from data") == 8

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_IN_A_CELL",
     "JsonFlag",
+    "VerboseFlag",
     "Waiting",
     "complain",
     "literal",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 MOST_IN_A_CELL = 400
+_MOST_NOTES = 5
 
 
 class _Screen(Console):
@@ -54,6 +56,8 @@ stdout = _Screen(highlight=False, emoji=False)
 stderr = _Screen(stderr=True, highlight=False, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables, for machines.")]
+
+VerboseFlag = Annotated[bool, typer.Option("--verbose", help="Show every note, however many there are.")]
 
 
 def literal(text: str, *, most: int | None = None) -> str:
@@ -95,10 +99,19 @@ def show_table(
     stdout.print(table)
 
 
-def show_notes(notes: Iterable[str]) -> None:
-    """A line for each thing that a user should know, and that keeps nothing from going on."""
-    for note in notes:
+def show_notes(notes: Iterable[str], *, all_of_them: bool = True) -> None:
+    """A line for each thing that a user should know, and that keeps nothing from going on.
+
+    Args:
+        notes: the things.
+        all_of_them: if not, of very many only the first, and how many there are.
+    """
+    told = list(notes)
+    shown = told if all_of_them or len(told) <= _MOST_NOTES else told[:1]
+    for note in shown:
         stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
+    if len(shown) < len(told):
+        stdout.print(f"[yellow]note:[/] and {len(told) - len(shown):,} more; --verbose shows them", soft_wrap=True)
 
 
 def show_suspicions(suspicions: "Iterable[Suspicion]") -> None:

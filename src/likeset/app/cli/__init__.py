@@ -4,8 +4,11 @@ Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input o
 130 interrupted.
 """
 
+from typing import Annotated
+
 import typer
 
+from likeset import __version__
 from likeset.app.cli import (
     account,
     audit,
@@ -35,6 +38,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a user's mistake is told in one line by main(); a bug shows its plain traceback
     rich_markup_mode="rich",
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"likeset {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _of_the_program(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
 app.command(name="demo")(demo.demo)
 app.command(name="match")(match.match)
 app.command(name="plan")(match.plan)

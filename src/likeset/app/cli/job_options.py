@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["job_from", "owner_files", "takes_a_job"]
 
 JobFile = Annotated[
-    Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; options given beside it count instead.")
+    Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options given beside it count instead.")
 ]
 _FINE = "Fine settings"
 

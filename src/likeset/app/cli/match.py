@@ -6,7 +6,7 @@ import typer
 
 from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
-from likeset.display.screen import JsonFlag, Waiting, literal, show_json, show_notes, show_table, stdout
+from likeset.display.screen import JsonFlag, VerboseFlag, Waiting, literal, show_json, show_notes, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.run.job import Job
@@ -34,6 +34,7 @@ def match(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Workers of an owner's pass.  [default: all cores]")
     ] = None,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Collect rows from owners that together look like your target.
@@ -57,7 +58,7 @@ def match(
     if json:
         show_json(done.result)
         return
-    show_result(done.result)
+    show_result(done.result, all_notes=verbose)
     stdout.print(
         f"\nEverything is in [bold]{literal(str(done.out))}[/]: the rows in summary.parquet, "
         f"the whole story in [bold]{literal(str(done.out / 'report.html'))}[/].",
@@ -69,6 +70,7 @@ def match(
 def plan(
     job: "Job",
     *,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Say what a job would do and cost, before any owner's row is read or anything is spent.
@@ -84,14 +86,15 @@ def plan(
     if json:
         show_json(planned.document())
         return
-    _tell(planned)
+    _tell(planned, all_notes=verbose)
 
 
-def _tell(planned: "JobPlan") -> None:
+def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
+    owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent, seconds = planned.files.target, traffic.sent_bytes, document["seconds"]
     stdout.print(
-        f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners)} owners, to look like the "
+        f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners):,} {owners}, to look like the "
         f"{len(target.rows):,} rows of {literal(target.name)}. Protocol: {terms.protocol}.\n",
         soft_wrap=True,
     )
@@ -120,7 +123,7 @@ def _tell(planned: "JobPlan") -> None:
         stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
-    show_notes(warning.text for warning in planned.warnings)
+    show_notes((warning.text for warning in planned.warnings), all_of_them=all_notes)
 
 
 def _tell_accounts(accounts: "tuple[AccountOutlook, ...]") -> None:

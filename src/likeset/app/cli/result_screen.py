@@ -12,7 +12,7 @@ __all__ = ["known_or_bound", "show_guarantees", "show_not_private", "show_result
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
 
-def show_result(result: Mapping[str, Any]) -> None:
+def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
     """The answer, what it is worth, who gave what, and what everybody learned."""
     if not result["private"]:
         show_not_private(result["noise"])
@@ -27,7 +27,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     names = [owner["name"] for owner in result["owners"]]
     show_guarantees(result["guarantees"], owners=names, title="Who learned what")
     stdout.print(literal(result["budget"]["in_words"]), soft_wrap=True)
-    show_notes(warning["text"] for warning in result["warnings"])
+    show_notes((warning["text"] for warning in result["warnings"]), all_of_them=all_notes)
 
 
 def _closeness(result: Mapping[str, Any]) -> str:
