@@ -4,11 +4,11 @@ Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input o
 130 interrupted.
 """
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from likeset import __version__
 from likeset.app.cli import (
     account,
     audit,
@@ -42,7 +42,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"likeset {__version__}")
+        typer.echo(f"likeset {version('likeset')}")
         raise typer.Exit
 
 
