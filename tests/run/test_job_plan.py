@@ -232,6 +232,7 @@ def test_a_plan_on_a_ledger_says_what_is_left_and_refuses_as_the_run_would(
     about_target, *of_owners = plan_job(again).accounts or ()
     assert Path(ledger).read_bytes() == before
     assert about_target.spent == pytest.approx(job_world.EPSILON, rel=1e-3)
+    assert about_target.spent is not None
     assert about_target.after is not None
     assert about_target.spent < about_target.after <= float(raised[-1])
     assert [(account.spent, account.after, account.left) for account in of_owners] == [(rows / 2, rows, 0.0)] * 3
