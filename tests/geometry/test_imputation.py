@@ -116,7 +116,7 @@ def test_many_rows_are_imputed_by_landmarks_as_by_all(monkeypatch: pytest.Monkey
     target, _ = _draw(coins, [0.4, 0.3, 0.3, 0.0], 150, apart=3.0)
     exact = impute(pool, codes, target, gamma=0.1)
     monkeypatch.setattr(imputation, "MOST_EXACT_ROWS", 599)
-    monkeypatch.setattr(imputation, "_LANDMARKS", 150)
+    monkeypatch.setattr(imputation, "LANDMARKS", 150)
     projected = impute(pool, codes, target, gamma=0.1)
     assert not np.array_equal(exact.chances, projected.chances)
     np.testing.assert_allclose(projected.chances, exact.chances, atol=0.02)

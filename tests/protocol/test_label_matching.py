@@ -65,11 +65,10 @@ def test_ignored_labels_change_nothing() -> None:
     assert (ignored.label_weight, ignored.label_skill) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("labels", ["numbers", "nothing", "one class", "a class of few"])
-def test_labels_that_are_no_categories_change_nothing(labels: str) -> None:
-    codes = _pool()[1]
+@pytest.mark.parametrize("labels", ["one number", "nothing", "one class", "a class of few"])
+def test_labels_that_tell_nothing_apart_change_nothing(labels: str) -> None:
     given: dict[str, NDArray[Any]] = {
-        "numbers": codes.astype(np.float64),
+        "one number": np.full(240, 1.5),
         "nothing": np.empty(0, dtype=np.int64),
         "one class": np.zeros(240, dtype=np.int64),
         "a class of few": (np.arange(240) < 4).astype(np.int64),
@@ -85,6 +84,25 @@ def test_labels_that_rows_do_not_tell_change_nothing_and_that_is_said() -> None:
     np.testing.assert_array_equal(selected.indices, _select(IGNORING, None).indices)
     assert selected.label_weight == 0.0
     assert selected.label_skill < 0.1
+
+
+def test_rows_whose_number_others_contradict_are_hardly_picked() -> None:
+    rows, _ = _pool()
+    numbers = rows[:, 0].astype(np.float64)
+    odd = np.arange(240) % 4 == 0
+    numbers[odd] += pinned_coins("odd numbers").choice([-6.0, 6.0], size=60)
+    matched, ignored = _select(MATCHING, numbers), _select(IGNORING, numbers)
+    assert 0.0 < matched.label_weight < matched.label_skill
+    assert odd[ignored.indices].sum() >= 6
+    assert odd[matched.indices].sum() <= odd[ignored.indices].sum() // 2
+    assert matched.squared_mmds[-1] < 1.5 * ignored.squared_mmds[-1]
+
+
+def test_shuffled_numbers_change_nothing_and_that_is_said() -> None:
+    shuffled = pinned_coins("shuffled numbers").permutation(_pool()[0][:, 0].astype(np.float64))
+    selected = _select(MATCHING, shuffled)
+    np.testing.assert_array_equal(selected.indices, _select(IGNORING, None).indices)
+    assert selected.label_weight == 0.0
 
 
 def test_few_offers_are_matched_by_rows_alone() -> None:

@@ -26,11 +26,10 @@ from scipy.stats import entropy
 
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means
-from likeset.geometry.ridge import MOST_EXACT_ROWS, RidgeScores, evenly_spread, ridge_scores
+from likeset.geometry.ridge import LANDMARKS, MOST_EXACT_ROWS, RidgeScores, evenly_spread, ridge_scores
 
 __all__ = ["ClassScores", "Imputation", "class_scores", "impute"]
 
-_LANDMARKS = 800
 _ENOUGH_SKILL = 0.5
 _ENOUGH_SHIFT = 0.12
 _FEWEST_SHIFTING = 3  # two classes shift in their proportion only, which chances that are a little wrong do, too
@@ -105,7 +104,7 @@ def class_scores(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: f
     if not near.any():
         return None
     present, within = np.unique(codes[near], return_inverse=True)
-    landmarks = None if np.count_nonzero(near) <= MOST_EXACT_ROWS else evenly_spread(nearness[near], _LANDMARKS)
+    landmarks = None if np.count_nonzero(near) <= MOST_EXACT_ROWS else evenly_spread(nearness[near], LANDMARKS)
     scores = ridge_scores(pool[near], np.eye(len(present))[within], target, gamma=gamma, landmarks=landmarks)
     return ClassScores(near, within, present, int(codes.max()) + 1, scores)
 

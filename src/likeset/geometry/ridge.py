@@ -18,10 +18,13 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from likeset.arguments import Rows
 from likeset.geometry.kernels import KernelColumns, blocks
 
-__all__ = ["MOST_EXACT_ROWS", "RIDGES", "RidgeScores", "evenly_spread", "ridge_scores"]
+__all__ = ["LANDMARKS", "MOST_EXACT_ROWS", "RIDGES", "RidgeScores", "evenly_spread", "ridge_scores"]
 
 MOST_EXACT_ROWS = 2000
 """Rows up to which the kernel matrix is held whole."""
+
+LANDMARKS = 800
+"""Rows on whose span it is projected beyond that."""
 
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Ridges that are tried; the kernel of a row with itself is 1."""

@@ -123,8 +123,9 @@ class RunSettings:
         default=False,
     )
     labels: Literal["match", "ignore"] = _setting(
-        "whether the curator matches rows together with their labels, where these are categories that rows tell: "
-        "``match``, or ``ignore``; interactive, and a curator who sees hashes, ignore labels",
+        "whether the curator matches rows together with their labels, where rows tell them (of numbers with decimals: "
+        "keeps away rows whose number the others contradict): ``match``, or ``ignore``; interactive, and a curator who "
+        "sees hashes, ignore labels",
         "match",
     )
     folds: int = _setting(

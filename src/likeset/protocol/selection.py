@@ -12,6 +12,7 @@ from likeset.geometry.greedy import PickProgress, match, match_hashed
 from likeset.geometry.imputation import ClassScores, class_scores, impute
 from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target, largest_shares, supply
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
+from likeset.geometry.number_labels import NUMBER_WEIGHT, surprise, surprising_rows, unsurprising_target
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
 
@@ -67,7 +68,8 @@ class Selection:
         gamma: the kernel's width; by the median of the target's squared distances if not given. It may depend on the
             target because no owner ever hears it.
         weighted: whether to weigh the selected rows so that they match better still.
-        labels: whether to match rows together with their labels, where these are categories that rows tell.
+        labels: whether to match rows together with their labels, where rows tell them; where labels are numbers, to
+            keep away rows whose number the others contradict.
         swaps: how many times to go through the selected rows and replace those for which there is a better one.
         folds: of the target, on which likeness is measured (``cross_fitting``); 0 for not at all.
     """
@@ -113,7 +115,9 @@ class Selection:
         return None if codes is None else class_scores(pool, codes, target, gamma=self.kernel_width(target))
 
     def _codes(self, labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
-        return None if labels is None or self.labels == "ignore" else _classes(labels)
+        if labels is None or self.labels == "ignore" or len(labels) < _FEWEST_LABELLED or _are_numbers(labels):
+            return None
+        return _classes(labels)
 
     def _matching(
         self,
@@ -129,6 +133,8 @@ class Selection:
 
         They count less where the pool has hardly enough rows of the target's classes.
         """
+        if labels is not None and self.labels != "ignore" and len(labels) >= _FEWEST_LABELLED and _are_numbers(labels):
+            return _number_matching(pool, target, labels, gamma=gamma)
         codes = self._codes(labels)
         if codes is None:
             return _Matching(pool, target)
@@ -166,13 +172,26 @@ def is_usable_width(gamma: float, largest_squared_norm: float) -> bool:
     return 0.0 < gamma <= LARGEST_EXPONENT and 4.0 * gamma * largest_squared_norm <= LARGEST_EXPONENT
 
 
+def _are_numbers(labels: NDArray[Any]) -> bool:
+    """Whether labels have decimals; whole numbers are names of classes."""
+    return bool(labels.dtype.kind == "f")
+
+
+def _number_matching(pool: Rows, target: Rows, labels: NDArray[Any], *, gamma: float) -> _Matching:
+    """Rows whose number the others contradict are kept away, as far as rows tell numbers."""
+    told = surprise(pool, labels.astype(np.float64), target, gamma=gamma)
+    if not told.usable:
+        return _Matching(pool, target, label_skill=told.skill)
+    weight = NUMBER_WEIGHT * told.skill
+    rows = surprising_rows(pool, told.numbers, weight=weight, gamma=gamma)
+    return _Matching(rows, unsurprising_target(target), label_weight=weight, label_skill=told.skill)
+
+
 def _classes(labels: NDArray[Any]) -> NDArray[np.int64] | None:
-    """The number of each row's class; None where labels are numbers, all alike, or of few rows.
+    """The number of each row's class; None where they are all alike.
 
     The rarest of very many classes count as one: else an owner who invents labels could end the matching of them.
     """
-    if len(labels) < _FEWEST_LABELLED or labels.dtype.kind == "f":
-        return None
     names, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if np.count_nonzero(counts >= _FEWEST_OF_CLASS) < 2:
         return None
