@@ -16,6 +16,8 @@ STUDIES = {
     "heart": "studies.heart",
     "adult": "studies.adult",
     "joint": "studies.joint",
+    "joint-axes": "studies.joint_axes",
+    "liars": "studies.liars",
     "quality": "studies.quality",
     "frontier": "studies.frontier",
     "parsimony": "studies.parsimony",

@@ -142,7 +142,7 @@ def test_where_right_rows_run_out_the_others_are_the_nearest_ones() -> None:
     rows, codes = _pool()
     right = np.flatnonzero(codes != 1)[:54]
     near = np.flatnonzero(codes == 1)
-    far = rows[near] + np.array([0.0, 9.0, 0.0], np.float32)
+    far = rows[near] + np.array([0.0, 9.0, 0.0], dtype=np.float32)
     pool, labels = np.concatenate([rows[right], rows[near], far]), np.repeat([0, 1, 2], [54, len(near), len(near)])
     labels[:54] = np.where(codes[right] == 0, 3, 4)
     selected, alone = MATCHING.select(pool, _target(), 60, labels=labels), IGNORING.select(pool, _target(), 60)
