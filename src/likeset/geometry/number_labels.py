@@ -4,7 +4,7 @@ With classes, a target row counts with the class that it is likely to have. With
 number as one more column to match) helped less than a simpler one: prefer rows whose number is what the other rows
 predict for them. A column holds a row's *surprise*, its number less its prediction without itself; the target has 0
 there. Models of a mean then learn from fewer odd numbers. What it costs: the numbers of a summary scatter less around
-their mean than those of the pool (figures: docs/decisions/0020-labels-at-the-curator.md).
+their mean than those of the pool (figures: docs/number-labels.md).
 
 Numbers are replaced by the normal scores of their ranks, so that a few enormous ones move nothing but themselves.
 """
