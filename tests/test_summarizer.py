@@ -272,7 +272,7 @@ def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None
         assert made.labels_ is not None
         right[labels] = float(np.isin(made.labels_, (3, 4)).mean())
         assert (made.label_weight_ > 0.5) == (labels == "match")
-        assert made.label_skill_ == pytest.approx(made.label_weight_)
+        assert made.label_weight_ <= made.label_skill_ <= float(labels == "match")
     assert right["match"] > right["ignore"]
 
 
