@@ -119,7 +119,7 @@ def test_a_flood_about_one_approved_run_hides_nothing_about_another(
 
 
 def test_the_file_of_reasons_goes_on_in_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.transports.sites._MOST_REASONS", 1000)
+    monkeypatch.setattr("likeset.transports.site_reasons._MOST_REASONS", 1000)
     table = SiteParties("a", {}, SiteSettings(lambda *_: None, tmp_path))
     for place in range(100):
         assert table.refuse(f"reason {place}") == "abstains"
