@@ -73,7 +73,8 @@ def words(line: str) -> list[str]:
 def alike(shown: list[str], printed: list[str]) -> bool:
     """The same words, and numbers that are near: other machines round otherwise, and secret noise differs.
 
-    Near are numbers with decimals within a factor of three, and counts and percentages within ten, or a quarter. Those
+    Near are numbers with decimals within a factor of three (or both below 0.03: a bound of an interval may be 0), and
+    counts and percentages within ten, or a quarter; one owner is as good as several. Those
     with three decimals are times or bounds from random observations: any will do. That figures are of the right size
     is all that holds of a page with any noise: within a quarter, as it was once, one demo in sixty failed.
     """
@@ -82,16 +83,17 @@ def alike(shown: list[str], printed: list[str]) -> bool:
     if len(shown) != len(printed):
         return False
     for one, other in zip(shown, printed, strict=True):
-        numbers = [re.fullmatch(r"(\d+(?:\.(\d+))?)([x%.,]?)", word) for word in (one, other)]
+        numbers = [re.fullmatch(r"\(?(\d+(?:\.(\d+))?)([x%.,;)]*)", word) for word in (one, other)]
         if numbers[0] and numbers[1] and numbers[0][3] == numbers[1][3]:
             shown_number, printed_number = float(numbers[0][1]), float(numbers[1][1])
             if numbers[0][2] and numbers[0][3] != "%":
-                near = shown_number / 3 <= printed_number <= 3 * shown_number
+                both = (shown_number, printed_number)
+                near = shown_number / 3 <= printed_number <= 3 * shown_number or max(both) < 0.03
             else:
                 near = abs(shown_number - printed_number) <= max(10, 0.25 * shown_number)
             if not near and len(numbers[0][2] or "") != 3:
                 return False
-        elif one != other:
+        elif one != other and {one, other} != {"owner", "owners"}:
             return False
     return True
 

@@ -39,7 +39,10 @@ def driven(folder: Path, kind: str, how: str, server: SshServer | None = None) -
     mailboxes, world = folder / "mailboxes", folder / kind
     world.mkdir()
     mailboxes.mkdir()
-    address, place = (server.address, server.mailbox) if server is not None else (str(mailboxes), mailboxes)
+    address, place = str(mailboxes), mailboxes
+    if server is not None:  # which other tests use, too
+        address, place = f"{server.address}/{folder.name}", server.mailbox / folder.name
+        place.mkdir()
     paths = os.pathsep.join(map(str, [*_FLOORS, os.environ["PYTHONPATH"]]))
     more = {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths, **(server.environment if server is not None else {})}
     result = subprocess.run(  # noqa: S603 - our own program
