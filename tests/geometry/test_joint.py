@@ -101,6 +101,15 @@ def test_supply_is_plenty_with_two_rows_for_each_that_is_wanted(held: tuple[int,
     assert supply(codes, shares, size=20) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_supply_is_never_more_than_plenty(seed: int) -> None:
+    drawn = np.random.default_rng(seed).random(7)
+    shares = drawn / drawn.sum() * (1.0 + 4.0 * np.finfo(float).eps)  # as rounding may leave them
+    codes = np.repeat(np.arange(7), 1000)
+    assert supply(codes, shares, size=20) <= 1.0
+    joint_rows(np.zeros((7, 2)), np.arange(7), classes=7, label_weight=0.99 * supply(codes, shares, size=20), gamma=1.0)
+
+
 @pytest.mark.parametrize("method", ["exact", "block"])
 def test_greedy_on_longer_rows_is_greedy_on_the_joint_objective(method: str) -> None:
     """Each pick is compared with the best of all rows under the definition of the joint objective."""

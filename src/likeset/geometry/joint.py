@@ -95,4 +95,4 @@ def supply(codes: NDArray[np.int64], shares: NDArray[np.float64], *, size: int) 
         size: rows wanted.
     """
     held = np.bincount(codes, minlength=len(shares))
-    return float(np.minimum(shares, held / (_PLENTY * size)).sum())
+    return min(1.0, float(np.minimum(shares, held / (_PLENTY * size)).sum()))  # shares sum to 1, but for rounding
