@@ -305,7 +305,6 @@ def _terms(**changes: Any) -> Terms:
         "columns": (),
         "record_bytes": 0,
         "kernel": Kernel(_COLUMNS, _DIMENSION, 0.01, 1),
-        "hashing": None,
         "protocol": "sealed",
         "size": 200,
         "target_size": _TARGET,

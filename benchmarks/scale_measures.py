@@ -225,7 +225,6 @@ def _terms(schema: Schema, given: Given) -> Terms:
         record_bytes=DeclaredRecords(schema).record_bytes,
         columns=(),
         kernel=Kernel(schema.width, given.dimension, _GAMMA, 1),
-        hashing=None,
         protocol="sealed",
         size=given.offered,
         target_size=_TARGET,

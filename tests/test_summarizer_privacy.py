@@ -47,14 +47,6 @@ def test_owners_hear_nothing_of_how_rows_are_selected(by: dict[str, Any], public
     assert len({one.gamma_ for one in found}) == 3
 
 
-def test_with_hashes_the_width_is_public_and_follows_the_wish() -> None:
-    one, three = (simulated(4, hash_dimension=32, gamma_scale=scale).fit(TARGET, OWNERS) for scale in (1.0, 3.0))
-    assert one.terms_.kernel == three.terms_.kernel
-    assert one.terms_.hashing is not None
-    assert three.terms_.hashing is not None
-    assert three.gamma_ == three.terms_.hashing.gamma == pytest.approx(3.0 * one.terms_.hashing.gamma)
-
-
 class TestLedger:
     def test_a_second_run_beyond_the_limit_is_refused_before_anything_is_spent(self, tmp_path: Path) -> None:
         path = tmp_path / "ledger.sqlite"
@@ -93,7 +85,6 @@ class TestLedger:
         [
             {"release_gamma": 0.1},
             {},
-            {"release_gamma": 0.1, "hash_dimension": 32},
             {"release_gamma": 0.1, "protocol": "interactive"},
             {"release_gamma": 0.1, "auction": "threshold", "owner_epsilon": 2.0},
         ],
@@ -308,27 +299,3 @@ class TestOtherProtocols:
         stated = guarantee_of(found, View.owners("practice_0"))
         assert stated.basis is Basis.PROVEN
         assert stated.epsilon == pytest.approx(np.log1p(np.e), rel=1e-4)  # for any coalition; a little less by delta
-
-    def test_a_curator_may_see_hashes_only(self) -> None:
-        settings: dict[str, Any] = {"hash_dimension": 256, "gamma": 0.3, "release_gamma": 0.1}
-        found = Summarizer(5, **settings).fit(TARGET, OWNERS, LABELS)
-        np.testing.assert_array_equal(found.summary_, [OWNERS[owner][row] for owner, row in found.indices_])
-        assert labels_of(found) == [LABELS[owner][row] for owner, row in found.indices_]
-        assert found.gamma_ == 0.3
-        assert "hashes" in guarantee_of(found, View.curator("south")).note
-
-    def test_where_the_curator_sees_hashes_nobody_bids_however_many_owners_there_are(self) -> None:
-        tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}
-        settings: dict[str, Any] = {"offer_factor": 5, "epsilon": 8.0, "release_gamma": 0.1, "gamma": 0.3}
-        found = simulated(3, hash_dimension=32, **settings).fit(TARGET, tables)
-        assert found.terms_.auction == "everyone"
-        with pytest.raises(InvalidArgument, match="hash_dimension"):
-            simulated(3, hash_dimension=32, auction="threshold", **settings).fit(TARGET, tables)
-
-    def test_the_kernel_of_hashes_is_never_read_off_the_target(self) -> None:
-        settings: dict[str, Any] = {"hash_dimension": 32, "offers": "uniform", "release_gamma": None}
-        with pytest.raises(InvalidArgument, match="gamma"):
-            simulated(4, **settings).fit(TARGET, OWNERS)
-        assert simulated(4, **settings, gamma=0.3).fit(TARGET, OWNERS).gamma_ == 0.3
-        widths = {simulated(4, hash_dimension=32).fit(scale * TARGET, OWNERS).gamma_ for scale in (1.0, 2.0)}
-        assert len(widths) == 1

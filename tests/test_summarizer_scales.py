@@ -12,7 +12,7 @@ from likeset import Summarizer
 from likeset.errors import InvalidArgument
 
 Tables = tuple[NDArray[Any], dict[str, NDArray[Any]]]
-_KINDS: list[dict[str, Any]] = [{}, {"weights": True}, {"offers": "uniform"}, {"hash_dimension": 16}]
+_KINDS: list[dict[str, Any]] = [{}, {"weights": True}, {"offers": "uniform"}]
 _KINDS += [{"protocol": "interactive", "dimension": 16}, {"release_gamma": 1e-9}]
 
 

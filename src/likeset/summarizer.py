@@ -49,7 +49,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         weights_: their weights, summing to 1.
         likeness_: squared MMD of the (weighted) summary to the target's population, by cross-fitting, as a
             ``Likeness`` with an interval; None where it is not known: with ``folds=0``, fewer than 20 rows of a target,
-            ``interactive`` or hashes.
+            ``interactive``.
         in_sample_squared_mmd_: squared MMD of the (weighted) summary to the very rows of the target that it was
             selected by; too good, as it does not say how other rows of that kind are matched.
         guarantees_: for each view what it costs, with its basis.
@@ -88,7 +88,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         schedule: str = "",
         owner_epsilon: float = 0.0,
         seed_rows: ArrayLike | None = None,
-        hash_dimension: int | None = None,
         weights: bool = False,
         labels: Literal["match", "ignore"] = "match",
         folds: int = 5,

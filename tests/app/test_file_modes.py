@@ -122,5 +122,5 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(pyarrow.csv, "write_csv", full)
     with pytest.raises(InvalidArgument, match="No space left"):
-        write_rows(LeftRows(pa.table({"age": [1.0]}), 1, hashed=False), tmp_path / "rows.csv")
+        write_rows(LeftRows(pa.table({"age": [1.0]}), 1), tmp_path / "rows.csv")
     assert list(tmp_path.iterdir()) == []

@@ -63,7 +63,7 @@ def page_for(world: World, owner: str) -> str:
     return (world.out / f"report-for-{owner}.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("options", [{}, {"hash_dimension": 64}, {"protocol": "interactive"}, {"offers": "uniform"}])
+@pytest.mark.parametrize("options", [{}, {"protocol": "interactive"}, {"offers": "uniform"}])
 def test_no_cell_of_a_row_that_was_not_bought_is_anywhere(marked: World, options: dict[str, Any]) -> None:
     said = run("match", marked.options(**options)).output
     for owner in ("north", "south", "west"):

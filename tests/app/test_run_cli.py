@@ -135,39 +135,10 @@ def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(
     assert note == {"kind": "selection-is-told", "owner": None, "text": words}
     assert words in world.shown("plan", job)
     invited = world.say("invite", job)
-    assert (invited["notes"], invited["hash_seed"]) == ([note], None)
+    assert invited["notes"] == [note]
     assert "0.625" not in _terms(invited).to_json()
     world.say("submit", job)
     assert world.say("report", "run-1")["gamma"] == 0.625
-
-
-def test_hashes_from_the_seed_to_the_rows(world: World) -> None:
-    """The owners' side as its stewards type it."""
-    job = write_job(world.folder, hash_dimension=64)
-    assert "hashes of rows that the curator sees" in world.shown("plan", job)
-    told = world.shown("invite", job)
-    invited = world.say("invite", job)
-    seed = Path(invited["hash_seed"])
-    assert str(seed) in told
-    assert "must not pass through the curator" in told
-    assert "likeset owner approve run-1 --hash-seed FILE" in told
-    assert seed.read_text().strip() not in told + json.dumps(invited) + _terms(invited).to_json()
-    for name in ("a", "b"):
-        node = ["--node", str(world.folder / f"node-{name}"), "--json"]
-        for words in (
-            ["inbox", "--add", invited["invitation"]],
-            ["approve", "run-1", "--terms", invited["digest"], "--hash-seed", str(seed), "--by", "Ada"],
-        ):
-            result = CliRunner().invoke(app, ["owner", *words, *node])
-            assert result.exit_code == 0, result.output
-    submitted = world.shown("submit", job)
-    assert f"{seed}" in submitted  # for a consumer who invited nobody before
-    assert "must not pass through the curator" in submitted
-    assert world.say("report", "run-1")["rows_selected"] == 6
-    shown = world.shown("report", "run-1")
-    assert "The curator saw 24 hashes of rows" in shown
-    assert "12 hashes of rows" in shown
-    assert "6 rows in the open" in shown  # to the consumer, who has the seed
 
 
 def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: World) -> None:
@@ -195,7 +166,6 @@ def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: Wor
 
 def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
     for changes, reason in (
-        ({"hash_dimension": 8}, "must be at least 40"),
         ({"noise": "simulated"}, "noise is secret"),
         ({"purpose": "x" * MOST_TEXT}, "shorten the purpose"),
         ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),

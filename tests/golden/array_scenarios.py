@@ -95,7 +95,6 @@ SCENARIOS: dict[str, Scenario] = {
     "sealed, gamma scaled": Scenario(1, {"gamma_scale": 0.5, "dimension": 80}),
     "sealed, threshold": Scenario(2, _THRESHOLD, owners=8),
     "sealed, threshold by itself": Scenario(3, {"size": 2, "offer_factor": 3.0, "epsilon": 16.0}, owners=9),
-    "sealed, hashes": Scenario(4, {"hash_dimension": 64}),
     "sealed, two rows per unit": Scenario(5, {"rows_per_unit": 2, "epsilon": 12.0}),
     "sealed, add or remove": Scenario(6, {"relation": "add-or-remove", "declared_size": 55}),
     "sealed, every row offered": Scenario(7, {"offer_factor": 100.0}),

@@ -27,7 +27,6 @@ SCENARIOS: dict[str, tuple[str, tuple[str, str, str], list[str]]] = {
     ),
     "uniform offers": ("plain", ("csv", "parquet", "csv"), ["--seed=7", "--offers=uniform", "--epsilon=0"]),
     "interactive": ("plain", ("csv", "parquet", "sqlite"), ["--seed=8", "--protocol=interactive"]),
-    "hashes": ("plain", ("csv", "csv", "csv"), ["--seed=9", "--hash-dimension=64"]),
 }
 _USUAL = ["--size=6", "--epsilon=8", "--offer-factor=6", "--noise=simulated"]
 

@@ -73,7 +73,6 @@ _TERMS: dict[str, Any] = {
     "columns": SCHEMA_OF_ALL.record_columns,
     "record_bytes": DeclaredRecords(SCHEMA_OF_ALL).record_bytes,
     "kernel": Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7),
-    "hashing": None,
     "protocol": "sealed",
     "size": 6,
     "target_size": 30,

@@ -20,7 +20,6 @@ _AUCTION = {"auction": "threshold", "auction_epsilon": 0.5, "auction_offset": 10
 _MWEM = {"protocol": "interactive", "summary_release": "mwem", "owner_budget": _BUDGET, "kernel": _PAPER_KERNEL}
 SHAPES: dict[str, dict[str, Any]] = {
     "sealed": {},
-    "hashing": {"hashing": {"dimension": 16, "gamma": 0.4, "commitment": "0" * 64}},
     "threshold": _AUCTION,
     "interactive": {"protocol": "interactive"},
     "gaussian": {
@@ -57,8 +56,6 @@ FIELDS: tuple[tuple[str, ...], ...] = (
     ("kernel", "dimension"),
     ("kernel", "gamma"),
     ("kernel", "seed"),
-    ("hashing", "dimension"),
-    ("hashing", "gamma"),
     ("target_budget", "epsilon"),
     ("target_budget", "delta"),
     ("owner_budget", "epsilon"),

@@ -163,7 +163,7 @@ def test_an_auction_that_nobody_can_mean_is_refused_by_its_fields_name(number: s
 @pytest.mark.parametrize("path", FIELDS)
 def test_no_number_of_terms_makes_their_own_arithmetic_fail(path: tuple[str, ...]) -> None:
     """Also of terms that did not come from a stranger, and are under no limits but their own."""
-    shape = "hashing" if path[0] == "hashing" else "sealed"
+    shape = "sealed"
     for odd in odd_numbers(shape):
         if odd.name.startswith(".".join(path)):
             try:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
@@ -24,8 +23,7 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.messages import Bid, Delivery, Misfit, Offer, decode
 from likeset.run.job import Job
-from likeset.run.publish import publish
-from likeset.run.remote import collect, invite
+from likeset.run.remote import invite
 from likeset.transports.nvflare.engine import simulate
 
 pytestmark = [
@@ -36,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs in the simulator among real nodes: with bids in each round, with misfits and an auction, with hashes."""
+    """Runs in the simulator among real nodes: with bids in each round, sealed, with misfits and an auction."""
     folder = tmp_path_factory.mktemp("whole")
     home = make_world(folder)
     limits = {"epsilon": 50.0, "delta": 1e-5, "rows": 100}
@@ -44,14 +42,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_policy(folder / f"node-{name}", name, manual_approval=False, per_run=limits, total=dict(limits))
     invited = [
         _invited(home, folder, run="bids", protocol="interactive", size=4),
-        _invited(home, folder, run="hashes", hash_dimension=64),
+        _invited(home, folder, run="sealed"),
         _invited(home, folder, run="misfits", auction="threshold", auction_epsilon=4.0),
     ]
-    for name in OWNERS:
-        with OwnerNode(folder / f"node-{name}") as node:  # the seed comes to them beside the network
-            node.take_invitation(invited[1].to_bytes())
-            seed, digest = home.known("hashes").hash_seed, invited[1].terms.digest
-            assert node.approve("hashes", digest, by="Ada", hash_seed=seed).accepted
     paths = os.pathsep.join(str(Path(__file__).parents[1] / one) for one in (".", "homes", "run"))
     reports = simulate(
         *invited,
@@ -120,33 +113,13 @@ def test_doses_are_in_no_log(world: Path) -> None:
             assert b".4242" not in path.read_bytes(), path
 
 
-def test_the_seed_of_hashes_is_with_owners_and_consumer_and_nobody_else(world: Path) -> None:
-    seed = ConsumerHome(world / "home").known("hashes").hash_seed
-    assert seed is not None
-    forms = (f"{seed:x}".encode(), seed.to_bytes(32, "big"), seed.to_bytes(32, "little"))
-    found = {
-        path.relative_to(world).parts[0]
-        for path in world.rglob("*")
-        if path.is_file() and any(one in path.read_bytes() for one in forms)
-    }
-    assert found == {"home", *(f"node-{name}" for name in OWNERS)}
-
-
-def test_the_consumer_reads_rows_from_hashes_that_came_over_the_network(world: Path) -> None:
-    run = ConsumerHome(world / "home").known("hashes")
-    done = publish(collect(run), run.result, render=lambda *_: "")
-    table = pq.read_table(done.out / "summary.parquet")
-    assert table.num_rows == done.result["rows_selected"] == 6
-    assert all(round(dose % 1, 2) == 0.42 for dose in table.column("dose").to_pylist())
-
-
 def test_receipts_came_to_each_owner_by_themselves_and_agree(world: Path) -> None:
     """Also of a run that may have missed its quorum; each owner has its own and nobody else's."""
     for name in OWNERS:
         with OwnerNode(world / f"node-{name}") as node:
             left = {
                 run: sum(message.rows for message in outbox.messages_that_left(node, run))
-                for run in ("bids", "hashes", "misfits")
+                for run in ("bids", "sealed", "misfits")
             }
             for run, rows in left.items():
                 found = kept_receipts.check(node, run)

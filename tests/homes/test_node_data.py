@@ -23,16 +23,15 @@ from node_world import (
 )
 from numpy.typing import NDArray
 
-from likeset.errors import BadDocument, BadTable, IllegalMessage, InvalidArgument
+from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.tilt import Drawing
 from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import Mapping, Registry
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import read_release, rehearse
 from likeset.homes.owner.small_groups import SmallGroups
-from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Message, TargetRelease, encode
-from likeset.protocol.term_parts import Hashing, Kernel
+from likeset.protocol.term_parts import Kernel
 from likeset.tables.scan.memory_scan import BLOCK_ROWS
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import WithholdingScan
@@ -276,31 +275,6 @@ def test_where_several_data_sets_fit_somebody_must_say_which(node: OwnerNode, tm
     assert node.approve("run-1", run.digest, by="Ada", data="newer").accepted
     assert node.standing("run-1") == "ready"
     assert "does not have" in node.judge(run, data="nosuch").reasons[0]
-
-
-def test_where_the_curator_sees_hashes_only_the_seed_is_given_with_the_approval(node: OwnerNode) -> None:
-    seed, other = 2**255 + 7, 2**255 + 8
-    run = terms(hashing=Hashing(64, 1.2, commitment(seed)))
-    assert invite(node, run) == "waiting"
-    with pytest.raises(IllegalMessage, match="not the one that the terms"):
-        node.approve("run-1", run.digest, by="Ada", hash_seed=other)
-    with pytest.raises(InvalidArgument, match="give it when approving"):
-        node.approve("run-1", run.digest, by="Ada")
-    assert not [entry for entry in node.log.entries() if entry.kind == "approved"]
-    assert node.approve("run-1", run.digest, by="Ada", hash_seed=seed).accepted
-    trial = rehearse(node, run, release=_release_of(call(run)))
-    assert hear(node, encode(call(run))) == list(trial.messages)
-    left = outbox.rows_that_left(node, "run-1")
-    assert (left.count, left.hashed, left.table) == (12, True, None)
-    assert f"{seed:x}" not in "".join(entry.body for entry in node.log.entries())
-
-
-def test_a_seed_is_compared_without_building_the_map(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    seed = 2**255 + 7
-    run = terms(hashing=Hashing(64, 1.2, commitment(seed)))
-    invite(node, run)
-    monkeypatch.setattr("likeset.protocol.hashing.FourierFeatures", None)
-    assert node.approve("run-1", run.digest, by="Ada", hash_seed=seed).accepted
 
 
 def _release_of(message: Message) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
 from likeset.protocol.messages import Asked, Message, encode
 from likeset.protocol.party import CURATOR
-from likeset.protocol.term_parts import Hashing, Kernel
+from likeset.protocol.term_parts import Kernel
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.job import write_job
 from likeset.transports.site_reasons import REASONS_FILE
@@ -310,9 +310,6 @@ UNMEANT = {
     "offer_factor": _changed(offer_factor=1e9),
     "size": _changed(size=1_000_001),
     "feature map": _changed("kernel", columns=1 << 14, dimension=1 << 14),
-    "map of hashes": terms(
-        kernel=Kernel(columns=1 << 14, dimension=64, gamma=0.4, seed=7), hashing=Hashing(1 << 14, 0.4, "0" * 64)
-    ).to_json(),
 }
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
-from likeset.geometry.features import FourierFeatures
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger import Ledger, Limit, Request, Unfinished
 from likeset.privacy.events import Event, Release
@@ -23,7 +22,6 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.declarations import Declared
-from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Message, Summary, decode, encode
 from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_curator, make_owner
@@ -49,7 +47,6 @@ _BASE: dict[str, Any] = {
     "columns": (),
     "record_bytes": 0,
     "kernel": KERNEL,
-    "hashing": None,
     "protocol": "sealed",
     "size": 4,
     "target_size": 30,
@@ -192,15 +189,11 @@ class World:
     declared: Declared | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
-    def _hashes(self) -> FourierFeatures | None:
-        return hash_map(self.terms, self.secret) if self.terms.hashing else None
-
     def consumer(self) -> ConsumerShell:
         party = Consumer(
             self.terms,
             target=self.target,
             noise=self.noise,
-            hashes=self._hashes(),
             selection=self.selection,
             declared=self.declared,
         )
@@ -218,7 +211,6 @@ class World:
             scan=MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name)),
             key=1000 + self.terms.owners.index(name),
             declared=self.declared,
-            hashes=self._hashes(),
         )
         return Shell(party, self.ledger)
 

@@ -15,10 +15,8 @@ from likeset.errors import BadMessage, IllegalMessage
 from likeset.homes.shell import CuratorShell
 from likeset.protocol import curator as curators
 from likeset.protocol import messages
-from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.protocol.sealed import SealedCurator
-from likeset.protocol.term_parts import Hashing
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.local import LocalEngine
@@ -28,7 +26,6 @@ SECRET = (1 << 255) + 99
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sealed": {},
     "threshold": THRESHOLD,
-    "hashed": {"hashing": Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))},
     "interactive": {"protocol": "interactive"},
 }
 

@@ -9,12 +9,9 @@ import pytest
 from protocol_world import THRESHOLD, Outcome, World, carry, rows, same_summary, terms, world
 
 from likeset.errors import IllegalMessage, QuorumMissed
-from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Misfit, Offer, Summary
-from likeset.protocol.term_parts import Hashing
 
 SECRET = (1 << 255) + 99
-HASHED = {"hashing": Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))}
 CANARY = 123456.789
 Lie = Callable[[Body], Body]
 
@@ -103,14 +100,6 @@ def test_a_bad_offer_is_flagged_and_the_rest_is_selected_as_if_its_owner_had_not
     assert outcome.summary.squared_mmds.tolist() == alone.summary.squared_mmds.tolist()
     assert len(outcome.summary.rows) == made.terms.size
     assert not outcome.refused
-
-
-@pytest.mark.parametrize("scale", [0.0, 0.9, 1.1, 1e20])
-def test_hashes_that_are_not_of_length_1_are_flagged(scale: float) -> None:
-    made = world(terms(**HASHED), secret=SECRET)
-    lie = _lying(_offer(rows=lambda body: np.float32(scale) * body.rows))
-    outcome = carry(made, replies_of={"b": lie})
-    _assert_flagged(outcome, made, "b", "")
 
 
 LABELS = {name: np.arange(12) % 2 for name in ("a", "b", "c")}

@@ -11,13 +11,11 @@ from protocol_world import CONSUMER, PAPER, THRESHOLD, Outcome, World, carry, te
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import median_gamma
-from likeset.protocol.hashing import commitment
 from likeset.protocol.messages import Message, Target, decode, encode
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import Budget, Hashing
+from likeset.protocol.term_parts import Budget
 
 SECRET = (1 << 255) + 99
-HASHED = {"hashing": Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))}
 INTERACTIVE = {"protocol": "interactive"}
 KINDS: dict[str, dict[str, Any]] = {
     "sealed": {},
@@ -87,21 +85,12 @@ def test_weights_are_made_where_they_are_wished_and_match_better() -> None:
     assert weighed < plain.squared_mmds[-1] - 1e-6
 
 
-def test_with_hashes_the_kernel_is_that_of_the_terms() -> None:
-    made, outcome = _held(HASHED, Selection(gamma=7.0))
-    assert _target(made).gamma == 0.2
-    assert len(outcome.summary.rows) == 4
-
-
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
         *(({}, {"gamma": gamma}) for gamma in (0.0, -1.0, math.nan, math.inf, -math.inf, 1e37, 1e300)),
         (INTERACTIVE, {"gamma": math.nan}),
         (INTERACTIVE, {"weighted": True}),
-        (HASHED, {"gamma": 0.3}),
-        (HASHED, {"gamma": math.nan}),
-        (HASHED, {"weighted": True}),
     ],
 )
 def test_a_wish_that_cannot_be_heeded_is_refused_and_nobody_is_asked(

@@ -14,14 +14,12 @@ from chance import examples
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
 from likeset.protocol.foreign_terms import check_between
-from likeset.protocol.hashing import commitment
 from likeset.protocol.planned_terms import SUMMARY_RELEASE, PlannedTerms
 from likeset.protocol.plans import planned_views
-from likeset.protocol.term_parts import Budget, Hashing, HashShape, Kernel, KernelShape, digest_of_rows
+from likeset.protocol.term_parts import Budget, Kernel, KernelShape, digest_of_rows
 from likeset.protocol.terms import Terms
 
 SECRET = (1 << 255) + 12345
-HASHING = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))
 
 
 def _card(letter: str) -> str:
@@ -42,7 +40,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "columns": {"columns": ("age", "weight", "height")},
     "record_bytes": {"record_bytes": 24},
     "kernel": {"kernel": replace(KERNEL, seed=8)},
-    "hashing": {"hashing": HASHING},
     "protocol": {"protocol": "interactive"},
     "size": {"size": 5},
     "target_size": {"target_size": 31},
@@ -99,12 +96,6 @@ def test_every_part_of_the_kernel_is_part_of_the_digest(part: str) -> None:
     assert terms(kernel=other).digest != terms().digest
 
 
-@pytest.mark.parametrize("part", ["dimension", "gamma", "commitment"])
-def test_every_part_of_the_hashing_is_part_of_the_digest(part: str) -> None:
-    other: dict[str, Any] = {"dimension": 66, "gamma": 0.3, "commitment": commitment(SECRET + 1)}
-    assert terms(hashing=replace(HASHING, **{part: other[part]})).digest != terms(hashing=HASHING).digest
-
-
 @pytest.mark.parametrize("name", sorted(CHANGES))
 def test_terms_come_back_from_their_text(name: str) -> None:
     agreed = terms(**CHANGES[name])
@@ -133,11 +124,10 @@ def test_equal_terms_have_one_digest_whatever_the_numbers_are_made_of() -> None:
     )
     assert others == plain
     assert others.digest == plain.digest
-    assert terms(hashing=replace(HASHING, gamma=1)).digest == terms(hashing=replace(HASHING, gamma=1.0)).digest
 
 
 def _document(**changes: Any) -> str:
-    return json.dumps({**json.loads(terms(hashing=HASHING).to_json()), **changes})
+    return json.dumps({**json.loads(terms().to_json()), **changes})
 
 
 @pytest.mark.parametrize(
@@ -182,12 +172,6 @@ def _document(**changes: Any) -> str:
         {"kernel": {"columns": 3, "dimension": 16, "gamma": 0.2, "seed": "7", "kind": "phased"}},
         {"kernel": {"columns": 3, "dimension": 16, "gamma": 0.2, "seed": "-7", "kind": "paired"}},
         {"kernel": None},
-        {"hashing": {"dimension": 64, "gamma": 0.2}},
-        {"hashing": {"dimension": 63, "gamma": 0.2, "commitment": commitment(SECRET)}},
-        {"hashing": {"dimension": "64", "gamma": 0.2, "commitment": commitment(SECRET)}},
-        {"hashing": {"dimension": 64, "gamma": -0.2, "commitment": commitment(SECRET)}},
-        {"hashing": {"dimension": 64, "gamma": 0.2, "commitment": "abc"}},
-        {"hashing": 5},
         {"one_more": 1},
     ],
 )
@@ -222,9 +206,6 @@ def test_other_text_is_refused(text: str) -> None:
         {"auction": "threshold", "auction_epsilon": 1.0},
         {"protocol": "interactive", "summary_release": "gaussian"},
         {**PAPER, "kernel": KERNEL},
-        {**PAPER, "hashing": HASHING},
-        {"protocol": "interactive", "hashing": HASHING},
-        {**THRESHOLD, "hashing": HASHING},
     ],
 )
 def test_combinations_that_make_no_sense_are_refused(change: dict[str, Any]) -> None:
@@ -365,18 +346,17 @@ PLANNED_KEYS = {declared.name for declared in fields(PlannedTerms)}
 def _planned(**changes: Any) -> PlannedTerms:
     agreed = terms(**changes)
     given = {name: getattr(agreed, name) for name in PLANNED_KEYS}
-    shape = None if agreed.hashing is None else HashShape(agreed.hashing.dimension)
     kernel = KernelShape(agreed.kernel.columns, agreed.kernel.dimension, kind=agreed.kernel.kind)
-    return PlannedTerms(**{**given, "kernel": kernel, "hashing": shape})
+    return PlannedTerms(**{**given, "kernel": kernel})
 
 
 DRAWN: dict[str, Any] = {"gamma": KERNEL.gamma, "seed": KERNEL.seed, "largest": KERNEL.largest}
 
 
-@pytest.mark.parametrize("options", [{}, {"hashing": HASHING}, THRESHOLD, {"protocol": "interactive"}, PAPER])
+@pytest.mark.parametrize("options", [{}, THRESHOLD, {"protocol": "interactive"}, PAPER])
 def test_what_is_planned_and_drawn_makes_the_terms_and_costs_what_was_planned(options: dict[str, Any]) -> None:
     agreed, planned = terms(**options), _planned(**options)
-    assert Terms.settled(planned, **DRAWN, hashing=agreed.hashing, expires=agreed.expires) == agreed
+    assert Terms.settled(planned, **DRAWN, expires=agreed.expires) == agreed
     assert planned_views(planned) == planned_views(agreed)
     assert planned.rows_per_owner == agreed.rows_per_owner
 
@@ -386,15 +366,6 @@ def test_what_nobody_can_agree_to_has_no_digest_and_no_text() -> None:
     for name in ("digest", "to_json", "expires", "run_id", "cards"):
         assert not hasattr(planned, name)
     assert not hasattr(planned.kernel, "seed")
-
-
-@pytest.mark.parametrize(
-    ("hashed", "given"), [(None, HASHING), (HASHING, None), (HASHING, replace(HASHING, dimension=66))]
-)
-def test_hashes_that_were_not_planned_are_not_settled(hashed: Hashing | None, given: Hashing | None) -> None:
-    """What was priced is what is done: a curator that was to see hashes does not see rows."""
-    with pytest.raises(ValueError, match="hashes were planned as"):
-        Terms.settled(_planned(hashing=hashed), **DRAWN, hashing=given)
 
 
 def test_what_is_wrong_with_a_plan_shows_before_anything_is_drawn() -> None:

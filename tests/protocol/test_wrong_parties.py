@@ -17,4 +17,4 @@ def test_a_target_of_another_shape_than_agreed_is_refused(shape: tuple[int, int]
 
 def test_whoever_is_not_invited_is_no_owner() -> None:
     with pytest.raises(IllegalMessage, match="not among the owners"):
-        make_owner(terms(), "stranger", scan=MemoryScan(rows(2)), key=1, declared=None, hashes=None)
+        make_owner(terms(), "stranger", scan=MemoryScan(rows(2)), key=1, declared=None)

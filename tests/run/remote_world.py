@@ -78,13 +78,11 @@ class HereEngine:
         folder: where ``make_world`` made everything.
         absent: owners who give no answer.
         dies: whether jobs end before the curator comes to anything.
-        seeds: where the curator may see hashes only, the seed that each owner was given beside the network.
     """
 
     folder: Path
     absent: tuple[str, ...] = ()
     dies: bool = False
-    seeds: dict[str, int] = field(default_factory=dict)
     ended: dict[str, list[RunReport]] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
 
@@ -137,11 +135,7 @@ class HereEngine:
         return RunReport(terms.run, terms.digest, outcome, gone, (), post.letters, post.bytes_sent, 1.0, 1, 1.0, detail)
 
     def _asked(self, node: OwnerNode, invitation: Invitation) -> SiteRun | None:
-        """Its side of the run, if it takes part; with a seed of hashes, a person decides first."""
-        terms = invitation.terms
-        if node.name in self.seeds:
-            node.take_invitation(invitation.to_bytes())
-            node.approve(terms.run, terms.digest, by="A. Lovelace", hash_seed=self.seeds[node.name])
+        """Its side of the run, if it takes part."""
         try:
             return owner_run(node, invitation)
         except LikesetError:

@@ -43,7 +43,6 @@ KINDS = ("csv", "csv.gz", "parquet", "directory", "arrow", "sqlite", "sql")
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sealed": {"offers": "tilted"},
     "interactive": {"protocol": "interactive"},
-    "hashes": {"hash_dimension": 64, "gamma": 1.0},
 }
 SIZE = 2
 FETCHED_BYTES = SIZE * (1 << 20)  # interactive fetches each selected row: a stretch of text, or a batch of a copy

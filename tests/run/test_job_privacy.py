@@ -149,7 +149,7 @@ def changed_south(world: World, folder: Path) -> World:
     return other
 
 
-@pytest.mark.parametrize("options", [{}, {"offers": "uniform"}, {"hash_dimension": 64}, {"protocol": "interactive"}])
+@pytest.mark.parametrize("options", [{}, {"offers": "uniform"}, {"protocol": "interactive"}])
 def test_owners_hear_and_are_shown_the_same_whatever_another_owner_holds(
     world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
@@ -348,12 +348,6 @@ def test_pictures_show_places_of_offered_rows_and_never_their_cells(world: World
     pool = np.array(pictures["projection"]["pool"])
     assert pool.shape == (120, 2)
     assert all(one["pool"] is None for one in pictures["marginals"])
-
-
-def test_hashed_offers_leave_no_picture(world: World) -> None:
-    run(job_of(world, hash_dimension=64))
-    pictures = json.loads((world.out / "pictures.json").read_text(encoding="utf-8"))
-    assert pictures["projection"]["pool"] is None
 
 
 def test_records_hold_declared_columns_of_sent_rows_and_nothing_else(world: World) -> None:

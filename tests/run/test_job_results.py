@@ -223,18 +223,6 @@ def test_paths_count_from_the_job_file_and_options_from_here(
     assert beside.owners == {**forms, "b": "sqlite:/elsewhere/db?table=t"}
 
 
-def test_hashes_bring_the_same_columns(world: World, tmp_path: Path) -> None:
-    """Where the curator saw hashes only, the consumer asks the owners for the rows by their numbers."""
-    out = run(world, tmp_path / "out", noise="simulated", seed=2, hash_dimension=64, gamma=1.0)
-    table = pq.read_table(out / "summary.parquet")
-    assert table.column_names == ["age", "pulse", "site", "smoker", "ill", "owner", "weight"]
-    assert table.num_rows == SIZE
-    north = {(row["age"], row["ill"]) for row in pa_csv.read_csv(world.place("north")).to_pylist()}
-    taken = [(row["age"], row["ill"]) for row in table.to_pylist() if row["owner"] == "north"]
-    assert set(taken) <= north
-    assert result(out)["baselines"][0]["name"] == "fresh rows of the target's kind"
-
-
 def test_an_owner_column_in_the_data_keeps_its_name(tmp_path: Path) -> None:
     (tmp_path / "schema.yaml").write_text(
         "likeset: schema\nversion: 1\ncolumns:\n  owner: {kind: numeric, bounds: [0, 9]}\n  weight: "

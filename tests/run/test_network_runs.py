@@ -155,7 +155,6 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
         ({"run": "a/b"}, "names a folder"),
         ({"consumer": "other"}, "must be new-clinic"),
         ({"noise": "simulated"}, "noise is secret"),
-        ({"weights": True, "hash_dimension": 64}, "a curator who sees rows"),
         ({"weights": True, "protocol": "interactive"}, "go with the sealed protocol"),
         ({"gamma": -0.5}, "gamma"),
         ({"gamma_scale": 1e300}, "is too large for these rows"),

@@ -1,8 +1,5 @@
-"""Runs between organisations with wishes of the consumer's own: for the selection, and for hashes in place of rows."""
+"""Runs between organisations with wishes of the consumer's own for the selection."""
 
-import csv
-import struct
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,34 +10,25 @@ import pytest
 from node_world import SCHEMA_OF_ALL, rows_text, write_policy
 from remote_world import OWNERS, HereEngine, make_world, write_job
 
-from chance import public_coins
 from likeset.app.report import render
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable, NotCurated
+from likeset.errors import BadDocument, InvalidArgument, NotCurated
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import median_gamma
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator
 from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Ledger
-from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
-from likeset.run.hashed_summary import read_summary
 from likeset.run.job import Job
-from likeset.run.job_files import open_target
 from likeset.run.publish import publish
-from likeset.run.remote import collect, invite, job_of
+from likeset.run.remote import collect, invite
 from likeset.run.submission import look, submit
 from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import open_source
-
-HASHED: dict[str, Any] = {"hash_dimension": 64, "release_gamma": 1.0}  # a narrow kernel would leave rows unread
-DOSE, AGE = 1000.0, 120.0  # their bounds
 
 
 @pytest.fixture
@@ -52,11 +40,9 @@ def invited(home: ConsumerHome, **changes: Any) -> KeptRun:
     return invite(home, Job.load(write_job(home.folder.parent, **changes)), expires="2099-01-01")
 
 
-def done(home: ConsumerHome, run: KeptRun, *names: str) -> dict[str, Any]:
-    """Brought to its end; owners of these names were given the seed, or all."""
-    seed = run.hash_seed
-    seeds = {} if seed is None else dict.fromkeys(names or OWNERS, seed)
-    engine = HereEngine(home.folder.parent, seeds=seeds)
+def done(home: ConsumerHome, run: KeptRun) -> dict[str, Any]:
+    """Brought to its end."""
+    engine = HereEngine(home.folder.parent)
     submit(run, engine)
     assert look(run, engine).is_done
     return dict(publish(collect(run), run.result, render=render).result)
@@ -122,159 +108,6 @@ def test_a_wish_that_got_lost_ends_the_run_before_anything_is_released(home: Con
             consumer(run.invitation, "new-clinic", home.folder)
 
 
-def test_the_seed_of_hashes_is_drawn_once_and_stays_out_of_the_terms(home: ConsumerHome) -> None:
-    run = invited(home, **HASHED)
-    seed, path = run.hash_seed, run.hash_seed_path
-    assert seed is not None
-    assert path.stat().st_mode & 0o077 == 0
-    assert run.terms.hashing is not None
-    assert run.terms.hashing.commitment == commitment(seed)
-    assert f"{seed:x}".encode() not in run.invitation_path.read_bytes()
-    assert run.hash_seed_path.read_text() == f"{seed:064x}\n"  # as `owner approve --hash-seed` reads it
-    run.invitation_path.unlink()  # a crash before it was written
-    assert invited(home, **HASHED).hash_seed == seed
-    assert invited(home, run="run-2", epsilon=0.0, offers="uniform", gamma=1.0, **HASHED).hash_seed != seed
-
-
-@pytest.mark.parametrize("options", [{"protocol": "interactive"}, {"auction": "threshold"}], ids=str)
-def test_hashes_beside_bids_are_refused_before_anything_is_spent(home: ConsumerHome, options: dict[str, str]) -> None:
-    with pytest.raises(InvalidArgument, match="goes with protocol sealed and auction everyone"):
-        invited(home, **HASHED, **options)
-    assert not list(home.folder.glob("runs/*/*.invitation"))
-
-
-def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome) -> None:
-    run = invited(home, **HASHED)
-    result = done(home, run)
-    assert result["rows_selected"] == 6
-    assert not [one for one in result["warnings"] if one["kind"] == "unread-rows"]
-    assert received(run).rows.shape == (6, 64)
-    assert len(received(run).records) == 0
-    known = {name: _lines(home.folder.parent / f"{name}.csv") for name in OWNERS}
-    records = pq.read_table(run.result / "summary.parquet").to_pylist()
-    assert len(records) == 6
-    for one in records:
-        near = [
-            line
-            for line in known[one["owner"]]
-            if abs(float(line["dose"]) - one["dose"]) < 2e-6 * DOSE and line["sex"] == one["sex"]
-        ]
-        assert [(float(line["age"]), line["ill"]) for line in near] == [(one["age"], one["ill"])]
-    assert sorted(one["likeset_handle"] for one in records) == sorted(received(run).handles.tolist())
-    rows = DeclaredRecords(SCHEMA_OF_ALL).rows_of(pq.read_table(run.result / "summary.parquet"))[0]
-    assert run.terms.hashing is not None
-    target = np.load(run.folder / "target.npy")
-    assert result["in_sample_squared_mmd"] == pytest.approx(
-        squared_mmd(rows, target, gamma=run.terms.hashing.gamma), rel=1e-3
-    )
-
-
-def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: ConsumerHome) -> None:
-    run = invited(home, **HASHED)
-    assert run.hash_seed is not None
-    with OwnerNode(home.folder.parent / "node-b") as node:
-        node.take_invitation(run.invitation.to_bytes())
-        with pytest.raises(IllegalMessage, match="is not the one that the terms"):
-            node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed + 1)
-    result = done(home, run, "a")
-    assert [one["selected"] for one in result["owners"]] == [6, 0]
-    assert ("b", "b did not take part") in [(one["owner"], one["text"]) for one in result["warnings"]]
-
-
-def test_an_owner_that_lost_the_seed_is_charged_nothing_for_what_it_cannot_answer(home: ConsumerHome) -> None:
-    run = invited(home, **HASHED)
-    with OwnerNode(home.folder.parent / "node-b") as node:
-        node.take_invitation(run.invitation.to_bytes())
-        assert node.approve(run.name, run.terms.digest, by="A. Lovelace", hash_seed=run.hash_seed).accepted
-        node.home.keep_hash_seed(run.terms.digest, 1 << 255)
-    done(home, run, "a")
-    with OwnerNode(home.folder.parent / "node-b") as node:
-        assert not node.record_of(run.name).began
-        assert not [entry for entry in node.ledger.entries() if entry.kind == "reserve"]
-
-
-def test_a_consumer_whose_seed_is_another_or_open_to_others_releases_nothing(home: ConsumerHome) -> None:
-    run = invited(home, **HASHED)
-    right = run.hash_seed_path.read_text()
-    assert consumer(run.invitation, "new-clinic", home.folder).resident.name == "new-clinic"
-    run.hash_seed_path.write_text(f"{1 << 255:064x}\n")
-    with pytest.raises(IllegalMessage, match="is not the one that the terms"):
-        consumer(run.invitation, "new-clinic", home.folder)
-    run.hash_seed_path.write_text(right)
-    run.hash_seed_path.chmod(0o644)
-    with pytest.raises(LedgerUnavailable, match="other users can read it"):
-        consumer(run.invitation, "new-clinic", home.folder)
-
-
-def test_what_a_curator_keeps_of_hashes_holds_no_row_and_no_seed(home: ConsumerHome) -> None:
-    """Rows in all their forms are sought in every file; that the search finds, an owner's own files show."""
-    folder = home.folder.parent
-    run = invited(home, **HASHED)
-    done(home, run)
-    curator, node = ([path.read_bytes() for path in sorted((folder / one).rglob("*")) if path.is_file()]
-                     for one in ("curator", "node-a"))  # fmt: skip
-    assert sum(map(len, curator)) > 9_000
-    for name in (*OWNERS, "target"):
-        sought = set(_forms(folder / f"{name}.csv"))
-        assert len(sought) > 100
-        assert not [one for one in sought if any(one in data for data in curator)]
-    assert run.hash_seed is not None
-    seed = (f"{run.hash_seed:x}".encode(), run.hash_seed.to_bytes(32, "big"), run.hash_seed.to_bytes(32, "little"))
-    assert not any(one in data for one in seed for data in curator)
-    assert any(one in data for one in seed for data in node)
-
-
-@pytest.mark.parametrize("length", [2, 38])
-def test_hashes_too_short_to_be_read_are_refused_before_anything_is_spent(home: ConsumerHome, length: int) -> None:
-    """A row is five numbers: with eight for each, forty."""
-    with pytest.raises(InvalidArgument, match="must be at least 40"):
-        invited(home, hash_dimension=length)
-    with Ledger(home.ledger) as ledger:
-        assert not [entry for entry in ledger.entries() if entry.kind == "reserve"]
-
-
-def test_rows_that_cannot_be_read_are_left_out_and_counted(home: ConsumerHome) -> None:
-    run = invited(home, **HASHED)
-    done(home, run)
-    whole, target, seed = received(run), open_target(job_of(run), SCHEMA_OF_ALL), run.hash_seed
-    assert seed is not None
-    noise = public_coins(0).normal(size=64).astype(np.float32)
-    no_row = np.array([[0.5, 0.5, 0.6, 0.6, 0.0]], dtype=np.float32)  # half one category, half another
-    hashed = whole.rows.copy()
-    hashed[1], hashed[4] = noise / np.linalg.norm(noise), hash_map(run.terms, seed)(no_row)[0]
-    found = read_summary(run.terms, replace(whole, rows=hashed), schema=SCHEMA_OF_ALL, target=target, hash_seed=seed)
-    assert (found.unread, len(found.rows), found.records.num_rows) == (2, 4, 4)
-    assert found.summary.handles.tolist() == np.delete(whole.handles, [1, 4]).tolist()
-    assert found.summary.labels.tolist() == np.delete(whole.labels, [1, 4]).tolist()
-    assert found.summary.weights.sum() == pytest.approx(1.0)
-    with pytest.raises(InvalidArgument, match="no row could be read"):
-        read_summary(
-            run.terms,
-            replace(whole, rows=np.roll(whole.rows, 1, axis=1)),
-            schema=SCHEMA_OF_ALL,
-            target=target,
-            hash_seed=seed,
-        )
-
-
-def test_a_row_that_was_not_found_is_none_even_where_any_numbers_are_a_record(home: ConsumerHome) -> None:
-    text = "likeset: schema\nversion: 1\ncolumns:\n"
-    text += "".join(f"  {name}: {{kind: numeric, bounds: [0, 1]}}\n" for name in ("x", "y"))
-    run = invited(home, **HASHED)
-    done(home, run)
-    whole, seed = received(run), run.hash_seed
-    assert seed is not None
-    narrow = replace(run.terms, kernel=replace(run.terms.kernel, columns=2))
-    rows = public_coins(1).random((6, 2)).astype(np.float32)
-    hashed = hash_map(narrow, seed)(rows)
-    hashed[2] = np.roll(hashed[2], 1)
-    target = replace(open_target(job_of(run), SCHEMA_OF_ALL), rows=public_coins(2).random((30, 2), np.float32))
-    schema = Schema.from_text(text)
-    found = read_summary(narrow, replace(whole, rows=hashed), schema=schema, target=target, hash_seed=seed)
-    assert found.unread == 1
-    assert np.abs(found.rows - np.delete(rows, 2, axis=0)).max() < 1e-5
-
-
 SEEDED: dict[str, Any] = {
     "protocol": "interactive",
     "seed_rows": "public.csv",
@@ -336,17 +169,3 @@ def test_public_rows_that_fit_no_schema_are_refused_by_name(home: ConsumerHome) 
     with pytest.raises(InvalidArgument, match=r"fits none of the schemas that are known here: .*odd\.csv"):
         CuratorHome(folder / "curator").add_seed_rows(str(folder / "odd.csv"))
     assert not CuratorHome(folder / "curator").public_rows.folder.exists()
-
-
-def _lines(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def _forms(path: Path) -> Iterator[bytes]:
-    """A file's rows: as text, as numbers, and as the schema maps them."""
-    for line in _lines(path):
-        age, dose = float(line["age"]), float(line["dose"])
-        yield line["dose"].encode()
-        yield from (struct.pack(order + "d", dose) for order in "<>")
-        yield from (struct.pack(order + "2f", age / AGE, dose / DOSE) for order in "<>")

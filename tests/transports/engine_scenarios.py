@@ -11,14 +11,13 @@ from typing import Any
 from letter_wire import SERVER, LetterWire
 from letter_world import settle_identities, terms_between
 from protocol_world import CONSUMER, PAPER, THRESHOLD, terms
-from site_factory import SECRET, ledger_of, open_ledger
+from site_factory import ledger_of, open_ledger
 
 import likeset
 from likeset.errors import LikesetError
 from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import StoredMessage
-from likeset.protocol.hashing import commitment
-from likeset.protocol.term_parts import Budget, Hashing
+from likeset.protocol.term_parts import Budget
 from likeset.protocol.terms import Terms
 
 _HERE = Path(__file__).parent
@@ -29,12 +28,10 @@ PYTHONPATH = os.pathsep.join(map(str, (_HERE, _HERE.parent, *_FLOORS, Path(likes
 SITES = (SERVER, CONSUMER, "a", "b", "c")
 _INVITATIONS = "invitations"
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
-_HASHED = Hashing(dimension=64, gamma=0.2, commitment=commitment(SECRET))
 _OPTIONS: dict[str, dict[str, Any]] = {
     "sealed": {},
     "uniform": {"offers": "uniform"},
     "threshold": THRESHOLD,
-    "hashed": {"hashing": _HASHED},
     "interactive": INTERACTIVE,
     "gaussian": {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)},
     "paper": PAPER,

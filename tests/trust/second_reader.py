@@ -226,7 +226,7 @@ def read_receipt(data: bytes) -> dict[str, Any]:
 
 def terms_digest(text: str) -> bytes:
     """How letters, acceptances and receipts name terms."""
-    return hashlib.sha256(b"likeset/terms/3\n" + text.encode("utf-8")).digest()
+    return hashlib.sha256(b"likeset/terms/4\n" + text.encode("utf-8")).digest()
 
 
 def read_bundle(data: bytes) -> tuple[dict[str, list[int]], list[dict[str, Any]], list[Letter]]:

@@ -25,7 +25,7 @@ _AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, se
 
 def padded_size(terms: Terms, message: Message | None) -> int:
     """The multiple to which the body of a letter with this message is padded, in bytes."""
-    width = terms.hashing.dimension if terms.hashing else terms.kernel.columns
+    width = terms.kernel.columns
     row = 4 * width + terms.record_bytes + _PER_LABEL + 6 * _PER_NUMBER + len(terms.columns)
     table = _HEAD + _PER_COLUMN * len(terms.columns)
     match None if message is None else message.body:

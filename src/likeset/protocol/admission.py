@@ -68,12 +68,12 @@ class Admission:
         """What is wrong with rows that came from another party, in words that say nothing about them; None if nothing.
 
         Args:
-            rows: or their hashes, of which only labels can be looked at.
+            rows: as the selection sees them.
             labels: of the rows.
             packed: their records, as they travel; empty where none do.
         """
-        hashed, records = self.terms.hashing is not None, None
-        if self.declared is None or hashed:
+        records = None
+        if self.declared is None:
             if len(packed):
                 return "records, which nobody declared"
         else:
@@ -81,7 +81,7 @@ class Admission:
                 records = unpack(packed.tobytes(), form=self.declared.form, rows=len(rows))
             except BadMessage:
                 return _NOT_AS_DECLARED
-        faults = self._label_faults(labels, len(rows)) if hashed else self._faults(rows, labels, records)
+        faults = self._faults(rows, labels, records)
         return next((reason for reason, bad in faults if bad.any()), None)
 
     def _faults(self, rows: Rows, labels: Labels, records: pa.Table | None) -> Iterator[tuple[str, Mask]]:

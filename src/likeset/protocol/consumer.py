@@ -5,7 +5,6 @@ from numpy.typing import ArrayLike
 
 from likeset import arguments
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.geometry.features import FourierFeatures
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, random_order
@@ -31,7 +30,6 @@ class Consumer(Party):
         terms: of the run.
         target: rows to match.
         noise: where the noise of the release comes from.
-        hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
         selection: how the curator is to select; it may depend on the target, and owners hear nothing of it.
         declared: what rows must look like, where there is a schema.
     """
@@ -42,7 +40,6 @@ class Consumer(Party):
         *,
         target: ArrayLike,
         noise: Noise,
-        hashes: FourierFeatures | None = None,
         selection: Selection | None = None,
         declared: Declared | None = None,
     ) -> None:
@@ -53,17 +50,14 @@ class Consumer(Party):
             raise InvalidArgument(
                 "target", f"array of shape {rows.shape}", f"must have shape {wanted}, as in the terms"
             )
-        if (terms.hashing is None) != (hashes is None):
-            raise IllegalMessage("hashes are agreed on in the terms, and need the map that goes with them")
         if terms.relation is Relation.ADD_OR_REMOVE and terms.offers == "tilted":
             terms.kernel.features().check_places()  # else a row that goes would move what the others contribute
         self._rows = rows.astype(np.float32)
         self._noise = noise
-        self._hashes = hashes
         self._admission = Admission(terms, declared)
         wished = selection or Selection()
         self._weighted, self._match_labels, self._folds = wished.weighted, wished.labels == "match", wished.folds
-        self._gamma = terms.hashing.gamma if terms.hashing else wished.kernel_width(self._rows)
+        self._gamma = wished.kernel_width(self._rows)
         self.summary: Summary | None = None
 
     def start(self) -> Step:
@@ -77,10 +71,9 @@ class Consumer(Party):
         return self._begin_step(self._send_target())
 
     def _send_target(self) -> Work:
-        rows = self._rows if self._hashes is None else self._hashes(self._rows)
         release = yield from self._release()
         target = Target(
-            rows=rows,
+            rows=self._rows,
             release=release if self.terms.protocol == "interactive" else np.empty(0),
             gamma=self._gamma,
             weighted=self._weighted,
@@ -142,13 +135,12 @@ class Consumer(Party):
 
     def _fits(self, body: Summary) -> bool:
         """Whether a summary has the form of one: what is computed from it later will not fail."""
-        width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
         aligned = (body.rows, body.owners, body.handles, body.weights, body.gains, body.squared_mmds)
         places = np.concatenate([body.owners, body.absent, body.flagged])
         return (
             len({len(part) for part in aligned}) == 1
             and len(body.rows) <= self.terms.size
-            and body.rows.shape[1] == width
+            and body.rows.shape[1] == self.terms.kernel.columns
             and len(body.labels) in (0, len(body.rows))
             and len(body.flagged) == len(body.reasons)
             and bool(((places >= 0) & (places < len(self.terms.owners))).all())

@@ -31,7 +31,6 @@ from likeset.tables.schema import records
 
 __all__ = ["Curator", "Flag", "Held", "is_number", "join_labels"]
 
-_HASH_NORM_TOLERANCE = 1e-3
 _LARGEST_LABELS = 1 << 28  # bytes of all labels of a summary, where their length is not declared
 _BYTES_PER_LETTER = 4
 
@@ -181,7 +180,7 @@ class Curator(Party):
         )
 
     def _check_target(self, message: Message, target: Target) -> None:
-        width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
+        width = self.terms.kernel.columns
         plan = target_plan(self.terms) if self.terms.protocol == "interactive" else None
         size = self.terms.target_size if self.terms.relation is Relation.REPLACE_ONE else max(1, len(target.rows))
         if target.rows.shape != (size, width) or not _usable(target.rows):
@@ -192,13 +191,13 @@ class Curator(Party):
 
     def _check_wishes(self, message: Message, target: Target) -> None:
         """How the consumer wants the rows selected; nothing that owners hear depends on it."""
-        hashing, rows = self.terms.hashing, target.rows.astype(np.float64)
+        rows = target.rows.astype(np.float64)
         usable = is_usable_width(target.gamma, float(np.einsum("ij,ij->i", rows, rows).max()))
-        if not (target.gamma == hashing.gamma if hashing else usable):
+        if not usable:
             raise IllegalMessage(f"{title_of_message(message)}: rows cannot be compared by a kernel of that width")
         if not 0 <= target.folds <= MOST_FOLDS:
             raise IllegalMessage(f"{title_of_message(message)}: wants more than {MOST_FOLDS} folds, or less than none")
-        if target.weighted and (hashing or self.terms.protocol == "interactive"):
+        if target.weighted and self.terms.protocol == "interactive":
             raise IllegalMessage(f"{title_of_message(message)}: weights go with sealed offers of rows")
 
     def _flag(self, owner: str, reason: str) -> None:
@@ -207,7 +206,7 @@ class Curator(Party):
 
     def _fault(self, offer: Offer, *, most: int) -> str | None:
         """What is wrong with rows that came in, in words that say nothing about them; None if nothing is."""
-        width = self.terms.hashing.dimension if self.terms.hashing else self.terms.kernel.columns
+        width = self.terms.kernel.columns
         if len(offer.rows) > most:
             return f"sent {len(offer.rows)} rows where at most {most} were asked for"
         if offer.rows.shape[1] != width:
@@ -216,10 +215,6 @@ class Curator(Party):
             return "sent handles that do not name its rows one by one"
         if len(offer.labels) not in (0, len(offer.rows)):
             return f"sent {len(offer.labels)} labels for {len(offer.rows)} rows"
-        if self.terms.hashing and len(offer.rows):
-            lengths = np.linalg.norm(offer.rows.astype(np.float64), axis=1)
-            if not float(np.abs(lengths - 1.0).max()) <= _HASH_NORM_TOLERANCE:
-                return "sent hashes that are not of length 1"
         fault = self._admission.fault(offer.rows, offer.labels, offer.records)
         return None if fault is None else f"sent {fault}"
 
@@ -289,7 +284,7 @@ class Curator(Party):
         return self._message(self.terms.consumer, 0, summary)
 
     def _chosen_records(self, held: list[Held], chosen: NDArray[np.int64]) -> NDArray[np.uint8]:
-        if self._declared is None or self.terms.hashing is not None:
+        if self._declared is None:
             return np.empty(0, dtype=np.uint8)
         form = self._declared.form
         offers = [holding.offer for holding in held]

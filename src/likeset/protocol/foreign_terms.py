@@ -45,7 +45,6 @@ _BUDGET: dict[str, _Range] = {"epsilon": (1e-6, 10_000.0), "delta": (1e-100, 1.0
 _GAMMA = (1e-100, 1e100)  # so that its square root and products with squared distances are numbers
 _NUMBERS_OF_PARTS: dict[str, dict[str, _Range]] = {
     "kernel": {"columns": (1, 1 << 20), "dimension": (1, 1 << 16), "gamma": _GAMMA},
-    "hashing": {"dimension": (1, 1 << 16), "gamma": _GAMMA},
     "target_budget": _BUDGET,
     "owner_budget": _BUDGET,
 }
@@ -113,12 +112,10 @@ def _check_document(document: dict[str, Any]) -> None:
     parts = {name: part for name in _NUMBERS_OF_PARTS if isinstance(part := document.get(name), dict)}
     for name, part in parts.items():
         _check_numbers(part, _NUMBERS_OF_PARTS[name], of=f"{name}.")
-    columns = parts.get("kernel", {}).get("columns")  # of the rows, which both maps take
-    for name in ("kernel", "hashing"):
-        given = (columns, parts.get(name, {}).get("dimension"))
-        sides = [side for side in given if isinstance(side, int | float)]
-        if math.prod(sides) > _MOST_FREQUENCIES:
-            raise InvalidArgument(name, " x ".join(map(str, sides)), "is too large a feature map")
+    given = (parts.get("kernel", {}).get(name) for name in ("columns", "dimension"))
+    sides = [side for side in given if isinstance(side, int | float)]
+    if math.prod(sides) > _MOST_FREQUENCIES:
+        raise InvalidArgument("kernel", " x ".join(map(str, sides)), "is too large a feature map")
     owners = document.get("owners")
     if isinstance(owners, list) and len(owners) > _MOST_OWNERS:
         raise InvalidArgument("owners", len(owners), f"is more than anybody can mean; at most {_MOST_OWNERS:,}")

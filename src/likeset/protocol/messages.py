@@ -69,9 +69,9 @@ class Target:
     """Consumer to curator: the target, and how to select; no owner hears of either.
 
     Attributes:
-        rows: the target's rows or, where the curator may see hashes only, their hashes.
+        rows: the target's rows.
         release: what owners hear, where they bid under it, and by which bids are checked; empty in ``sealed``.
-        gamma: width of the selection's kernel; where the curator may see hashes only, that of the terms.
+        gamma: width of the selection's kernel.
         weighted: whether to weigh the selected rows.
         match_labels: whether to match rows together with their labels.
         folds: of the target, on which to measure likeness; 0 for not at all.
@@ -112,13 +112,13 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """Owner to curator, sealed from everybody else: rows (or their hashes), their labels and opaque handles.
+    """Owner to curator, sealed from everybody else: rows, their labels and opaque handles.
 
     Attributes:
         rows: one row each.
         labels: one label each, or none at all.
         handles: numbers by which the owner, and nobody else, finds the row again.
-        records: the same rows in the columns that were declared (``tables.records``); empty for bare arrays and hashes.
+        records: the same rows in the columns that were declared (``tables.records``); empty for bare arrays.
     """
 
     kind: ClassVar[str] = "offer"
@@ -159,8 +159,8 @@ class Delivery:
         rows: that one row, or its hash.
         labels: its label, or none.
         handle: its handle.
-        features: its features as the owner scored them, in lattice steps; none where the curator may see hashes only.
-        records: the row in the columns that were declared; empty for bare arrays and hashes.
+        features: its features as the owner scored them, in lattice steps.
+        records: the row in the columns that were declared; empty for bare arrays.
     """
 
     kind: ClassVar[str] = "delivery"
@@ -187,7 +187,7 @@ class Summary:
         absent: places of owners who did not take part.
         flagged: places of owners whose messages were not used.
         reasons: for each of those, why.
-        records: the rows in the columns that were declared; empty for bare arrays and hashes.
+        records: the rows in the columns that were declared; empty for bare arrays.
         label_weight: how much labels counted in the selection; 0 where they did not.
         label_skill: how well rows told labels near the target; 0 where that was not tried.
         held_out: squared MMD to the target's population after each pick, by cross-fitting; empty where nobody knows.

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import IllegalMessage
-from likeset.geometry.features import FourierFeatures
 from likeset.geometry.tilt import Drawing
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
@@ -55,7 +54,6 @@ class Owner(Party):
         scan: its rows.
         key: secret and kept: decides which rows are drawn and how they are named toward others.
         declared: the schema that declares its rows; None for bare arrays.
-        hashes: where the curator may see hashes only, the map whose seed owners and consumer share.
 
     Attributes:
         rows_disclosed: how many rows were sent to the curator in this run.
@@ -69,17 +67,13 @@ class Owner(Party):
         scan: Scan,
         key: int,
         declared: Declared | None = None,
-        hashes: FourierFeatures | None = None,
     ) -> None:
         if name not in terms.owners:
             raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
-        if (terms.hashing is None) != (hashes is None):
-            raise IllegalMessage("hashes are agreed on in the terms, and need the map that goes with them")
         super().__init__(terms, name, owner_rules(terms))
         self._scan = scan
         self._key = key
         self._admission = Admission(terms, declared)
-        self._hashes = hashes
         self._rows_by_handle: dict[int, int] = {}
         self.rows_disclosed = 0
 
@@ -135,8 +129,6 @@ class Owner(Party):
         order = np.argsort(handles, kind="stable")
         leaving = drawn.records.take(order)
         rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrow(leaving.labels)
-        if self._hashes is not None:
-            return Offer(rows=self._hashes(rows), labels=labels, handles=handles[order])
         packed = b"" if leaving.table is None else records.pack(leaving.table)
         return Offer(
             rows=rows,

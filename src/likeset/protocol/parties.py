@@ -2,7 +2,6 @@
 
 from numpy.typing import ArrayLike
 
-from likeset.geometry.features import FourierFeatures
 from likeset.privacy.noise import Noise
 from likeset.protocol.curator import Curator
 from likeset.protocol.declarations import Declared
@@ -22,11 +21,10 @@ def make_owner(
     scan: Scan,
     key: int,
     declared: Declared | None = None,
-    hashes: FourierFeatures | None = None,
 ) -> Owner:
     """An owner of the run; what it takes is said by ``Owner``."""
     kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
-    return kind(terms, name, scan=scan, key=key, declared=declared, hashes=hashes)
+    return kind(terms, name, scan=scan, key=key, declared=declared)
 
 
 def make_curator(

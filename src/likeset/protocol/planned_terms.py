@@ -15,7 +15,7 @@ from likeset.privacy.events import Observer
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
-from likeset.protocol.term_parts import Budget, HashShape, KernelShape, check_text, is_digest, keep_checked
+from likeset.protocol.term_parts import Budget, KernelShape, check_text, is_digest, keep_checked
 
 __all__ = ["SUMMARY_RELEASE", "PlannedTerms"]
 
@@ -41,7 +41,6 @@ class PlannedTerms:
         columns: names of the columns that leave an owner; empty for bare arrays.
         record_bytes: how long the record of a row and its label may be, by its schema; 0 for bare arrays.
         kernel: what is known of the feature map of the releases.
-        hashing: what is known of hashes, where the curator may see nothing else; with ``sealed`` and everyone asked.
         protocol: ``sealed`` or ``interactive``.
         size: rows of the summary (the paper's p).
         target_size: rows of the target (m), public; under add-or-remove declared beforehand and near the true number.
@@ -74,7 +73,6 @@ class PlannedTerms:
     columns: tuple[str, ...]
     record_bytes: int
     kernel: KernelShape
-    hashing: HashShape | None
     protocol: Literal["sealed", "interactive"]
     size: int
     target_size: int
@@ -161,13 +159,6 @@ class PlannedTerms:
         if not is_digest(self.seed_digest) if self.seed_rows else self.seed_digest:
             raise InvalidArgument(
                 "seed_digest", "other text", "must be what digest_of_rows() gave, or empty if there are none"
-            )
-        if self.hashing is not None and (self.protocol == "interactive" or self.auction != "everyone"):
-            # A bid or a misfit is a number computed from a row's public features: docs/proofs/hash-only.md.
-            raise InvalidArgument(
-                "hashing",
-                f"{self.protocol}, {self.auction} asked",
-                "goes with the sealed protocol and everyone asked: bids tell of rows what hashes are to hide",
             )
         if self.summary_release != "none" and not self.schedule and self.owner_budget.epsilon == 0.0:
             raise InvalidArgument("owner_budget", 0.0, "allows no release of the summary; use summary_release='none'")

@@ -43,7 +43,6 @@ TargetPlan = gaussian_mean.GaussianPlan | mwem_mean.MwemPlan
 
 _LATER_ITERATIONS = 5  # as in the paper's experiments
 _CLEAR_ROWS = "rows are seen in the clear"
-_HASHED_ROWS = "hashes of rows are seen: distances between them are no secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,12 @@ class PlannedView:
         event: all that will be released to it.
         guarantee: what that costs, with its basis.
         rows: how many protected rows the observer sees, at most.
-        hashed: whether it sees hashes in their place.
     """
 
     view: View
     event: Event
     guarantee: Guarantee
     rows: int
-    hashed: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -232,22 +229,20 @@ def planned_views(
     about_target: Event = target.event if target else size_event(terms.relation)
     if width_choice is not None:
         about_target = Composition((width_choice, about_target))
-    hashed = terms.hashing is not None
-    rows_event = Unbounded(_HASHED_ROWS if hashed else _CLEAR_ROWS)
+    rows_event = Unbounded(_CLEAR_ROWS)
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":
         heard = summary_event(terms)
     # Priced once each, however many owners there are.
     to_others, to_curator = price(heard, terms.owner_budget), price(rows_event, terms.owner_budget)
-    # The consumer has the seed of hashes, and reads rows from them.
     to_consumer = price(Unbounded(_CLEAR_ROWS), terms.owner_budget)
     views = [PlannedView(View.owners(terms.consumer), *price(about_target, terms.target_budget), 0)]
     for owner in terms.owners:
         views.append(PlannedView(View.owners(owner), *to_others, 0))
-        views.append(PlannedView(View.curator(owner), *to_curator, terms.rows_per_owner, hashed=hashed))
+        views.append(PlannedView(View.curator(owner), *to_curator, terms.rows_per_owner))
         views.append(PlannedView(View.consumer(owner), *to_consumer, terms.size))
     of_target = price(rows_event, terms.target_budget)
-    return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, hashed=hashed))
+    return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size))
 
 
 def _paper_schedule(terms: PlannedTerms) -> schedules.Schedule:

@@ -115,17 +115,13 @@ class RunSettings:
         0.0,
         is_fine=True,
     )
-    hash_dimension: int | None = _setting(
-        "if given, the curator sees hashes of this length instead of rows; with ``sealed`` and everyone asked", None
-    )
     weights: bool = _setting(
         "whether to weigh the selected rows so that they match better still",
         default=False,
     )
     labels: Literal["match", "ignore"] = _setting(
         "whether the curator matches rows together with their labels, where rows tell them (of numbers with decimals: "
-        "keeps away rows whose number the others contradict): ``match``, or ``ignore``; interactive, and a curator who "
-        "sees hashes, ignore labels",
+        "keeps away rows whose number the others contradict): ``match``, or ``ignore``; interactive ignores labels",
         "match",
     )
     folds: int = _setting(

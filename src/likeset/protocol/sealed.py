@@ -16,15 +16,16 @@ from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.events import Release, Unbounded
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
-from likeset.protocol.cross_fitting import cross_fit
+from likeset.protocol.cross_fitting import HeldOut, cross_fit
 from likeset.protocol.curator import Curator, Held, is_number, join_labels
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, CuratorState
-from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, Vector, decode
+from likeset.protocol.messages import Asked, Labels, Message, Misfit, Offer, Target, TargetRelease, Vector, decode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, fit_drawing, weigh
 from likeset.protocol.owner import Owner, key_in_run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import auction_plan, target_plan
+from likeset.protocol.selection import Selected
 from likeset.protocol.steps import ChargeWanted, PricedDraw, Work
 from likeset.protocol.terms import Terms
 
@@ -108,7 +109,7 @@ class SealedCurator(Curator):
     @property
     def offered_rows(self) -> Rows | None:
         """The rows that were offered and believed."""
-        if self.terms.hashing is not None or not self._held:
+        if not self._held:
             return None
         return np.concatenate([offer.rows for offer in self._held.values()])
 
@@ -177,8 +178,9 @@ class SealedCurator(Curator):
         held = self._drop_odd_labels(sent)
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([holding.offer.rows for holding in held])
-        if self.terms.hashing:
-            return self._summary(held, self._selection.select_hashed(pool, self._target, self.terms.size))
-        labels = join_labels(held)
-        selected = self._selection.select(pool, self._target, self.terms.size, labels=labels)
-        return self._summary(held, selected, cross_fit(self._selection, pool, self._target, selected, labels=labels))
+        return self._summary(held, *self._chosen(pool, self._target, join_labels(held)))
+
+    def _chosen(self, pool: Rows, target: Rows, labels: Labels) -> tuple[Selected, HeldOut | None]:
+        """What is selected of the pool, and how like rows of the target it is that were not seen."""
+        selected = self._selection.select(pool, target, self.terms.size, labels=labels)
+        return selected, cross_fit(self._selection, pool, target, selected, labels=labels)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.greedy import PickProgress, match, match_hashed
+from likeset.geometry.greedy import PickProgress, match
 from likeset.geometry.imputation import ClassScores, class_scores, impute
 from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target, largest_shares, supply
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
@@ -154,17 +154,6 @@ class Selection:
         within_target = float(kernel_means(target.astype(np.float64), target, gamma=gamma).mean())
         sums = _sums_before(len(wide), lambda part: rbf_kernel(wide[part], wide[: part.stop], gamma=gamma))
         return _judgement(kernel_means(wide, target, gamma=gamma), *sums, within_target)
-
-    def select_hashed(self, pool: Rows, target: Rows, size: int, *, progress: PickProgress | None = None) -> Selected:
-        """Greedy on inner products of hashes."""
-        matched = match_hashed(pool, target, min(size, len(pool)), progress=progress)
-        mean = target.mean(axis=0, dtype=np.float64)
-        return Selected(
-            indices=matched.indices,
-            weights=np.full(len(matched), 1.0 / len(matched)),
-            gains=matched.gains,
-            squared_mmds=np.maximum(0.0, float(mean @ mean) - matched.objectives),
-        )
 
 
 def is_usable_width(gamma: float, largest_squared_norm: float) -> bool:

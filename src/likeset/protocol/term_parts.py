@@ -1,4 +1,4 @@
-"""The parts that terms are made of: budgets, the kernel of releases, hashes, and the digests that name things."""
+"""The parts that terms are made of: budgets, the kernel of releases, and the digests that name things."""
 
 import hashlib
 import math
@@ -23,8 +23,6 @@ __all__ = [
     "RELEASE_SCALE",
     "Budget",
     "Fingerprints",
-    "HashShape",
-    "Hashing",
     "Kernel",
     "KernelShape",
     "check_text",
@@ -125,42 +123,6 @@ class Kernel(KernelShape):
     def features(self) -> FourierFeatures:
         """The map itself."""
         return FourierFeatures(self.columns, self.dimension, self.gamma, self.seed, self.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class HashShape:
-    """What is known of hashes before anything is drawn.
-
-    Attributes:
-        dimension: length of a hash.
-    """
-
-    dimension: int
-
-    def __post_init__(self) -> None:
-        keep_checked(self, dimension=arguments.count("hashing.dimension", self.dimension, most=_MOST_COORDINATES))
-        if self.dimension % 2:
-            raise InvalidArgument("hashing.dimension", self.dimension, "must be even")
-
-
-@dataclass(frozen=True, slots=True)
-class Hashing(HashShape):
-    """For a curator who may see hashes only: what is public about a feature map whose seed it must not know.
-
-    Attributes:
-        gamma: width of its kernel, which is then the kernel of the selection.
-        commitment: to the secret seed (``likeset.protocol.hashing.commitment``), so that owners who were given
-            different seeds notice.
-    """
-
-    gamma: float
-    commitment: str
-
-    def __post_init__(self) -> None:
-        HashShape.__post_init__(self)
-        keep_checked(self, gamma=arguments.positive("hashing.gamma", self.gamma))
-        if not isinstance(self.commitment, str) or not is_digest(self.commitment):
-            raise InvalidArgument("hashing.commitment", "other text", "must be what commitment() gave")
 
 
 class Fingerprints(Mapping[str, str]):

@@ -17,7 +17,7 @@ from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.privacy.relation import Relation
 from likeset.protocol.planned_terms import PlannedTerms
-from likeset.protocol.term_parts import Budget, Fingerprints, Hashing, HashShape, Kernel, check_text, is_run_id
+from likeset.protocol.term_parts import Budget, Fingerprints, Kernel, check_text, is_run_id
 
 __all__ = ["WITNESS", "Terms", "canonical_text"]
 
@@ -31,7 +31,6 @@ class Terms(PlannedTerms):
 
     Attributes:
         kernel: as planned, with all that the feature map of the releases needs.
-        hashing: as planned, with all that is public about the map of the hashes.
         expires: until when the terms may be used, ISO 8601 (UTC if it names no zone); empty for no end. Engines compare
             it with their clocks.
         run_id: of the run, drawn at random: 32 hexadecimal digits; empty among parties in one house.
@@ -40,7 +39,6 @@ class Terms(PlannedTerms):
     """
 
     kernel: Kernel
-    hashing: Hashing | None
     expires: str
     run_id: str = ""
     cards: Mapping[str, str] = field(default_factory=Fingerprints)
@@ -52,9 +50,7 @@ class Terms(PlannedTerms):
         self._check_parties()
 
     @classmethod
-    def settled(
-        cls, planned: PlannedTerms, *, gamma: float, seed: int, largest: float, hashing: Hashing | None, **more: Any
-    ) -> Self:
+    def settled(cls, planned: PlannedTerms, *, gamma: float, seed: int, largest: float, **more: Any) -> Self:
         """The terms that were planned, with what was drawn for them.
 
         Args:
@@ -62,17 +58,11 @@ class Terms(PlannedTerms):
             gamma: of the kernel.
             seed: of the kernel.
             largest: of the kernel.
-            hashing: of the planned shape.
             more: ``expires``, and between organisations ``run_id`` and ``cards``.
-
-        Raises:
-            ValueError: other hashes were planned, and priced; that is a mistake in the caller.
         """
-        if planned.hashing != (None if hashing is None else HashShape(hashing.dimension)):
-            raise ValueError(f"hashes were planned as {planned.hashing}")
         kept: dict[str, Any] = {declared.name: getattr(planned, declared.name) for declared in fields(PlannedTerms)}
         kernel = planned.kernel.drawn(gamma=gamma, seed=seed, largest=largest)
-        return cls(**{**kept, "expires": "", **more, "kernel": kernel, "hashing": hashing})
+        return cls(**{**kept, "expires": "", **more, "kernel": kernel})
 
     def _check_parties(self) -> None:
         """Either every party is named by its card, and the run by its number, or no party is."""
@@ -133,8 +123,6 @@ class Terms(PlannedTerms):
             raise InvalidArgument("terms", odd, "must have exactly the fields of Terms")
         try:
             document["kernel"] = Kernel(**{**document["kernel"], "seed": int(document["kernel"]["seed"], 16)})
-            if document["hashing"] is not None:
-                document["hashing"] = Hashing(**document["hashing"])
             for name in ("target_budget", "owner_budget"):
                 document[name] = Budget(**document[name])
             for name in ("owners", "columns", "accept_unproven"):
@@ -161,4 +149,4 @@ def canonical_text(document: dict[str, Any]) -> str:
 @lru_cache(maxsize=16)
 def _digest(terms: Terms) -> str:
     """Kept: with thousands of owners, each of them asks, and the text names them all."""
-    return hashlib.sha256(b"likeset/terms/3\n" + terms.to_json().encode()).hexdigest()
+    return hashlib.sha256(b"likeset/terms/4\n" + terms.to_json().encode()).hexdigest()

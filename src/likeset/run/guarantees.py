@@ -30,7 +30,6 @@ def guarantee_documents(
             "relation": str(planned.guarantee.relation),
             "basis": str(planned.guarantee.basis),
             "rows": planned.rows,
-            "hashed": planned.hashed,
             "in_words": _in_words(planned, simulated=simulated, rows_per_unit=rows_per_unit),
         }
         for planned in guarantees
@@ -44,7 +43,7 @@ def _in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int) -> s
     who = who[0].upper() + who[1:]
     if view.observer != "owners":
         verb = "receives" if view.observer == "consumer" else "sees"
-        what = "hashes of rows" if planned.hashed else "rows"
+        what = "rows"
         return f"The {view.observer} {verb} up to {planned.rows:,} {what} of {whose}: nothing protects those from it."
     if guarantee.epsilon == 0.0:
         return f"{who} learn nothing at all about the rows of {whose}: what they hear does not depend on them."

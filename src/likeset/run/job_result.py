@@ -5,12 +5,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from likeset.arguments import Rows
 from likeset.protocol.notices import Notice
-from likeset.protocol.owner import Scan
 from likeset.protocol.terms import Terms
 from likeset.run.budget import CountedBudget
 from likeset.run.guarantees import guarantee_documents, is_private
@@ -22,11 +20,11 @@ from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 
-__all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows", "rows_by_number"]
+__all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows"]
 
 FORMAT = 2
 HANDLE = "likeset_handle"
-"""A column of the summary, where the curator saw hashes: by it an owner elsewhere finds the row that it has."""
+"""A column of the summary between organisations: by it an owner finds its row again."""
 
 
 def _now() -> datetime:
@@ -154,21 +152,6 @@ def received_rows(outcome: RunOutcome, schema: Schema) -> tuple[Rows, pa.Table]:
     return summary.rows, records.unpack(summary.records.tobytes(), form=form, rows=len(summary.rows))
 
 
-def rows_by_number(outcome: RunOutcome, schema: Schema, scans: Mapping[str, Scan]) -> tuple[Rows, pa.Table]:
-    """The same where the curator saw hashes only: from the owners, as a consumer would ask for them afterwards."""
-    rows = np.empty((len(outcome.row_numbers), schema.width), dtype=np.float32)
-    pieces: list[pa.Table] = []
-    positions: list[int] = []
-    for name, scan in scans.items():
-        own = [position for position, (owner, _) in enumerate(outcome.picks) if owner == name]
-        if own:
-            fetched = scan.fetch(np.array([outcome.row_numbers[position] for position in own], dtype=np.int64))
-            rows[own] = fetched.rows
-            pieces.append(fetched.table)
-            positions += own
-    return rows, pa.concat_tables(pieces).take(pa.array(np.argsort(positions, kind="stable")))
-
-
 def _schema_document(schema: Schema) -> dict[str, Any]:
     columns = [
         {"name": column.name, "kind": column.kind, "unit": column.unit, "from_data": column.from_data}
@@ -190,7 +173,6 @@ def _terms_summary(terms: Terms) -> dict[str, Any]:
         "rows_per_owner": terms.rows_per_owner,
         "offers": terms.offers,
         "auction": terms.auction,
-        "hashing": None if terms.hashing is None else f"hashes of length {terms.hashing.dimension}",
         "target_budget": f"epsilon = {terms.target_budget.epsilon:.4g}, delta = {terms.target_budget.delta:g}",
         "owner_budget": f"epsilon = {terms.owner_budget.epsilon:.4g}, delta = {terms.owner_budget.delta:g}",
         "relation": str(terms.relation),

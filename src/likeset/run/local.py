@@ -14,7 +14,6 @@ from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
-from likeset.protocol.hashing import hash_map
 from likeset.protocol.notices import CouldNotAnswer, FewRows, Notice, notices_on_owners
 from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.parties import make_curator, make_owner
@@ -24,7 +23,7 @@ from likeset.run.job import Job
 from likeset.run.job_files import OpenScan, open_job
 from likeset.run.job_folder import JobFolder
 from likeset.run.job_plan import open_plan
-from likeset.run.job_result import JobResult, received_rows, rows_by_number
+from likeset.run.job_result import JobResult, received_rows
 from likeset.run.plan import Plan, RunDraws, SettledRun
 from likeset.run.publish import FinishedJob, Render, write_files
 from likeset.run.result import Baseline, OwnerFacts, Result, RunOutcome
@@ -93,10 +92,7 @@ def job_running(
             settled = plan.settle(ledger, draws, content=opened.content)
             folder.agree(settled.terms)
             outcome = run_here(plan, settled, scans, ledger=ledger, progress=progress)
-            hashed = settled.terms.hashing is not None
-            rows, records = (
-                rows_by_number(outcome, files.schema, scans) if hashed else received_rows(outcome, files.schema)
-            )
+            rows, records = received_rows(outcome, files.schema)
             result = Result(outcome, rows, files.target.rows)
             total = time.perf_counter() - start
             yield (
@@ -171,7 +167,7 @@ def run_here(
     return RunOutcome(
         terms=terms,
         guarantees=plan.guarantees,
-        gamma=terms.hashing.gamma if terms.hashing else plan.kernel_width,
+        gamma=plan.kernel_width,
         summary=summary,
         row_numbers=tuple(owners[terms.owners[place]].row_of(int(handle)) for place, handle in handles),
         owners={
@@ -187,9 +183,8 @@ def run_here(
 def _parties(plan: Plan, settled: SettledRun, scans: Mapping[str, Scan]) -> tuple[Curator, dict[str, Owner], Consumer]:
     """The curator, the owners by name, and the consumer."""
     terms, declared = settled.terms, plan.inputs.declared
-    hashes = None if terms.hashing is None else hash_map(terms, settled.secrets.hash_seed)
     owners = {
-        name: make_owner(terms, name, scan=scan, key=settled.secrets.owner_key(name), declared=declared, hashes=hashes)
+        name: make_owner(terms, name, scan=scan, key=settled.secrets.owner_key(name), declared=declared)
         for name, scan in scans.items()
     }
     curator = make_curator(terms, noise=settled.curators_noise, declared=declared, seed_rows=plan.seed_rows)
@@ -197,7 +192,6 @@ def _parties(plan: Plan, settled: SettledRun, scans: Mapping[str, Scan]) -> tupl
         terms,
         target=plan.inputs.target,
         noise=settled.consumers_noise,
-        hashes=hashes,
         selection=plan.selection,
         declared=declared,
     )

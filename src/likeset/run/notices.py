@@ -9,17 +9,13 @@ from likeset.tables.schema.identifiers import Suspicion
 
 __all__ = [
     "BoundsFromData",
-    "HashedRows",
     "LargeOffer",
     "NoiseIsSimulated",
     "SeedRowsNeeded",
     "SelectionIsTold",
     "SuspectedIdentifier",
     "TooLongRows",
-    "UnreadRows",
-    "UnreadableCells",
     "WeakPromise",
-    "WidthInTerms",
     "notice_documents",
 ]
 
@@ -118,69 +114,6 @@ class TooLongRows(OwnerNotice):
         """The words."""
         longest = f"{self.text_bytes:,} bytes (text_bytes of the schema)"
         return f"owner {self.owner}: rows with a text of more than {longest} take no part: {self.rows:,}"
-
-
-@dataclass(frozen=True, slots=True)
-class HashedRows(Notice):
-    """The curator is to see hashes only.
-
-    Attributes:
-        dimension: how many numbers a hash has.
-    """
-
-    kind = "hashed-rows"
-    dimension: int
-
-    @property
-    def text(self) -> str:
-        """The words."""
-        return f"the curator sees hashes of {self.dimension:,} numbers; give owners their seed, but not through it"
-
-
-@dataclass(frozen=True, slots=True)
-class WidthInTerms(Notice):
-    """With hashes, the width of the selection's kernel is no secret of consumer and curator."""
-
-    kind = "width-in-terms"
-
-    @property
-    def text(self) -> str:
-        """The words."""
-        return "the width of the selection's kernel stands in the terms: with hashes, owners use it too"
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableCells(Notice):
-    """Columns whose cells cannot all be told from hashes.
-
-    Attributes:
-        columns: their names.
-    """
-
-    kind = "unreadable-cells"
-    columns: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The words."""
-        return f"not every cell of {', '.join(self.columns)} can be read from hashes: such cells stay empty"
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadRows(Notice):
-    """Rows of the summary that could not be told from their hashes.
-
-    Attributes:
-        rows: how many.
-    """
-
-    kind = "unread-rows"
-    rows: int
-
-    @property
-    def text(self) -> str:
-        """The words."""
-        return f"{self.rows} rows could not be read from their hashes, and are left out"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,20 +20,18 @@ from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.draft import Draft, Facts
-from likeset.protocol.hashing import commitment
 from likeset.protocol.notices import Notice
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView, planned_views, size_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
 from likeset.protocol.selection import Selection, is_usable_width
-from likeset.protocol.term_parts import RELEASE_SCALE, Hashing, HashShape
+from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
 from likeset.run.inputs import Inputs
 from likeset.run.run_secrets import RunSecrets
 
 __all__ = ["Plan", "RunDraws", "SettledRun", "make_plan"]
 
-_LONGEST_HASH = 1 << 16
 _NO_WIDTH = 1.0
 """Stands where a width is not known yet, or nobody uses it."""
 _ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
@@ -110,7 +108,7 @@ class Plan:
 
     @property
     def kernel_width(self) -> float:
-        """Gamma of the selection's kernel, unless hashes take the place of rows: then it stands in the final terms."""
+        """Gamma of the selection's kernel."""
         return self.selection.kernel_width(self.inputs.target)
 
     def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
@@ -178,7 +176,7 @@ class Plan:
             between: what the terms of organisations have beyond that: ``expires``, ``run_id`` and ``cards``.
         """
         self.check_affordable(ledger)
-        wishes, relation = self.wishes, self.terms.relation
+        relation = self.terms.relation
         first, second, third = draws.noises
         about_target = View.owners(self.inputs.consumer)
         open_accounts(ledger, {about_target: self._target_limit})
@@ -193,7 +191,6 @@ class Plan:
             gamma=gamma,
             seed=seed,
             largest=_largest_entry(self.inputs),
-            hashing=_hashing(wishes, gamma, kept.hash_seed),
             **between,
         )
         return SettledRun(terms, kept, second, third)
@@ -224,9 +221,7 @@ def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
     width = _public_width(wishes, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    hashing = _hashing(wishes, width or _NO_WIDTH, RunSecrets(0).hash_seed)
-    shape = None if hashing is None else HashShape(hashing.dimension)
-    terms = draft.planned(target_budget=budget, hashing=shape)
+    terms = draft.planned(target_budget=budget)
     _check_enough_asked(wishes, terms)
     if width is None or not draft.releases_target:
         _check_scale(inputs)
@@ -277,18 +272,10 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     if not isinstance(wishes.weights, bool):
         raise InvalidArgument("weights", type(wishes.weights).__name__, "must be True or False")
     arguments.one_of("labels", wishes.labels, ("match", "ignore"))
-    if wishes.weights and (wishes.hash_dimension is not None or wishes.protocol == "interactive"):
-        raise InvalidArgument("weights", True, "go with the sealed protocol and a curator who sees rows")
+    if wishes.weights and wishes.protocol == "interactive":
+        raise InvalidArgument("weights", True, "go with the sealed protocol")
     if wishes.folds:
         arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
-    if wishes.hash_dimension is not None:
-        if wishes.protocol == "interactive" or wishes.auction not in ("auto", "everyone"):
-            raise InvalidArgument(
-                "hash_dimension",
-                wishes.hash_dimension,
-                "goes with protocol sealed and auction everyone: by bids the curator would see what hashes hide",
-            )
-        return Selection()
     if wishes.gamma == "median":
         gamma = _median_gamma("target", inputs.target, scale=scale)
     else:
@@ -305,26 +292,10 @@ def _public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> flo
         gamma = _median_gamma("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
     elif released:
         return None
-    elif wishes.hash_dimension is None or wishes.gamma != "median":
-        return _NO_WIDTH  # nobody uses it
     else:
-        raise InvalidArgument("gamma", "'median'", "must be a number: hashes are public, and nothing is released")
+        return _NO_WIDTH  # nobody uses it
     _check_width("release_gamma", gamma, inputs)
     return gamma
-
-
-def _hashing(wishes: RunSettings, release_gamma: float, hash_seed: int) -> Hashing | None:
-    """What the terms say about hashes, where the curator may see nothing else."""
-    if wishes.hash_dimension is None:
-        return None
-    dimension = arguments.count("hash_dimension", wishes.hash_dimension, least=2, most=_LONGEST_HASH)
-    if dimension % 2:
-        raise InvalidArgument("hash_dimension", dimension, "must be even")
-    # Owners use this kernel too, so it must not be read off the target: it follows from the release's, or from what
-    # the user gave, which then stands in the terms.
-    by_release = wishes.gamma_scale * release_gamma / RELEASE_SCALE
-    gamma = by_release if wishes.gamma == "median" else arguments.positive("gamma", wishes.gamma)
-    return Hashing(dimension, gamma, commitment(hash_seed))
 
 
 def _public_size(wishes: RunSettings, inputs: Inputs) -> int:

@@ -21,17 +21,15 @@ from likeset.protocol.notices import FewRows, Notice, notices_on_owners
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.run.budget import counted_budget
-from likeset.run.hashed_summary import check_length, notes_on_hashes, read_summary
 from likeset.run.job import Job
 from likeset.run.job_plan import JobPlan, open_plan
 from likeset.run.job_result import JobResult, received_rows
-from likeset.run.notices import LargeOffer, SeedRowsNeeded, SelectionIsTold, SuspectedIdentifier, UnreadRows
+from likeset.run.notices import LargeOffer, SeedRowsNeeded, SelectionIsTold, SuspectedIdentifier
 from likeset.run.publish import FinishedJob, Render, publish
 from likeset.run.result import OwnerFacts, Result, RunOutcome
 from likeset.run.traffic import MostTraffic
 from likeset.run.uninterrupted_ledger import SteadyLedger
 from likeset.tables.schema.identifiers import suspicions_in
-from likeset.tables.schema.schema import Schema
 from likeset.transports.nvflare.job import check_sendable
 from likeset.transports.sites import SiteSettings
 
@@ -52,7 +50,7 @@ _ROOM = 1024  # characters: for what is drawn, and the day on which terms end
 _ROOM_FOR_A_CARD = 56  # beside the name of its party
 
 
-def check_carried(job: Job, schema: Schema) -> list[Notice]:
+def check_carried(job: Job) -> list[Notice]:
     """What a consumer should know about a job before it asks other organisations.
 
     Raises:
@@ -60,11 +58,10 @@ def check_carried(job: Job, schema: Schema) -> list[Notice]:
     """
     if job.noise != "secret":
         raise InvalidArgument("noise", job.noise, "must be secret (or left out): between organisations noise is secret")
-    check_length(job, schema)
-    notes = notes_on_hashes(job, schema)
+    notes: list[Notice] = []
     given = job.model_dump()
     wished = tuple((name, given[name]) for name, usual in _SELECTING.items() if given[name] != usual)
-    if wished and job.hash_dimension is None:
+    if wished:
         notes.append(SelectionIsTold(wished))
     if job.seed_rows is not None:
         notes.append(SeedRowsNeeded())
@@ -84,7 +81,7 @@ def plan_between(job: Job) -> JobPlan:
         InvalidArgument: the job asks for something that only a run on one machine can do, or others would refuse to
             read its terms: they are too long, their numbers too large, or no site can have such a name.
     """
-    check_carried(job, Schema.load(job.schema_file))
+    check_carried(job)
     planned = open_plan(job)
     names = (planned.terms.consumer, *planned.terms.owners, CURATOR, WITNESS)
     room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)
@@ -150,7 +147,6 @@ def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, exp
         schema=Path(job.schema_file),
         target=target.rows,
         selection=planned.plan.selection,
-        hash_seed=None if settled.terms.hashing is None else settled.secrets.hash_seed,
     )
     run.keep_invitation(Invitation.sign(settled.terms, identity))
 
@@ -162,34 +158,31 @@ def job_of(run: KeptRun) -> Job:
 
 def notes_on(run: KeptRun) -> list[Notice]:
     """What the consumer should know about a run that it invites to."""
-    return [*map(SuspectedIdentifier, suspicions_in(run.schema)), *check_carried(job_of(run), run.schema)]
+    return [*map(SuspectedIdentifier, suspicions_in(run.schema)), *check_carried(job_of(run))]
 
 
 def collect(run: KeptRun) -> JobResult:
     """The result of what the consumer's site received.
 
     Raises:
-        InvalidArgument: nothing was received yet, or the curator saw hashes, and no row could be read from them.
+        InvalidArgument: nothing was received yet.
     """
-    summary, terms, seed, read = run.summary(), run.terms, run.hash_seed, None
+    summary, terms = run.summary(), run.terms
     job = job_of(run).model_copy(update={"ledger": str(run.ledger_path), "schema_file": str(run.schema_path)})
     planned = open_plan(job)
     files = planned.files
-    if seed is not None:
-        read = read_summary(terms, summary, schema=files.schema, target=files.target, hash_seed=seed)
-        summary = read.summary
     outcome = RunOutcome(
         terms=terms,
         guarantees=planned.plan.guarantees,
-        gamma=terms.hashing.gamma if terms.hashing else planned.plan.kernel_width,
+        gamma=planned.plan.kernel_width,
         summary=summary,
         row_numbers=tuple(map(int, summary.handles)),
         owners=dict.fromkeys(terms.owners, OwnerFacts()),
         offered=None,
-        warnings=_warnings(run, summary, unread=0 if read is None else read.unread),
+        warnings=_warnings(run, summary),
         seconds=run.ending.get("seconds", 0.0),
     )
-    rows, records = received_rows(outcome, files.schema) if read is None else (read.rows, read.records)
+    rows, records = received_rows(outcome, files.schema)
     result = Result(outcome, rows, files.target.rows)
     with Ledger(run.ledger_path) as ledger:
         budget = counted_budget(job, ledger)
@@ -198,10 +191,10 @@ def collect(run: KeptRun) -> JobResult:
         result=result,
         records=records,
         baselines=result.baselines(),
-        warnings=(*planned.warnings, *notes_on_hashes(job, files.schema), *outcome.warnings),
+        warnings=(*planned.warnings, *outcome.warnings),
         budget=budget,
         seconds=dict.fromkeys(("running", "total"), outcome.seconds),
-        with_handles=read is not None,
+        with_handles=True,
     )
 
 
@@ -214,10 +207,9 @@ def conclude(home: ConsumerHome, run: KeptRun, result: JobResult, *, render: Ren
     return publish(result, run.result, render=render)
 
 
-def _warnings(run: KeptRun, summary: Summary, *, unread: int) -> tuple[Notice, ...]:
-    terms, came = run.terms, len(summary.rows) + unread
+def _warnings(run: KeptRun, summary: Summary) -> tuple[Notice, ...]:
+    terms, came = run.terms, len(summary.rows)
     warnings = notices_on_owners(terms.owners, summary, answers=run.ending.get("unanswered", {}))
-    warnings += [UnreadRows(unread)] if unread else []
     warnings += [FewRows(came, terms.size)] if came < terms.size else []
     return tuple(warnings)
 

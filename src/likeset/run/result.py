@@ -49,7 +49,7 @@ class RunOutcome:
         summary: what the consumer received.
         row_numbers: of each selected row at its owner; where owners are elsewhere, the handles by which they find it.
         owners: what is known of each.
-        offered: the rows that the curator could choose from; None where it saw hashes, chose as it went, or is
+        offered: the rows that the curator could choose from; None where it chose as it went, or is
             elsewhere.
         warnings: what the user should know.
         seconds: how long it took.

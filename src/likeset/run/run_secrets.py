@@ -60,11 +60,6 @@ class RunSecrets:
         """Of the release's features, where nobody wants a particular one; public."""
         return self._derived("features") >> 192
 
-    @property
-    def hash_seed(self) -> int:
-        """Of the hashes that a curator sees who may see nothing else; owners and consumer share it."""
-        return 1 << 255 | self._derived("hashes")
-
     def owner_key(self, name: str) -> int:
         """An owner's private sampling key."""
         return self._derived(f"owner/{name}")

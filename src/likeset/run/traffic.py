@@ -53,10 +53,10 @@ def most_traffic(terms: PlannedTerms, schema: Schema) -> MostTraffic:
     """The traffic of the owner with the longest name, if everything that may come does."""
     interactive, release_round = terms.protocol == "interactive", RELEASE_ROUND[terms.protocol]
     release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
-    width = terms.hashing.dimension if terms.hashing else terms.kernel.columns
+    width = terms.kernel.columns
     rows = 1 if interactive else terms.rows_per_owner
     matrix = np.zeros((rows, width), dtype=np.float32)
-    labels, packed = _labels(schema, rows), _records(terms, schema, rows)
+    labels, packed = _labels(schema, rows), _records(schema, rows)
     known = labels is not None
     labels = np.zeros(rows) if labels is None else labels
     heard: list[tuple[int, int, Body]]
@@ -107,8 +107,6 @@ def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
     return np.zeros(rows, dtype=f"<U{max(map(len, words))}") if words else np.zeros(rows)
 
 
-def _records(terms: PlannedTerms, schema: Schema, rows: int) -> NDArray[np.uint8]:
+def _records(schema: Schema, rows: int) -> NDArray[np.uint8]:
     """Room for the largest records."""
-    if terms.hashing is not None:
-        return np.zeros(0, dtype=np.uint8)
     return np.zeros(records.most_bytes(DeclaredRecords(schema).longest, rows), dtype=np.uint8)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from likeset.geometry.features import FourierFeatures
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.guarantee import Basis, Guarantee
@@ -16,13 +17,13 @@ from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.draft import Draft, Facts
-from likeset.protocol.hashing import commitment, hash_map
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.plans import planned_views
 from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import RELEASE_SCALE, Hashing, HashShape
+from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
+from likeset.simulation.hashing_curator import HashingCurator
 from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports.local import LocalEngine
@@ -35,13 +36,18 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there 
 
 
 def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any) -> MethodPicks:
-    """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed."""
+    """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed.
+
+    Args:
+        task: what is to be matched.
+        hash_dimension: if given, the curator goes by hashes of this length, as the paper's extension has it.
+        wishes: fields of ``RunSettings``.
+    """
     secret = np.random.default_rng([task.seed, 4])
-    hash_seed = int.from_bytes(secret.bytes(32), "big") | 1 << 255
+    hash_seed = int.from_bytes(secret.bytes(32), "big")
     labels = wishes.get("labels", "match")
-    terms, pays = _terms(task, wishes, None if hash_dimension is None else (hash_dimension, hash_seed))
+    terms, pays = _terms(task, wishes)
     noise = SimulatedNoise(task.seed)
-    hashes = hash_map(terms, hash_seed) if terms.hashing else None
     selection = Selection(gamma=task.gamma, labels=labels)
     names = dict(zip(terms.owners, task.market.owners, strict=True))
     folder = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
@@ -53,12 +59,15 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
                 safe,
                 scan=MemoryScan(task.market.owners[name], task.market.labels[name]),
                 key=int.from_bytes(secret.bytes(32), "big"),
-                hashes=hashes,
             )
             for safe, name in names.items()
         }
-        curator = make_curator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
-        consumer = Consumer(terms, target=task.market.target, noise=noise, hashes=hashes, selection=selection)
+        if hash_dimension is None:
+            curator = make_curator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+        else:
+            hashes = FourierFeatures(terms.kernel.columns, hash_dimension, task.gamma, hash_seed, "phased")
+            curator = HashingCurator(terms, noise=noise, hashes=hashes)
+        consumer = Consumer(terms, target=task.market.target, noise=noise, selection=selection)
         result = LocalEngine(workers=1).run(
             CuratorShell(curator, ledger),
             {name: Shell(owner, ledger) for name, owner in owners.items()},
@@ -83,7 +92,7 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
     )
 
 
-def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | None) -> tuple[Terms, bool | None]:
+def _terms(task: Task, wishes: Mapping[str, Any]) -> tuple[Terms, bool | None]:
     """The terms, and whether the draft thinks that a release pays; None where that is not asked."""
     market = task.market
     # Half a row less than wanted: it is rounded up to whole rows for each owner.
@@ -110,13 +119,11 @@ def _terms(task: Task, wishes: Mapping[str, Any], hashing: tuple[int, int] | Non
     pays = draft.offers == "tilted" if asked else None
     # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
     draft.offers = "uniform" if wanted.offers == "uniform" else "tilted"
-    shape = None if hashing is None else HashShape(hashing[0])
     terms = Terms.settled(
-        draft.planned(target_budget=draft.budget, hashing=shape),
+        draft.planned(target_budget=draft.budget),
         gamma=task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE),
         seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
         largest=0.0,
-        hashing=None if hashing is None else Hashing(hashing[0], task.gamma, commitment(hashing[1])),
     )
     return terms, pays
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "left_document",
-    "read_seed",
     "row_documents",
     "run_document",
     "save_messages",
@@ -35,7 +34,7 @@ def show_rows(rows: "LeftRows", most: int) -> None:
     """A table of the first rows."""
     if rows.table is None:
         if rows.count:
-            stdout.print("[dim]only hashes of them leave[/]" if rows.hashed else "[dim]they cannot be shown[/]")
+            stdout.print("[dim]they cannot be shown[/]")
         return
     table = Table()
     for name in rows.table.column_names:
@@ -66,7 +65,7 @@ def write_rows(rows: "LeftRows", out: Path) -> None:
     import pyarrow.parquet
 
     if rows.table is None:
-        raise InvalidArgument("--out", out, "only hashes would leave; there are no rows to write")
+        raise InvalidArgument("--out", out, "these rows cannot be shown; there is nothing to write")
     writers = {".parquet": pyarrow.parquet.write_table, ".csv": pyarrow.csv.write_csv}
     if out.suffix not in writers:
         raise InvalidArgument("--out", out, "must end in .csv or .parquet")
@@ -150,14 +149,3 @@ def spent_document(charge: "Spent") -> dict[str, Any]:
     """A charge, for machines."""
     answered = charge.answered
     return {"run": charge.run, "at": charge.at, "toward": charge.toward, "rows": charge.rows, "answered": answered}
-
-
-def read_seed(path: Path) -> int:
-    """A seed of 256 bits, in hexadecimal digits."""
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        raise InvalidArgument("--hash-seed", path, "cannot be read") from error
-    if re.fullmatch(r"[0-9a-fA-F]{1,64}", text) is None:
-        raise InvalidArgument("--hash-seed", path, "must hold one number in hexadecimal digits")
-    return int(text, 16)

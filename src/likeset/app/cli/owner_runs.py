@@ -165,7 +165,6 @@ def dry_run(
             "in_data_set": trial.row_count,
             "withheld": trial.withheld,
             "too_long": trial.too_long,
-            "hashed": trial.rows.hashed,
         }
         show_json({**document, **more, "shown": row_documents(trial.rows, show)})
         return
@@ -182,7 +181,6 @@ def approve(
     *,
     terms: Annotated[str, typer.Option(help="Digest of the terms, or its beginning; if not reviewed here.")] = "",
     data: DataName = "",
-    hash_seed: Annotated[Path | None, typer.Option(help="File with the seed that owners share, for hashes.")] = None,
     by: By = None,
     node: NodePath = HERE,
     as_json: JsonFlag = False,
@@ -191,12 +189,9 @@ def approve(
 
     Example: [bold]likeset owner approve sepsis-2026-07 --by "A. Lovelace" --node st-mary[/]
     """
-    from likeset.app.cli.owner_rows import read_seed
-
     with opened_node(node) as opened:
         digest = _digest_to_approve(opened, run, terms)
-        seed = read_seed(hash_seed) if hash_seed else None
-        verdict = opened.approve(run, digest, by=by or login(), data=data, hash_seed=seed)
+        verdict = opened.approve(run, digest, by=by or login(), data=data)
     if as_json:
         show_json({"run": run, "digest": digest, "approved": verdict.accepted, **_verdict_document(verdict)})
     elif verdict.accepted:

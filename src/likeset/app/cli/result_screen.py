@@ -87,7 +87,7 @@ def _show_owners(result: Mapping[str, Any]) -> None:
         for owner in result["owners"]
     ]
     each = result["rows_seen"] / max(1, result["rows_selected"])
-    what = "hashes of rows" if result["terms"]["summary"]["hashing"] else "rows"
+    what = "rows"
     seen = f"The curator saw {result['rows_seen']:,} {what}, {each:.1f} for each row selected."
     show_table("Who gave what?", ("owner", "rows", "heard", "disclosed", "selected", "share"), rows, caption=seen)
 
@@ -104,7 +104,7 @@ def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence
         whose = "each owner" if guarantee["protects"] in owners else "the target"
         who = " + ".join(guarantee["coalition"]) or _OBSERVERS[guarantee["observer"]]
         if guarantee["epsilon"] is None:
-            what = "hashes of rows" if guarantee["hashed"] else "rows in the open"
+            what = "rows in the open"
             cost = f"{guarantee['rows']:,} {what}" if guarantee["observer"] != "owners" else "no bound"
         else:
             cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing"

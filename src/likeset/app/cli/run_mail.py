@@ -16,8 +16,6 @@ from likeset.app.cli.run_setup import (
     invited,
     opened_home,
     result_of,
-    seed_file,
-    show_seed,
 )
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument, LikesetError
@@ -68,12 +66,11 @@ def start(
     terms = kept_run.terms
     if as_json:
         told = {**progress.document(), "digest": terms.digest, "mailbox": store.address}
-        show_json({**told, "hash_seed": seed_file(kept_run), **look_document(look, troubles)})
+        show_json({**told, **look_document(look, troubles)})
     else:
         stdout.print(f"[bold green]started[/]  {literal(kept_run.name)}, terms {terms.digest[:12]}", soft_wrap=True)
         show_progress(progress)
         show_notes(look.notes)
-        show_seed(kept_run)
         stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)
         if troubles:
             complain("the terms are signed and kept, but not all posted yet; likeset run sync tries again")

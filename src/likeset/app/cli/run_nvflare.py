@@ -14,8 +14,6 @@ from likeset.app.cli.run_setup import (
     RunName,
     invited,
     opened_home,
-    seed_file,
-    show_seed,
 )
 from likeset.display.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import InvalidArgument, UnfinishedRequest
@@ -108,10 +106,9 @@ def _submit(kept_run: "KeptRun", engine: "Engine", *, as_json: bool) -> None:
 
     job = submit(kept_run, engine)
     if as_json:
-        show_json({"run": kept_run.name, "job": job, "digest": kept_run.terms.digest, "hash_seed": seed_file(kept_run)})
+        show_json({"run": kept_run.name, "job": job, "digest": kept_run.terms.digest})
         return
     stdout.print(
         f"[bold green]submitted[/]  {literal(kept_run.name)}, terms {kept_run.terms.digest[:12]}", soft_wrap=True
     )
-    show_seed(kept_run)
     stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)

@@ -24,8 +24,6 @@ __all__ = [
     "invited",
     "opened_home",
     "result_of",
-    "seed_file",
-    "show_seed",
 ]
 
 HomePath = Annotated[
@@ -107,25 +105,6 @@ def invited(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
         error.add_note(f"look at it with: likeset ledger show {home.ledger}")
         error.add_note("the first run sets the limit for all; likeset ledger limit --help says how to change it")
         raise
-
-
-def seed_file(kept_run: "KeptRun") -> str | None:
-    """Where the seed of hashes lies; None where the curator sees rows."""
-    return str(kept_run.hash_seed_path) if kept_run.terms.hashing else None
-
-
-def show_seed(kept_run: "KeptRun") -> None:
-    """How the seed of hashes goes to owners, where there is one."""
-    seed = seed_file(kept_run)
-    if seed is not None:
-        stdout.print(
-            f"[bold]{literal(seed)}[/]  the seed of the hashes, for owners alone: hand it over, or send it encrypted. "
-            "Whoever has it and the hashes has the rows, so it must not pass through the curator.",
-            soft_wrap=True,
-        )
-        stdout.print(
-            f"They approve with: likeset owner approve {literal(kept_run.name)} --hash-seed FILE", soft_wrap=True
-        )
 
 
 def result_of(home: "ConsumerHome", kept_run: "KeptRun") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from likeset.app.cli.run_setup import HERE, Days, HomePath, JobPath, invited, opened_home, seed_file, show_seed
+from likeset.app.cli.run_setup import HERE, Days, HomePath, JobPath, invited, opened_home
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
 
 __all__ = ["invite", "list_runs", "plan"]
@@ -22,7 +22,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     wanted = Job.load(job)
     check_owners_files(wanted)
     planned = plan_between(wanted)
-    notes = [*check_carried(wanted, planned.files.schema), *notes_on_size(planned.traffic)]
+    notes = [*check_carried(wanted), *notes_on_size(planned.traffic)]
     document = planned.document()
     if as_json:
         show_json({**document, "between_organisations": notice_documents(notes)})
@@ -30,7 +30,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     terms = planned.terms
     facts = [
         ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
-        (f"{'hashes of rows' if terms.hashing else 'rows'} that the curator sees, at most", f"{planned.rows_seen:,}"),
+        ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
         ("messages between curator and owners, at most", f"{planned.messages:,}"),
         ("numbers released about the target", f"{document['released_coordinates']:,}"),
     ]
@@ -44,8 +44,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     """Sign the terms of a job, for owners to look at before it is submitted; they name all parties by their cards.
 
     The cards of all owners and of the curator must be pinned here ([bold]likeset card pin[/]). Where the release's
-    width is chosen privately, that choice is made and charged now, once. Where the curator is to see hashes only, the
-    seed of the hashes is drawn as well: give it to owners, and never to the curator.
+    width is chosen privately, that choice is made and charged now, once.
 
     Example: [bold]likeset run invite job.yaml --home clinic[/]
     """
@@ -58,9 +57,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     if as_json:
         told = {"run": kept_run.name, "invitation": str(kept_run.invitation_path), "digest": terms.digest}
         told["expires"] = terms.expires
-        show_json(
-            {**told, "cards": dict(terms.cards), "hash_seed": seed_file(kept_run), "notes": notice_documents(notes)}
-        )
+        show_json({**told, "cards": dict(terms.cards), "notes": notice_documents(notes)})
         return
     path = kept_run.invitation_path
     stdout.print(f"[bold]{literal(str(path))}[/]  terms {terms.digest[:12]}, until {terms.expires}", soft_wrap=True)
@@ -75,7 +72,6 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
             stdout.print(f"  {fingerprint}  {role}  [bold]{literal(name)}[/]", soft_wrap=True)
     own = terms.cards[terms.consumer]
     stdout.print(f"They take part only if they have pinned yours: {own}", soft_wrap=True)
-    show_seed(kept_run)
     show_notes(notice.text for notice in notes)
 
 

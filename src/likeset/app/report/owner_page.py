@@ -38,7 +38,6 @@ _PUBLIC_TERMS = frozenset(
         "schema_digest",
         "columns",
         "kernel",
-        "hashing",
         "protocol",
         "size",
         "target_size",

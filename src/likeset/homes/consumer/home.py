@@ -30,8 +30,6 @@ from likeset.private_files import (
     keep_private_bytes,
     make_home_folder,
     make_private_folder,
-    read_secret,
-    write_secret,
 )
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
@@ -145,16 +143,6 @@ class KeptRun:
         return rows
 
     @property
-    def hash_seed_path(self) -> Path:
-        """The file of the seed by which owners hash, where the curator may see hashes only: for owners alone."""
-        return self.folder / "hash-seed"
-
-    @property
-    def hash_seed(self) -> int | None:
-        """That seed; None where the curator sees rows."""
-        return None if self.terms.hashing is None else read_secret(self.hash_seed_path)
-
-    @property
     def selection(self) -> Selection:
         """How the curator is to select."""
         path = self.folder / "selection.json"
@@ -256,7 +244,6 @@ class KeptRun:
         schema: Path,
         target: Rows,
         selection: Selection,
-        hash_seed: int | None,
     ) -> None:
         """Keep what a run needs beside its terms, before they are signed."""
         make_private_folder(self.folder)
@@ -265,9 +252,6 @@ class KeptRun:
         keep_private(self.folder / "target.npy", lambda path: _save(path, target))
         wishes = {name: value for name, value in asdict(selection).items() if name != "swaps"}
         documents.write_text(self.folder / "selection.json", json.dumps(wishes) + "\n")
-        if hash_seed is not None:
-            self.hash_seed_path.unlink(missing_ok=True)
-            write_secret(self.hash_seed_path, hash_seed)
 
     def keep_invitation(self, invitation: Invitation) -> None:
         """Keep the signed terms, whole or not at all: from now on the run is known, and its terms stay as they are."""

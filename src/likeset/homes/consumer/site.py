@@ -17,7 +17,6 @@ from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import keep_private_bytes
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import MOST_BYTES
 from likeset.tables.schema.declared_records import DeclaredRecords
 
@@ -42,14 +41,13 @@ def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Ident
     run = home.known(terms.run)
     if run.invitation.to_bytes() != invitation.to_bytes():
         raise IllegalMessage(f"run {terms.run}: the consumer signed other terms")
-    schema, seed = run.schema, run.hash_seed
+    schema = run.schema
     letters = Correspondence(identity or home.identity, run.invitation, name)
     letters.identity.book.settle_ended()
     party = Consumer(
         terms,
         target=run.target,
         noise=SecretNoise(),
-        hashes=None if seed is None else hash_map(terms, seed),
         selection=run.selection,
         declared=DeclaredRecords(schema),
     )

@@ -2,8 +2,7 @@
 
 ``owner.yaml`` is the policy, ``ledger.sqlite`` the chained log of both budgets and of all that was asked, decided and
 sent (and beside it the messages that left), ``data`` a folder for each data set, ``key`` the secret that decides which
-rows are drawn, ``seeds`` the seeds of runs in which the curator sees hashes only. ``card``, ``card.secret`` and
-``cards`` are as in every home (``homes.party_home``).
+rows are drawn. ``card``, ``card.secret`` and ``cards`` are as in every home (``homes.party_home``).
 """
 
 import secrets
@@ -68,22 +67,6 @@ class Home(PartyHome):
             LedgerUnavailable: other users may read it, or it is damaged.
         """
         return read_secret(self.key_file)
-
-    def hash_seed(self, digest: str) -> int:
-        """The seed of a run in which the curator sees hashes only, by the digest of its terms."""
-        path = self.folder / "seeds" / digest
-        if not path.exists():
-            raise InvalidArgument(
-                "--hash-seed", "none", "the run needs the seed that owners and consumer share; give it when approving"
-            )
-        return read_secret(path)
-
-    def keep_hash_seed(self, digest: str, seed: int) -> None:
-        """Keep the seed of a run."""
-        place = self.folder / "seeds"
-        place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        (place / digest).unlink(missing_ok=True)
-        write_secret(place / digest, seed)
 
 
 def make_home(folder: Path, *, name: str) -> Home:

@@ -32,7 +32,6 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.transcripts import Transcript, transcript_of
 from likeset.ledger import Ledger
-from likeset.protocol.hashing import check_seed
 from likeset.protocol.messages import Message
 from likeset.protocol.terms import Terms
 
@@ -280,7 +279,7 @@ class OwnerNode:
         """Write something into the audit log."""
         self.log.append(kind, run, words)
 
-    def approve(self, run: str, digest: str, *, by: str, data: str = "", hash_seed: int | None = None) -> Verdict:
+    def approve(self, run: str, digest: str, *, by: str, data: str = "") -> Verdict:
         """Approve these very terms, if the policy allows them; others of the same run are approved no longer.
 
         Args:
@@ -288,7 +287,6 @@ class OwnerNode:
             digest: of the terms that are approved.
             by: who approves.
             data: the data set that may be used; the one that fits if empty.
-            hash_seed: where the curator may see hashes only, the seed that owners and consumer share.
         """
         self.check_running()
         record = self.record_of(run)
@@ -296,11 +294,6 @@ class OwnerNode:
         self._permits.check_undecidable(record, digest)
         verdict = self._judge.judge(self.put_policy_in_force(), terms, data=data)
         if verdict.accepted:
-            if hash_seed is not None:
-                check_seed(terms, hash_seed)  # raises if it is another one
-                self.home.keep_hash_seed(digest, hash_seed)
-            elif terms.hashing is not None:
-                self.home.hash_seed(digest)  # raises if nobody gave it
             chosen = data or self.registry.for_terms(terms)[0].name
             with self.log.deciding() as append:
                 self._permits.check_undecidable(record, digest)

@@ -26,15 +26,13 @@ class LeftRows:
     """Rows as they left.
 
     Attributes:
-        table: in declared columns, with the label; None where only hashes left.
+        table: in declared columns, with the label; None where they cannot be shown.
         count: how many rows.
-        hashed: whether they left as hashes.
         held_back: rows that were stored to leave and did not, which are not among them.
     """
 
     table: pa.Table | None
     count: int
-    hashed: bool
     held_back: int = 0
 
 
@@ -96,10 +94,10 @@ def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:
     bodies = [body for data in messages if isinstance(body := decode(data).body, Offer | Delivery)]
     count = sum(len(body.rows) for body in bodies)
     if schema is None or any(not len(body.records) for body in bodies):
-        return LeftRows(None, count, hashed=bool(bodies))
+        return LeftRows(None, count)
     form = DeclaredRecords(schema).form
     tables = [_table(body, form, schema) for body in bodies]
-    return LeftRows(pa.concat_tables(tables) if tables else None, count, hashed=False)
+    return LeftRows(pa.concat_tables(tables) if tables else None, count)
 
 
 def _table(body: Offer | Delivery, form: records.RecordForm, schema: Schema) -> pa.Table:

@@ -17,7 +17,6 @@ from likeset.homes.owner import exchanges
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.outbox import LeftRows, rows_of
 from likeset.homes.shell import carry
-from likeset.protocol.hashing import hash_map
 from likeset.protocol.legality import RELEASE_ROUND
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease, decode
 from likeset.protocol.owner import Owner
@@ -74,10 +73,7 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
     data_set = node.data_for(terms, data=chosen)
     basis, heard, used = _release(node, terms, release)
     with data_set.opened(terms, smallest_group=smallest, key=node.home.key()) as opened:
-        hashes = None if terms.hashing is None else hash_map(terms, node.home.hash_seed(terms.digest))
-        owner = make_owner(
-            used, node.name, scan=opened.scan, key=node.home.key(), declared=opened.declared, hashes=hashes
-        )
+        owner = make_owner(used, node.name, scan=opened.scan, key=node.home.key(), declared=opened.declared)
         replies = [reply for call in _calls(used, heard) for reply in _said(owner, call)]
         leaving = tuple(reply.data for reply in replies if exchanges.rows_in([reply]))
         return Rehearsal(

@@ -83,8 +83,8 @@ def review(node: OwnerNode, run: str) -> Review:
         ),
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
-        ("What does the curator see?", _seen_by_curator(terms)),
-        ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
+        ("What does the curator see?", _seen_by_curator()),
+        ("What does the consumer get?", _seen_by_consumer(consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
         ("What must you still believe of the network?", f"This: {LEFT_TO_TRUST}."),
         ("What is paid?", _payment(terms)),
@@ -200,20 +200,13 @@ def _rows(terms: Terms, curator: PlannedView) -> str:
     return f"{curator.rows:,} of your rows leave, {when}{unless}."
 
 
-def _seen_by_curator(terms: Terms) -> str:
-    if terms.hashing is not None:
-        return (
-            "Hashes of those rows, with their labels: it can tell how far rows are from each other, and with the seed "
-            "that you share with the consumer and the other owners it could read them."
-        )
+def _seen_by_curator() -> str:
     return "Those rows, in the clear, with all columns above. Nothing is hidden from the curator about them."
 
 
-def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
-    how = " (it reads them from their hashes, by the seed that you share)" if terms.hashing is not None else ""
+def _seen_by_consumer(consumer: PlannedView) -> str:
     return (
-        f"{consumer.rows:,} rows in the clear{how} in all, chosen from those of all owners; some, all or none of them "
-        "yours."
+        f"{consumer.rows:,} rows in the clear in all, chosen from those of all owners; some, all or none of them yours."
     )
 
 

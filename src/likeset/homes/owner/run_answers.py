@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from likeset.errors import IllegalMessage
-from likeset.geometry.features import FourierFeatures
 from likeset.homes.owner import budgets, exchanges
 from likeset.homes.owner.datasets import OpenedData, Registry
 from likeset.homes.owner.home import Home
@@ -18,7 +17,6 @@ from likeset.homes.owner.policy import History, Policy, about_month
 from likeset.homes.owner.run_records import Decision, RunRecord
 from likeset.homes.shell import carry
 from likeset.ledger import Ledger, Request, Transaction
-from likeset.protocol.hashing import hash_map
 from likeset.protocol.messages import Message, decode
 from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_owner
@@ -104,13 +102,12 @@ class RunAnswers:
             smallest = record.smallest_group or policy.smallest_group
             opened = data.guarded(source, terms, smallest_group=smallest, key=self._key)
             # Without the seed nothing can be answered, so nothing is charged.
-            hashes = None if terms.hashing is None else hash_map(terms, self._home.hash_seed(terms.digest))
             if record.began:
                 with self._ledger.deciding() as transaction:
                     self._charge(transaction, terms, data.name, opened.fingerprint)
             else:
                 self._begin(record, terms, decision, policy, stands, opened.fingerprint)
-            active = self._resumed(record, terms, opened, hashes)
+            active = self._resumed(record, terms, opened)
             active.sources = stack.pop_all()
         return active
 
@@ -148,9 +145,9 @@ class RunAnswers:
                 "smallest_group changed"
             )
 
-    def _resumed(self, record: RunRecord, terms: Terms, opened: OpenedData, hashes: FourierFeatures | None) -> _Active:
+    def _resumed(self, record: RunRecord, terms: Terms, opened: OpenedData) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard, and nothing is charged anew."""
-        party = make_owner(terms, self._name, scan=opened.scan, key=self._key, declared=opened.declared, hashes=hashes)
+        party = make_owner(terms, self._name, scan=opened.scan, key=self._key, declared=opened.declared)
         active = _Active(party, purges=record.purges)
         for past in exchanges.exchanges(self._ledger, terms.run):
             if not past.entry:
