@@ -6,15 +6,20 @@ import os
 # the bits of a product would depend on how many cores there are.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
+import functools
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from chance import REPEATED_BY, SEED, examples
+from likeset import documents
 from likeset.display import screen
 
 # Tests that are started in the background ignore Ctrl-C, and so would every process that they start and stop.
@@ -37,6 +42,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("likeset")
+
+# A program builds its commands once and reads few files; tests in one process would build the same commands and parse
+# the same YAML thousands of times. Both follow from what they are given alone, and nobody changes them.
+typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)  # type: ignore[attr-defined]
+_compose, _composed = documents._compose, dict[str, Any]()
+
+
+def _composed_once(text: str, name: str) -> Any:
+    if text not in _composed:
+        _composed[text] = _compose(text, name)
+    return _composed[text]
+
+
+documents._compose = _composed_once
 
 
 @pytest.hookimpl(tryfirst=True)
