@@ -1,8 +1,11 @@
 """The runs that every engine must bring to the same end: the same summary and the same entries in every ledger."""
 
+import atexit
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -65,14 +68,29 @@ def give_orders(folder: Path, *sites: str, **more: Any) -> None:
         (place / "site.json").write_text(json.dumps({**ORDERS.get(site, {}), **more}))
 
 
+_templates: dict[tuple[Terms, ...], Path] = {}
+
+
 def settle_sites(folder: Path, agreed: Iterable[Terms]) -> dict[str, Invitation]:
     """Folders of all sites as they are before the first run: cards, orders, and ledgers with accounts and no charges.
+
+    They are made once in each process of tests, and copied.
 
     Returns:
         The terms, which now name cards, signed by the consumer; by the names of the runs.
     """
+    unnamed = tuple(agreed)
+    if unnamed not in _templates:
+        template = Path(tempfile.mkdtemp(prefix="settled-sites-"))
+        atexit.register(shutil.rmtree, template, ignore_errors=True)
+        _settle(template, unnamed)
+        _templates[unnamed] = template
+    shutil.copytree(_templates[unnamed], folder, dirs_exist_ok=True)
+    return {one.run: invitation_to(folder, one.run) for one in unnamed}
+
+
+def _settle(folder: Path, unnamed: tuple[Terms, ...]) -> None:
     give_orders(folder)
-    unnamed = list(agreed)
     homes = settle_identities(folder, unnamed[0], curator=SERVER)
     (folder / _INVITATIONS).mkdir()
     for one in unnamed:
@@ -84,7 +102,6 @@ def settle_sites(folder: Path, agreed: Iterable[Terms]) -> dict[str, Invitation]
             open_ledger(named, site, folder / site)
     for home in homes.values():
         home.book.close()
-    return {one.run: invitation_to(folder, one.run) for one in unnamed}
 
 
 def invitation_to(folder: Path, run: str) -> Invitation:
