@@ -1,19 +1,26 @@
 """What users may rely on; a change here is a change of the public interface and belongs into the changelog."""
 
+import doctest
 import importlib
 import inspect
 import re
+from pathlib import Path
+
+import pytest
 
 import likeset
+from job_world import World
 from likeset import errors
 from likeset.errors import InvalidArgument, LikesetError
+from likeset.run.notices import NoiseIsSimulated
 
-PUBLIC = ["Schema", "Summarizer", "Terms", "errors", "evaluate", "squared_mmd"]
+PUBLIC = ["LikesetWarning", "Schema", "Summarizer", "Terms", "errors", "evaluate", "match", "squared_mmd"]
 
 SIGNATURES = {
     "likeset.evaluate": (
-        "(rows, labels, *, test_rows, test_labels, weights, owners, compare, resamples, random_state)"
+        "(rows, labels, *, test_rows, test_labels, weights, owners, compare, schema, resamples, random_state)"
     ),
+    "likeset.match": "(target, owners, *, schema, size, out, resume, compare, progress, wishes)",
     "likeset.squared_mmd": "(a, b, *, gamma, weights)",
     "likeset.geometry.discrepancy.marginal_gain": "(candidates, summary, target, *, gamma)",
     "likeset.geometry.discrepancy.objective": "(summary, target, *, gamma)",
@@ -84,3 +91,47 @@ def test_the_tree_in_the_docstring_of_errors_shows_every_exception_under_its_par
 
 def test_dir_shows_what_is_public_and_nothing_else() -> None:
     assert dir(likeset) == sorted([*PUBLIC, "__version__"])
+
+
+@pytest.mark.parametrize("name", ["Schema", "Summarizer", "evaluate", "match"])
+def test_the_examples_of_public_things_run(name: str) -> None:
+    examples = doctest.DocTestFinder().find(getattr(likeset, name), name)
+    runner = doctest.DocTestRunner()
+    for example in examples:
+        runner.run(example)
+    results = runner.summarize(verbose=False)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+class TestMatch:
+    def test_files_come_to_what_the_command_writes(self, tmp_path: Path) -> None:
+        world = World.make(tmp_path)
+        with pytest.warns(likeset.LikesetWarning, match="simulated"):
+            matched = likeset.match(
+                world.folder / "target.csv",
+                {name: world.place(name) for name in ("north", "south")},
+                schema=world.folder / "schema.yaml",
+                size=9,
+                out=world.out,
+                noise="simulated",
+                seed=1,
+            )
+        assert matched.out == world.out
+        assert matched.summary.num_rows == matched.result["rows_selected"] == 9
+        assert matched.summary.column_names == ["age", "pulse", "site", "smoker", "ill", "owner", "weight"]
+        assert matched.report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+        assert NoiseIsSimulated() in matched.warnings
+
+    def test_a_frame_goes_to_the_summarizer(self, tmp_path: Path) -> None:
+        world = World.make(tmp_path)
+        with pytest.raises(InvalidArgument, match=r"likeset\.Summarizer") as caught:
+            likeset.match(
+                world.folder / "target.csv",
+                {"north": [[1.0]]},  # type: ignore[dict-item]
+                schema=world.folder / "schema.yaml",
+                size=9,
+                out=world.out,
+            )
+        assert caught.value.argument == "owners['north']"
+        assert not world.out.exists()

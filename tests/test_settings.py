@@ -13,13 +13,14 @@ from typer.main import get_command
 from likeset import Summarizer, Terms
 from likeset.app import cli
 from likeset.app.cli.job_options import job_from
+from likeset.app.file_matching import JobWishes
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.run_settings import RunSettings, Setting, settings
 from likeset.run.job import Job
 
 SETTINGS = {setting.name: setting for setting in settings()}
 FILES = {"schema": "schema.yaml", "target": "mine.csv", "size": 5}
-_OF_ARRAYS = {"seed_rows", "rows_per_unit", "ledger", "run", "progress"}
+_OF_ARRAYS = {"schema", "seed_rows", "rows_per_unit", "ledger", "run", "progress"}
 _OF_A_JOB = {"likeset", "version", "schema_file", "target", "owners", "public_rows", "seed_rows"}
 _OF_A_JOB |= {"consumer", "curator", "purpose", "ledger", "out", "run"}
 
@@ -74,6 +75,15 @@ def test_the_summarizer_describes_every_argument_in_the_declared_words() -> None
         r"^    (\w+): ", (inspect.getdoc(Summarizer) or "").partition("Attributes:")[0], re.MULTILINE
     )
     assert sorted(described) == sorted(inspect.signature(Summarizer).parameters)
+
+
+def test_match_takes_every_field_of_a_job_with_its_declared_type() -> None:
+    """Those that have a place of their own in its signature, and cards of other organisations, excepted."""
+    wishes = typing.get_type_hints(JobWishes)
+    named = {"likeset", "version", "schema_file", "target", "owners", "size", "out", "curator"}
+    assert set(wishes) == set(Job.model_fields) - named
+    types = typing.get_type_hints(RunSettings)
+    assert [name for name in set(wishes) & set(types) if wishes[name] != types[name]] == []
 
 
 def test_a_job_has_the_declared_fields() -> None:

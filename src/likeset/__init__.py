@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING, Any
 from likeset import errors
 
 if TYPE_CHECKING:
+    from likeset.app.file_matching import match
     from likeset.geometry.discrepancy import squared_mmd
     from likeset.protocol.terms import Terms
     from likeset.run.evaluation import evaluate
+    from likeset.run.notices import LikesetWarning
     from likeset.summarizer import Summarizer
     from likeset.tables.schema.schema import Schema
 
 __version__ = "0.1.0"
-__all__ = ["Schema", "Summarizer", "Terms", "errors", "evaluate", "squared_mmd"]
+__all__ = ["LikesetWarning", "Schema", "Summarizer", "Terms", "errors", "evaluate", "match", "squared_mmd"]
 
 _HOMES = {
+    "LikesetWarning": "likeset.run.notices",
     "Schema": "likeset.tables.schema.schema",
     "Summarizer": "likeset.summarizer",
     "Terms": "likeset.protocol.terms",
     "evaluate": "likeset.run.evaluation",
+    "match": "likeset.app.file_matching",
     "squared_mmd": "likeset.geometry.discrepancy",
 }
 

@@ -16,34 +16,45 @@ from sklearn.base import BaseEstimator
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.ledger import Ledger
+from likeset.protocol.notices import Notice
 from likeset.protocol.run_settings import RunSettings, settings
 from likeset.run.inputs import Inputs
+from likeset.run.job_files import job_warnings
 from likeset.run.local import run_here
+from likeset.run.notebooks import notebook_progress, story
+from likeset.run.notices import LikesetWarning, TooLongRows, warn_of
 from likeset.run.plan import make_plan
 from likeset.run.result import Pick, Result
 from likeset.tables.scan.memory_scan import MemoryScan
-from likeset.tables.sources.frames import MarketTables, column_names, gather
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.declared_frames import DeclaredFrame, DeclaredTables
+from likeset.tables.sources.frames import MarketTables, column_names
 from likeset.transports.local import Progress
 
-__all__ = ["Pick", "Summarizer"]
+__all__ = ["LikesetWarning", "Pick", "Summarizer"]
 
 
 class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Collect rows from owners that together look like a target, with all parties in this process.
 
-    Columns should be on one scale: a unit of distance means the same in each. Bring scales from public knowledge; a
+    Data frames with columns of all kinds go with a schema, which says what a unit of each column is. Without one,
+    columns are numbers on one scale: a unit of distance means the same in each. Bring scales from public knowledge; a
     scaler fitted on the data would leak. Rows that lie hundreds of units apart are refused.
+
+    In a notebook a bar shows the progress, and a fitted summarizer tells its story in one screen.
 
     Args:
         SETTINGS: all that ``likeset.protocol.run_settings`` declares, described there and in ``help(Summarizer)``.
+        schema: declares the columns of data frames: a ``Schema``, or the path of its file.
         seed_rows: public rows that start the summary of ``interactive``.
-        rows_per_unit: the unit of privacy: at most so many rows belong to one person.
+        rows_per_unit: the unit of privacy: at most so many rows belong to one person; a schema says it by its id.
         ledger: file of the budgets, kept across runs; a temporary one if not given.
         run: name of the run in that ledger.
-        progress: called as answers come in.
+        progress: called as answers come in; a bar of its own in a notebook if not given.
 
     Attributes:
-        summary_: the selected rows, as the kind of table that the owners gave.
+        summary_: the selected rows, as the kind of table that the owners gave; with a schema, in its columns and with
+            label, owner and weight of each row.
         indices_: for each of them (owner, row number).
         labels_: their labels, or None.
         weights_: their weights, summing to 1.
@@ -60,10 +71,31 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         history_: one ``Pick`` per selected row, in order.
         terms_: the terms of the run.
         warnings_: what the user should know: a fallback, owners who were absent or not believed, rows that ran short.
-            Each has a ``kind``, the owner whom it ``concerns`` if it is about one, and its words as ``text``.
+            Each has a ``kind``, the owner whom it ``concerns`` if it is about one, and its words as ``text``; each is
+            also told as a ``LikesetWarning``.
+        story_: all of it in one screen, as HTML: what a notebook shows.
         gamma_: width of the selection's kernel.
         label_weight_: how much labels counted in the selection, from 0 (not at all) to 0.99.
         label_skill_: how well rows told labels near the target, from 0 to 1; 0 where that was not tried.
+
+    Example:
+        >>> import pandas
+        >>> from likeset import Schema, Summarizer
+        >>> schema = Schema.from_text('''
+        ... likeset: schema
+        ... version: 1
+        ... columns:
+        ...   age: {kind: numeric, bounds: [0, 100]}
+        ...   sex: {kind: category, values: [f, m]}
+        ... label: {column: ill, kind: category, values: [0, 1]}
+        ... ''')
+        >>> mine = pandas.DataFrame({"age": [70, 75, 80, 85], "sex": ["f", "m", "f", "m"]})
+        >>> north = pandas.DataFrame({"age": range(20, 90), "sex": ["f", "m"] * 35, "ill": [0, 0, 1, 1, 1] * 14})
+        >>> matched = Summarizer(8, schema=schema, offers="uniform").fit(mine, {"north": north})
+        >>> matched.summary_.columns.tolist()
+        ['age', 'sex', 'ill', 'owner', 'weight']
+        >>> bool(matched.summary_.age.mean() > north.age.mean())
+        True
     """
 
     def __init__(
@@ -99,6 +131,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         quorum: int = 1,
         noise: Literal["secret", "simulated"] = "secret",
         random_state: int | None = None,
+        schema: Schema | str | Path | None = None,
         ledger: str | Path | None = None,
         run: str = "run",
         progress: Progress | None = None,
@@ -118,25 +151,45 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         """Run the protocol among a consumer, its curator and the owners.
 
         Args:
-            target: rows to match; an array or a data frame of numbers.
-            owners: rows of each owner, of the same kind and with the same columns.
-            labels: labels of each owner's rows; they are handed on and, unless ``label_strata`` is off, help their
-                owner to find the classes that matter, and the curator to match rows of the right ones.
+            target: rows to match; an array or a data frame of numbers, or with a schema a data frame of pandas,
+                polars or pyarrow with the declared columns.
+            owners: rows of each owner, of the same kind and with the same columns; with a schema also the label's.
+            labels: labels of each owner's rows, where no schema declares them; they are handed on and, unless
+                ``label_strata`` is off, help their owner to find the classes that matter, and the curator to match
+                rows of the right ones.
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
-        tables = MarketTables.checked(target, owners, labels, public_rows)
+        tables = self._tables(target, owners, labels, public_rows)
         if self.progress is not None and not callable(self.progress):
             raise InvalidArgument("progress", type(self.progress).__name__, "must be a function")
         plan = make_plan(self._wishes(), self._inputs(tables))
         _ = plan.guarantees  # what is wrong with the wishes shows before a ledger is made
         plan.check_enough_rows(map(len, tables.owners.values()))
         shown = {safe: name for name, safe in tables.safe_names.items()}
-        with self._opened_ledger() as ledger:
+        with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
             settled = plan.settle(ledger, plan.draw(), content=None if self.ledger is None else tables.digest())
-            outcome = run_here(plan, settled, _scans(tables), ledger=ledger, shown_names=shown, progress=self.progress)
+            outcome = run_here(plan, settled, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
         rows = np.stack([tables.owners[shown[owner]][row] for owner, row in outcome.picks])
         self._tell(Result(outcome, rows, tables.target), tables)
+        warn_of(self.warnings_, stacklevel=2)
         return self
+
+    def _tables(self, target: Any, owners: Any, labels: Any, public_rows: Any) -> MarketTables:
+        if self.schema is None:
+            return MarketTables.checked(target, owners, labels, public_rows)
+        if labels is not None:
+            reason = "stand in the frames, in the column that the schema declares as its label; leave them out"
+            raise InvalidArgument("labels", "given", reason)
+        if self.rows_per_unit != 1:
+            raise InvalidArgument(
+                "rows_per_unit", self.rows_per_unit, "is for the schema to say: rows_per_id of its id"
+            )
+        return DeclaredTables.read(self._schema(), target, owners, public_rows=public_rows)
+
+    def _schema(self) -> Schema:
+        if not isinstance(self.schema, Schema | str | Path):
+            raise InvalidArgument("schema", type(self.schema).__name__, "must be a Schema, or the path of its file")
+        return self.schema if isinstance(self.schema, Schema) else Schema.load(self.schema)
 
     def _wishes(self) -> RunSettings:
         if self.random_state is not None:
@@ -144,16 +197,24 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         return RunSettings(**{setting.name: getattr(self, setting.argument) for setting in settings()})
 
     def _inputs(self, tables: MarketTables) -> Inputs:
+        known = {
+            "target": tables.target,
+            "owners": tuple(tables.safe_names[name] for name in tables.owners),
+            "public_rows": tables.public_rows,
+            "run": self.run,
+        }
+        if isinstance(tables, DeclaredTables):
+            seed = self.seed_rows
+            if seed is not None:
+                seed = DeclaredFrame.read("seed_rows", seed, tables.schema, labelled=False).rows
+            return Inputs.declared_by(tables.schema, seed_rows=seed, **known)
         return Inputs(
-            target=tables.target,
-            owners=tuple(tables.safe_names[name] for name in tables.owners),
-            public_rows=tables.public_rows,
             seed_rows=self.seed_rows,
             largest_squared_norm=tables.largest_squared_norm,
             largest_squared_distance=tables.largest_squared_distance,
             rows_per_unit=self.rows_per_unit,
-            run=self.run,
             column_names=column_names(next(iter(tables.tables.values()))) or (),
+            **known,
         )
 
     def _tell(self, result: Result, tables: MarketTables) -> None:
@@ -165,18 +226,37 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.label_weight_ = summary.label_weight
         self.label_skill_ = summary.label_skill
         self.guarantees_ = outcome.guarantees
-        self.indices_ = [(shown[owner], row) for owner, row in outcome.picks]
-        self.summary_ = gather(tables.tables, self.indices_)
-        self.labels_ = summary.labels if tables.labels is not None else None
+        self.indices_ = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in outcome.picks]
         self.weights_ = summary.weights
+        self.summary_ = tables.selected(self.indices_, self.weights_)
+        self.labels_ = summary.labels if tables.labels is not None else None
         self.likeness_ = result.likeness
         self.in_sample_squared_mmd_ = result.in_sample_squared_mmd
         self.rows_seen_ = summary.rows_seen
         self.access_ratio_ = result.access_ratio
-        self.history_ = tuple(replace(pick, owner=shown[pick.owner]) for pick in result.history)
+        self.history_ = tuple(
+            replace(pick, owner=owner, row=row)
+            for pick, (owner, row) in zip(result.history, self.indices_, strict=True)
+        )
         self.attribution_ = result.attribution
         self.shares_ = {shown[line.owner]: line.share for line in self.attribution_.owners}
-        self.warnings_ = outcome.warnings
+        self.warnings_ = (*_table_warnings(self._wishes(), tables), *outcome.warnings)
+        self.story_ = story(
+            result,
+            labels=self.labels_,
+            warnings=self.warnings_,
+            shown_names=shown,
+            simulated=self.noise == "simulated",
+        )
+
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: the story of a fitted summarizer, scikit-learn's drawing of one that is not."""
+        fitted: str | None = getattr(self, "story_", None)
+        return str(super()._repr_html_inner()) if fitted is None else fitted
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | {"text/html": self.story_} if hasattr(self, "story_") and "text/html" in bundle else bundle
 
     @contextmanager
     def _opened_ledger(self) -> Iterator[Ledger]:
@@ -192,11 +272,20 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
 
 def _scans(tables: MarketTables) -> dict[str, MemoryScan]:
     """How owners reach their rows, by the names that may stand in records."""
-    labels = tables.labels
+    labels, records = tables.labels, tables.records if isinstance(tables, DeclaredTables) else {}
     return {
-        tables.safe_names[name]: MemoryScan(rows, None if labels is None else labels[name])
+        tables.safe_names[name]: MemoryScan(rows, None if labels is None else labels[name], records.get(name))
         for name, rows in tables.owners.items()
     }
+
+
+def _table_warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
+    """What the user should know of frames with a schema, as of files."""
+    if not isinstance(tables, DeclaredTables):
+        return []
+    most = tables.schema.declaration.text_bytes
+    shorter = [TooLongRows(name, rows, most) for name, rows in tables.too_long.items()]
+    return [*job_warnings(wishes, tables.schema, tables.target_table), *shorter]
 
 
 def _described() -> str:

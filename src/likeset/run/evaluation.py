@@ -15,6 +15,8 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.run.trained_models import MODELS, Labels, Predicted, TrainingRows, train
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.declared_frames import DeclaredFrame
 from likeset.tables.sources.frames import column_names, numbers
 
 __all__ = ["Evaluation", "OwnerLoss", "Score", "TrainedOn", "evaluate", "evaluate_sets"]
@@ -89,37 +91,71 @@ class Evaluation:
 
 def evaluate(
     rows: Any,
-    labels: ArrayLike,
+    labels: ArrayLike | None = None,
     *,
     test_rows: Any,
-    test_labels: ArrayLike,
+    test_labels: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     owners: Sequence[str] | None = None,
-    compare: Mapping[str, tuple[Any, ArrayLike]] | None = None,
+    compare: Mapping[str, tuple[Any, ArrayLike | None]] | None = None,
+    schema: Schema | None = None,
     resamples: int = 1000,
     random_state: int = 0,
 ) -> Evaluation:
     """Train models on a summary, and judge them on test rows that nobody selected by.
 
     Args:
-        rows: of the summary; an array or a data frame of numbers.
-        labels: of these; floating-point numbers are to be predicted as such, everything else are classes.
+        rows: of the summary; an array or a data frame of numbers, or with a schema a data frame with its columns.
+        labels: of these; floating-point numbers are to be predicted as such, everything else are classes. With a schema
+            they may stand in the frame, in the column that it declares as label.
         test_rows: labelled rows of the target's kind, with the same columns.
-        test_labels: of these.
+        test_labels: of these, likewise.
         weights: what each row of the summary counts; alike if not given.
         owners: for each row of the summary its owner; then also what models lose without each of them.
         compare: other training sets by name, each with its labels: uniform offers, say, or all rows.
+        schema: declares the columns of data frames.
         resamples: how often test rows are drawn anew for the intervals.
         random_state: seed of the models and of these draws.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> rows, kinds = load_iris(return_X_y=True)
+        >>> judged = evaluate(rows[::2], kinds[::2], test_rows=rows[1::2], test_labels=kinds[1::2], resamples=100)
+        >>> [line.model for line in judged.models]
+        ['linear', 'forest', 'boosting']
+        >>> judged.models[0].scores["balanced_accuracy"].value > 0.9
+        True
     """
-    columns = column_names(rows)
-    summary = _training_rows("labels", numbers("rows", rows, columns=columns), labels, weights)
-    test = _training_rows("test_labels", numbers("test_rows", test_rows, columns=columns), test_labels)
+    known = _Known(schema, column_names(rows))
+    summary = known.rows("rows", rows, "labels", labels, weights)
+    test = known.rows("test_rows", test_rows, "test_labels", test_labels)
     sets = {"the summary": [summary]}
     for name, (others, other_labels) in (compare or {}).items():
-        sets[name] = [_training_rows(f"compare[{name!r}]", numbers(name, others, columns=columns), other_labels)]
+        sets[name] = [known.rows(name, others, f"compare[{name!r}]", other_labels)]
     whose = None if owners is None else np.array([str(owner) for owner in owners])
     return evaluate_sets(sets, test, owners=whose, resamples=resamples, seed=random_state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How tables are read: by a schema, or as numbers with the columns of the first."""
+
+    schema: Schema | None
+    columns: tuple[str, ...] | None
+
+    def rows(
+        self, argument: str, table: Any, label_argument: str, labels: Any, weights: ArrayLike | None = None
+    ) -> TrainingRows:
+        """A table with its labels, or an error that names the argument."""
+        if self.schema is None:
+            if labels is None:
+                raise InvalidArgument(label_argument, "missing", "give a label for each row; models learn by them")
+            return _training_rows(label_argument, numbers(argument, table, columns=self.columns), labels, weights)
+        labelled = labels is None
+        if labelled and self.schema.label_column is None:
+            raise InvalidArgument(label_argument, "missing", "give them, or declare the label in the schema")
+        frame = DeclaredFrame.read(argument, table, self.schema, labelled=labelled, by_id=False)
+        return _training_rows(label_argument, frame.rows, frame.labels if labelled else labels, weights)
 
 
 def evaluate_sets(

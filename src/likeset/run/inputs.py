@@ -1,13 +1,18 @@
 """What a run is planned from: the consumer's rows, public ones, and names."""
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from likeset.arguments import Rows
 from likeset.protocol.declarations import Declared
+from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.schema.schema import Schema
 
 __all__ = ["Inputs"]
+
+_LARGEST_FEATURE = 1e6  # the largest weight that a column may have
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,3 +48,15 @@ class Inputs:
     declared: Declared | None = None
     consumer: str = "consumer"
     purpose: str = "a matched training set"
+
+    @classmethod
+    def declared_by(cls, schema: Schema, **others: Any) -> Self:
+        """Inputs whose columns a schema declares; ``others`` are the fields that it says nothing about."""
+        return cls(
+            largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
+            rows_per_unit=schema.rows_per_unit,
+            column_names=schema.record_columns,
+            schema_digest=schema.digest,
+            declared=DeclaredRecords(schema),
+            **others,
+        )

@@ -15,6 +15,7 @@ from likeset.geometry.tilt import Drawing
 from likeset.privacy.view import checked_name
 from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan
+from likeset.protocol.run_settings import RunSettings
 from likeset.run.inputs import Inputs
 from likeset.run.job import Job
 from likeset.run.notices import BoundsFromData, NoiseIsSimulated, SuspectedIdentifier, TooLongRows, WeakPromise
@@ -32,7 +33,6 @@ from likeset.tables.sources.source import Block, Source, open_source
 __all__ = ["OpenScan", "OpenedJob", "OwnFiles", "Target", "job_warnings", "open_job", "open_own_files", "open_target"]
 
 _MOST_TARGET_ROWS = 1_000_000
-_LARGEST_FEATURE = 1e6  # the largest weight that a column may have
 _LARGEST_USUAL_EPSILON = 16.0
 
 OpenScan = Callable[[Source, Schema], SourceScan]
@@ -78,17 +78,13 @@ class OwnFiles:
 
     def inputs(self) -> Inputs:
         """The same for a plan."""
-        return Inputs(
+        return Inputs.declared_by(
+            self.schema,
             target=self.target.rows,
             owners=tuple(self.job.owners),
             public_rows=self.public_rows,
             seed_rows=self.seed_rows,
-            largest_squared_norm=_LARGEST_FEATURE**2 * self.schema.width,
-            rows_per_unit=self.schema.rows_per_unit,
             run=self.job.run or "run",
-            column_names=self.schema.record_columns,
-            schema_digest=self.schema.digest,
-            declared=DeclaredRecords(self.schema),
             consumer=self.job.consumer,
             purpose=self.job.purpose,
         )
@@ -138,7 +134,7 @@ def open_job(
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
-        warnings = job_warnings(job, schema, target)
+        warnings = job_warnings(job, schema, target.table)
         row_counts, faults = dict[str, int](), list[BadTable]()
         for name, address in job.owners.items():
             source = stack.enter_context(open_source(address))
@@ -249,13 +245,19 @@ def _check_target_size(job: Job, target: Target, total: int) -> None:
         )
 
 
-def job_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
-    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
-    look = TableLook(target.table.column_names, schema.declaration.missing_words)
-    look.add(target.table)
+def job_warnings(wishes: RunSettings, schema: Schema, target: pa.Table) -> list[Notice]:
+    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none.
+
+    Args:
+        wishes: what is asked for; a job is that, too.
+        schema: declares the columns.
+        target: the consumer's rows in these.
+    """
+    look = TableLook(target.column_names, schema.declaration.missing_words)
+    look.add(target)
     warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.summary())]
-    if job.noise == "simulated":
+    if wishes.noise == "simulated":
         warnings.append(NoiseIsSimulated())
-    if job.epsilon > _LARGEST_USUAL_EPSILON and job.offers != "uniform":
-        warnings.append(WeakPromise(job.epsilon))
+    if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
+        warnings.append(WeakPromise(wishes.epsilon))
     return warnings + [BoundsFromData(name) for name in schema.from_data]

@@ -19,6 +19,7 @@ from likeset.run.result import Baseline, OwnerResult, Result, RunOutcome
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.frames import added_name
 
 __all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows"]
 
@@ -122,7 +123,7 @@ class JobResult:
             table = table.append_column(label, pa.array(summary.labels))
         owners = pa.array([owner for owner, _ in self.result.outcome.picks])
         for name, column in (("owner", owners), ("weight", pa.array(summary.weights))):
-            table = table.append_column(f"likeset_{name}" if name in table.column_names else name, column)
+            table = table.append_column(added_name(name, table.column_names), column)
         return table.append_column(HANDLE, pa.array(summary.handles)) if self.with_handles else table
 
     def _owner_document(self, owner: OwnerResult) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def run_job(
     """
     with job_running(job, resume=resume, progress=progress, scan=scan, compare=compare) as (folder, result):
         document = write_files(folder, result, render=render)
-    return FinishedJob(Path(job.out), document)
+    return FinishedJob(Path(job.out), document, result.warnings)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What a user should know about a job, beside what every run can tell (``likeset.protocol.notices``)."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from likeset.tables.schema.identifiers import Suspicion
 __all__ = [
     "BoundsFromData",
     "LargeOffer",
+    "LikesetWarning",
     "NoiseIsSimulated",
     "SeedRowsNeeded",
     "SelectionIsTold",
@@ -17,7 +19,26 @@ __all__ = [
     "TooLongRows",
     "WeakPromise",
     "notice_documents",
+    "warn_of",
 ]
+
+
+class LikesetWarning(UserWarning):
+    """A notice as Python's own warning; ``warnings.filterwarnings("error", category=...)`` makes it stop a program.
+
+    Attributes:
+        notice: the notice itself, with its kind and the owner whom it concerns.
+    """
+
+    def __init__(self, notice: Notice) -> None:
+        super().__init__(notice.text)
+        self.notice = notice
+
+
+def warn_of(notices: Iterable[Notice], *, stacklevel: int) -> None:
+    """Tell notices by Python's own warnings; ``stacklevel`` counts from the caller of this function."""
+    for notice in notices:
+        warnings.warn(LikesetWarning(notice), stacklevel=stacklevel + 1)
 
 
 def notice_documents(notices: Iterable[Notice]) -> list[dict[str, Any]]:

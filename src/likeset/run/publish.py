@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.private_files import keep_private
+from likeset.protocol.notices import Notice
 from likeset.run.job_result import FORMAT, JobResult
 
 __all__ = ["REPORT", "SUMMARY", "FinishedJob", "Render", "publish", "read_result", "unfinished", "write_files"]
@@ -24,10 +26,27 @@ Render = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 
 @dataclass(frozen=True, eq=False)
 class FinishedJob:
-    """Where the results lie, and what ``result.json`` says."""
+    """What came of a job, and where it lies.
+
+    Attributes:
+        out: the output directory.
+        result: what ``result.json`` says.
+        warnings: what the user should know.
+    """
 
     out: Path
     result: Mapping[str, Any]
+    warnings: tuple[Notice, ...] = ()
+
+    @property
+    def summary(self) -> pa.Table:
+        """The selected rows, each with label, owner and weight."""
+        return pq.read_table(self.out / SUMMARY)
+
+    @property
+    def report(self) -> Path:
+        """The page with the whole story."""
+        return self.out / REPORT
 
 
 def unfinished(out: Path) -> Path:

@@ -9,8 +9,6 @@ from likeset.display.screen import literal, show_notes, show_table, stdout
 
 __all__ = ["known_or_bound", "show_guarantees", "show_not_private", "show_result"]
 
-_OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
-
 
 def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
     """The answer, what it is worth, who gave what, and what everybody learned."""
@@ -31,16 +29,14 @@ def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
 
 
 def _closeness(result: Mapping[str, Any]) -> str:
-    """To new rows like the target's, with an interval; in-sample where that is not known."""
-    rows, likeness, in_sample = result["target"]["rows"], result["likeness"], result["in_sample_squared_mmd"]
-    if likeness is None:
-        return f"your {rows:,} rows with in-sample [bold]MMD² {in_sample:.5f}[/]; to new rows of their kind: not known"
-    size = likeness["recommended_size"]
-    turn = f"; about {size:,} rows would match better: good rows ran out" if size else ""
-    return (
-        f"rows like your {rows:,} with [bold]MMD² {max(0.0, likeness['squared_mmd']):.5f}[/] "
-        f"({likeness['low']:.5f} to {likeness['high']:.5f}; in-sample {in_sample:.5f}){turn}"
-    )
+    """As a part of a sentence, with the number in bold."""
+    from likeset.run.result import Likeness
+    from likeset.run.result_words import closeness
+
+    likeness = None if result["likeness"] is None else Likeness(**result["likeness"])
+    rows = result["target"]["rows"]
+    close = closeness(likeness, in_sample=result["in_sample_squared_mmd"], target_rows=rows)
+    return f"{close.before}[bold]{close.number}[/]{close.after}"
 
 
 def show_not_private(noise: str) -> None:
@@ -99,16 +95,7 @@ def known_or_bound(known: float | None, most: float, form: str) -> str:
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
     """One line for each kind of view: owners' views that say the same are one."""
-    lines: dict[tuple[str, str, str, str], None] = {}
-    for guarantee in guarantees:
-        whose = "each owner" if guarantee["protects"] in owners else "the target"
-        who = " + ".join(guarantee["coalition"]) or _OBSERVERS[guarantee["observer"]]
-        if guarantee["epsilon"] is None:
-            what = "rows in the open"
-            cost = f"{guarantee['rows']:,} {what}" if guarantee["observer"] != "owners" else "no bound"
-        else:
-            cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing"
-        delta = f"{guarantee['delta']:g}" if guarantee["epsilon"] else ""
-        basis = guarantee["basis"] if guarantee["epsilon"] is not None else ""
-        lines[f"{who} about {whose}", cost, delta, basis] = None
-    show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), [list(line) for line in lines])
+    from likeset.run.result_words import guarantee_lines
+
+    lines = guarantee_lines(guarantees, owners=owners)
+    show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), lines)

@@ -160,6 +160,27 @@ class Schema:
         """The schema in a text; ``name`` stands for the file in errors."""
         return cls(documents.read_text(text, Declaration, name=name))
 
+    @staticmethod
+    def draft(*frames: Any, label: str | None = None, id: str | None = None) -> str:  # noqa: A002 - as in the file
+        """The text of a schema file to look at and complete, from data frames; as ``likeset schema draft`` of files.
+
+        Args:
+            frames: of pandas, polars or pyarrow.
+            label: the column that a model is to predict.
+            id: the column that says whose row it is.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> text = Schema.draft(pa.table({"age": [31, 42.5, 78], "sex": ["f", "m", "f"]}), label="sex")
+            >>> Schema.from_text(text).from_data  # replace these by public knowledge
+            ('age', 'sex')
+        """
+        from likeset.tables.schema.draft import draft
+        from likeset.tables.sources.source import open_source
+
+        sources = [open_source(frame, name=f"frame {number + 1}") for number, frame in enumerate(frames)]
+        return draft(sources, label=label, ids=id).text
+
     def to_yaml(self) -> str:
         """The text of a schema file; comments are not kept."""
         content = self.declaration.model_dump(mode="json", exclude_defaults=True)

@@ -2,11 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
@@ -14,13 +15,34 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.tables.schema.labels import MOST_LETTERS
 
-__all__ = ["MarketTables", "column_names", "gather", "numbers"]
+__all__ = [
+    "MarketTables",
+    "added_name",
+    "checked_owners",
+    "column_names",
+    "gather",
+    "library_of",
+    "numbers",
+    "safe_names",
+    "with_columns",
+]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
+_HOW_TO_GET_A_SCHEMA = (
+    'declare its columns: Summarizer(..., schema="schema.yaml"); Schema.draft(frame) drafts such a file, as `likeset '
+    "schema draft FILE --out schema.yaml` does"
+)
+
+
+def library_of(table: Any) -> str:
+    """Whose kind of table it is: pandas, polars, pyarrow, numpy and so on."""
+    return type(table).__module__.split(".")[0]
 
 
 def column_names(table: Any) -> tuple[str, ...] | None:
     """The names of a data frame's columns; None for an array."""
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return tuple(table.schema.names)
     names = getattr(table, "columns", None)
     return None if names is None else tuple(str(name) for name in names)
 
@@ -36,11 +58,37 @@ def numbers(argument: str, table: Any, *, columns: tuple[str, ...] | None) -> Ro
         extra = [name for name in names if name not in columns]
         problem = f"lacks {missing}" if missing else f"also has {extra}" if extra else "has them in another order"
         raise InvalidArgument(argument, f"columns {list(names)}", f"must have the target's columns; it {problem}")
-    return arguments.matrix(argument, table if names is None else table.to_numpy(), in_single=True)
+    if names is None:
+        return arguments.matrix(argument, table, in_single=True)
+    try:
+        return arguments.matrix(argument, _cells(table), in_single=True)
+    except InvalidArgument as error:
+        wordy = [name for name, column in zip(names, _columns(table), strict=True) if column.dtype.kind not in "fiub"]
+        if not wordy:
+            raise
+        held = f"columns {wordy}"
+        raise InvalidArgument(argument, held, f"do not hold numbers; {_HOW_TO_GET_A_SCHEMA}") from error
+
+
+def _columns(table: Any) -> list[NDArray[Any]]:
+    """Each column of a data frame as an array."""
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return [np.asarray(column.to_numpy(zero_copy_only=False)) for column in pa.table(table).itercolumns()]
+    if library_of(table) == "pandas":
+        return [np.asarray(table.iloc[:, place]) for place in range(table.shape[1])]
+    return [np.asarray(column) for column in table]
+
+
+def _cells(table: Any) -> NDArray[Any]:
+    """All cells of a data frame."""
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        columns = _columns(table)
+        return np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
+    return np.asarray(table.to_numpy())
 
 
 def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
-    """The picked rows, in order, as the kind of table that they came from: array, pandas or polars frame."""
+    """The picked rows, in order, as the kind of table that they came from: array, pandas, polars or Arrow frame."""
     rows: dict[str, list[int]] = {owner: [] for owner, _ in picks}
     for owner, row in picks:
         rows[owner].append(row)
@@ -50,16 +98,40 @@ def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
     for owner, _ in picks:
         places.append(int(starts[owner]) + taken[owner])
         taken[owner] += 1
-    module = type(next(iter(tables.values()))).__module__.split(".")[0]
-    if module == "pandas":
+    library = library_of(next(iter(tables.values())))
+    if library == "pandas":
         import pandas  # type: ignore[import-untyped,unused-ignore]  # whoever passes its frames has it
 
         return pandas.concat([tables[owner].iloc[numbers] for owner, numbers in rows.items()]).iloc[places]
-    if module == "polars":
+    if library == "polars":
         import polars  # type: ignore[import-not-found,unused-ignore]
 
-        return polars.concat([tables[owner][numbers] for owner, numbers in rows.items()])[places]
+        parts = [tables[owner][numbers] for owner, numbers in rows.items()]
+        return polars.concat(parts, how="vertical_relaxed")[places]
+    if library == "pyarrow":
+        picked = [pa.table(tables[owner]).take(pa.array(numbers)) for owner, numbers in rows.items()]
+        return pa.concat_tables(picked, promote_options="permissive").take(pa.array(places))
     return np.concatenate([np.asarray(tables[owner])[numbers] for owner, numbers in rows.items()])[places]
+
+
+def added_name(name: str, taken: Collection[str]) -> str:
+    """How a column is called that is added to the selected rows: another column may be called so already."""
+    return f"likeset_{name}" if name in taken else name
+
+
+def with_columns(frame: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
+    """A data frame with more columns, of the same kind."""
+    named = {added_name(name, column_names(frame) or ()): values for name, values in columns.items()}
+    library = library_of(frame)
+    if library == "pandas":
+        return frame.assign(**named)
+    if library == "polars":
+        import polars  # type: ignore[import-not-found,unused-ignore]
+
+        return frame.with_columns(**{name: polars.Series(values) for name, values in named.items()})
+    for name, values in named.items():
+        frame = frame.append_column(name, pa.array(values))
+    return frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +177,14 @@ class MarketTables:
             digest.update(f"{name!r}/{labels.dtype.str}/".encode() + labels.tobytes())
         return digest.digest()
 
+    def row_number(self, owner: str, row: int) -> int:  # noqa: ARG002 (every row of a table takes part here)
+        """The number in its owner's table of a row that took part."""
+        return row
+
+    def selected(self, picks: Sequence[tuple[str, int]], weights: NDArray[np.float64]) -> Any:  # noqa: ARG002
+        """The selected rows, as the kind of table that the owners gave; weights are told beside them."""
+        return gather(self.tables, picks)
+
     @classmethod
     def checked(
         cls,
@@ -116,11 +196,8 @@ class MarketTables:
         """What a caller gave, or an error that says what is wrong with it."""
         columns = column_names(target)
         rows = numbers("target", target, columns=columns)
-        if not isinstance(owners, Mapping) or not owners:
-            raise InvalidArgument("owners", type(owners).__name__, "must map at least one owner's name to its rows")
-        owner_rows = {str(name): numbers(f"owners[{name!r}]", table, columns=columns) for name, table in owners.items()}
-        if len(owner_rows) != len(owners):
-            raise InvalidArgument("owners", [str(name) for name in owners], "need names that differ as text")
+        given = checked_owners(owners)
+        owner_rows = {name: numbers(f"owners[{name!r}]", table, columns=columns) for name, table in given.items()}
         for name, table in owner_rows.items():
             arguments.same_columns("target", rows, f"owners[{name!r}]", table)
         own_labels = None if labels is None else _checked_labels(labels, owner_rows)
@@ -128,10 +205,25 @@ class MarketTables:
         if public_rows is not None:
             public = numbers("public_rows", public_rows, columns=columns if column_names(public_rows) else None)
             arguments.same_columns("target", rows, "public_rows", public)
-        safe = {name: _safe_name(name, number) for number, name in enumerate(owner_rows)}
-        if len(set(safe.values())) != len(safe):
-            raise InvalidArgument("owners", list(safe), "need names that differ by letters and digits")
-        return cls(rows, owner_rows, {str(name): table for name, table in owners.items()}, own_labels, public, safe)
+        return cls(rows, owner_rows, given, own_labels, public, safe_names(given))
+
+
+def checked_owners(owners: Any) -> dict[str, Any]:
+    """Each owner's table by its name."""
+    if not isinstance(owners, Mapping) or not owners:
+        raise InvalidArgument("owners", type(owners).__name__, "must map at least one owner's name to its rows")
+    named = {str(name): table for name, table in owners.items()}
+    if len(named) != len(owners):
+        raise InvalidArgument("owners", [str(name) for name in owners], "need names that differ as text")
+    return named
+
+
+def safe_names(owners: Iterable[str]) -> dict[str, str]:
+    """For each owner a name that may stand in records and messages."""
+    safe = {name: _safe_name(name, number) for number, name in enumerate(owners)}
+    if len(set(safe.values())) != len(safe):
+        raise InvalidArgument("owners", list(safe), "need names that differ by letters and digits")
+    return safe
 
 
 def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,129 @@
+"""``likeset.match``: what ``likeset match`` does on the command line, for programs."""
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from typing import Any, Literal, TypedDict, Unpack
+
+from likeset.app.report import render
+from likeset.errors import InvalidArgument
+from likeset.run.job import Job
+from likeset.run.local import run_job
+from likeset.run.notices import warn_of
+from likeset.run.publish import FinishedJob
+from likeset.transports.local import Progress
+
+__all__ = ["JobWishes", "match"]
+
+
+class JobWishes(TypedDict, total=False):
+    """All that a job may say beside its files and its size; ``likeset match --help`` says what each means."""
+
+    epsilon: float
+    delta: float
+    protocol: Literal["sealed", "interactive"]
+    gamma: float | Literal["median"]
+    gamma_scale: float
+    release_gamma: float | None
+    dimension: int | Literal["auto"]
+    offer_factor: float
+    allow_fewer: bool
+    offers: Literal["auto", "tilted", "uniform"]
+    label_strata: bool
+    thinning: bool
+    auction: Literal["auto", "everyone", "threshold", "paper"]
+    auction_epsilon: float
+    summary_release: Literal["none", "gaussian", "mwem"]
+    schedule: str
+    owner_epsilon: float
+    weights: bool
+    labels: Literal["match", "ignore"]
+    folds: int
+    relation: Literal["replace-one", "add-or-remove"]
+    declared_size: int | None
+    accept_unproven: tuple[str, ...]
+    price_per_row: float
+    quorum: int
+    noise: Literal["secret", "simulated"]
+    seed: int | None
+    public_rows: str | None
+    seed_rows: str | None
+    consumer: str
+    purpose: str
+    ledger: str | None
+    run: str | None
+
+
+def match(
+    target: str | PathLike[str],
+    owners: Mapping[str, str | PathLike[str]],
+    *,
+    schema: str | PathLike[str],
+    size: int,
+    out: str | PathLike[str],
+    resume: bool = False,
+    compare: bool = False,
+    progress: Progress | None = None,
+    **wishes: Unpack[JobWishes],
+) -> FinishedJob:
+    """Collect rows from owners' files that together look like a target's; data frames go to ``Summarizer``.
+
+    Writes summary.parquet, result.json, report.html, terms.yaml and the ledger into one directory; nothing is
+    overwritten.
+
+    Args:
+        target: the rows to match: a file, or one of the other forms of docs/sources.md.
+        owners: each owner's rows, likewise.
+        schema: the file that declares the columns.
+        size: how many rows to collect.
+        out: the output directory; it must not be there yet.
+        resume: go on with a run that was interrupted.
+        compare: add what uniform sampling would have given; it looks at all rows: only if they are yours.
+        progress: called as answers come in.
+        wishes: the other fields of a job, such as ``epsilon``.
+
+    Returns:
+        Where all of it lies, what ``result.json`` says, and the rows as ``summary``, an Arrow table.
+
+    Raises:
+        LikesetError: with what is wrong and what to do.
+
+    Example:
+        >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile
+        >>> from pathlib import Path
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> declared = "{likeset: schema, version: 1, columns: {age: {kind: numeric, bounds: [0, 100]}}}"
+        >>> _ = (folder / "schema.yaml").write_text(declared)
+        >>> pq.write_table(pa.table({"age": [70, 75, 80, 85]}), folder / "mine.parquet")
+        >>> pq.write_table(pa.table({"age": list(range(20, 90))}), folder / "north.parquet")
+        >>> matched = match(
+        ...     folder / "mine.parquet",
+        ...     {"north": folder / "north.parquet"},
+        ...     schema=folder / "schema.yaml",
+        ...     size=8,
+        ...     offers="uniform",
+        ...     out=folder / "matched",
+        ... )
+        >>> matched.summary.num_rows, matched.summary.column_names
+        (8, ['age', 'owner', 'weight'])
+        >>> matched.report.name
+        'report.html'
+    """
+    addresses = {name: _address(f"owners[{name!r}]", place) for name, place in owners.items()}
+    job = Job.of(
+        target=_address("target", target),
+        owners=addresses,
+        schema=_address("schema", schema),
+        size=size,
+        out=_address("out", out),
+        **wishes,
+    )
+    finished = run_job(job, render=render, resume=resume, compare=compare, progress=progress)
+    warn_of(finished.warnings, stacklevel=2)
+    return finished
+
+
+def _address(argument: str, place: Any) -> str:
+    if not isinstance(place, str | PathLike):
+        reason = "must be a path or another text of docs/sources.md; data frames go to likeset.Summarizer"
+        raise InvalidArgument(argument, type(place).__name__, reason)
+    return str(fspath(place))

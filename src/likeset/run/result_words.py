@@ -1,0 +1,51 @@
+"""What came of a run in a few words, alike on a terminal and in a notebook."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from likeset.run.result import Likeness
+
+__all__ = ["Closeness", "closeness", "guarantee_lines"]
+
+_OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
+
+
+class Closeness(NamedTuple):
+    """How close a summary is, as a part of a sentence: what stands before the number, the number, and the rest."""
+
+    before: str
+    number: str
+    after: str
+
+
+def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int) -> Closeness:
+    """To new rows like the target's, with an interval; in-sample where that is not known."""
+    if likeness is None:
+        before = f"your {target_rows:,} rows with in-sample "
+        return Closeness(before, f"MMD² {in_sample:.5f}", "; to new rows of their kind: not known")
+    size = likeness.recommended_size
+    turn = f"; about {size:,} rows would match better: good rows ran out" if size else ""
+    return Closeness(
+        f"rows like your {target_rows:,} with ",
+        f"MMD² {max(0.0, likeness.squared_mmd):.5f}",
+        f" ({likeness.low:.5f} to {likeness.high:.5f}; in-sample {in_sample:.5f}){turn}",
+    )
+
+
+def guarantee_lines(
+    guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str]
+) -> list[tuple[str, str, str, str]]:
+    """Who may learn what, how much at most, the delta and its basis; owners' views that say the same are one."""
+    lines: dict[tuple[str, str, str, str], None] = {}
+    for guarantee in guarantees:
+        whose = "each owner" if guarantee["protects"] in owners else "the target"
+        who = " + ".join(guarantee["coalition"]) or _OBSERVERS[guarantee["observer"]]
+        if guarantee["epsilon"] is None:
+            what = "rows in the open"
+            cost = f"{guarantee['rows']:,} {what}" if guarantee["observer"] != "owners" else "no bound"
+        else:
+            cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing"
+        delta = f"{guarantee['delta']:g}" if guarantee["epsilon"] else ""
+        basis = guarantee["basis"] if guarantee["epsilon"] is not None else ""
+        lines[f"{who} about {whose}", cost, delta, basis] = None
+    return list(lines)

@@ -1,0 +1,283 @@
+"""Data frames with columns of all kinds, by a schema: pandas, polars and Arrow in, the same out."""
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from chance import pinned_coins
+from likeset import LikesetWarning, Schema, Summarizer, evaluate
+from likeset.errors import BadTable, DifferentRequest, InvalidArgument
+from likeset.protocol.notices import FewRows
+
+SCHEMA = Schema.from_text("""
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 100], missing: indicator}
+  sex: {kind: category, values: [f, m]}
+label: {column: ill, kind: category, values: [0, 1]}
+id: {column: who, rows_per_id: 2}
+""")
+NOTES = """
+likeset: schema
+version: 1
+columns:
+  note: {kind: text, width: 8}
+text_bytes: 5
+"""
+
+Convert = Callable[[pd.DataFrame], Any]
+KINDS: dict[str, Convert] = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+}
+
+
+def frame(seed: int, rows: int, ages: tuple[int, int], *, labelled: bool = True) -> pd.DataFrame:
+    coins = pinned_coins(seed)
+    columns = {
+        "note": ["not declared"] * rows,
+        "age": coins.integers(*ages, rows).astype(float),
+        "sex": coins.choice(["f", "m"], rows),
+        "who": np.arange(rows) // 2,
+    }
+    return pd.DataFrame(columns | ({"ill": coins.integers(0, 2, rows)} if labelled else {}))
+
+
+TARGET = frame(0, 30, (60, 90), labelled=False)
+OWNERS = {"north": frame(1, 120, (20, 95)), "south clinic": frame(2, 80, (10, 50))}
+
+
+def fitted(convert: Convert = KINDS["pandas"], **settings: Any) -> Summarizer:
+    kept = {"schema": SCHEMA, "offers": "uniform", "random_state": 5, "noise": "simulated", **settings}
+    return Summarizer(20, **kept).fit(convert(TARGET), {name: convert(table) for name, table in OWNERS.items()})
+
+
+def records(summary: Any) -> list[dict[str, Any]]:
+    if isinstance(summary, pd.DataFrame):
+        return list(summary.to_dict("records"))
+    return list(summary.to_pylist() if isinstance(summary, pa.Table) else summary.to_dicts())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_selected_rows_come_back_as_the_kind_that_was_given(kind: str) -> None:
+    """In declared columns only, each as in its owner's frame, with label, owner and weight; without the id."""
+    matched = fitted(KINDS[kind])
+    assert type(matched.summary_).__module__.split(".")[0] == kind
+    rows = records(matched.summary_)
+    assert len(rows) == 20
+    assert matched.labels_ is not None
+    for row, (owner, number), label in zip(rows, matched.indices_, matched.labels_, strict=True):
+        own = OWNERS[owner].iloc[number]
+        assert row == {**{name: own[name] for name in ("age", "sex", "ill")}, "owner": owner, "weight": 0.05}
+        assert row["ill"] == label
+
+
+def test_every_kind_of_frame_gives_the_same_rows() -> None:
+    assert fitted(KINDS["pandas"]).indices_ == fitted(KINDS["polars"]).indices_ == fitted(KINDS["pyarrow"]).indices_
+
+
+def test_the_rows_look_like_the_target() -> None:
+    """The target is between 60 and 90 years old, the owners' rows are not."""
+    ages = fitted().summary_.age
+    assert abs(ages.mean() - TARGET.age.mean()) < 5.0 < abs(OWNERS["north"].age.mean() - TARGET.age.mean())
+
+
+def test_a_schema_may_be_the_path_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(SCHEMA.to_yaml(), encoding="utf-8")
+    assert fitted(schema=path).indices_ == fitted().indices_
+
+
+def test_rows_with_a_text_that_is_too_long_take_no_part_and_numbers_stay_those_of_the_frame() -> None:
+    owner = pd.DataFrame({"note": ["much too long", "ab", "cd", "much too long", "ef"]})
+    target = pd.DataFrame({"note": ["ab", "cd"]})
+    with pytest.warns(LikesetWarning, match="rows with a text of more than 5 bytes"):
+        matched = Summarizer(3, schema=Schema.from_text(NOTES), offers="uniform").fit(target, {"north": owner})
+    assert sorted(matched.indices_) == [("north", 1), ("north", 2), ("north", 4)]
+    assert sorted(matched.summary_.note) == ["ab", "cd", "ef"]
+
+
+def test_an_owner_all_of_whose_rows_are_too_long_is_told_so() -> None:
+    owner = pd.DataFrame({"note": ["much too long", "as long as that"]})
+    with pytest.raises(BadTable, match="raise text_bytes"):
+        Summarizer(1, schema=Schema.from_text(NOTES)).fit(pd.DataFrame({"note": ["ab", "cd"]}), {"north": owner})
+
+
+@pytest.mark.parametrize(
+    ("change", "argument", "words"),
+    [
+        ({"labels": {"north": [0], "south clinic": [1]}}, "labels", "label"),
+        ({"owners": {"north": pl.from_pandas(OWNERS["north"])}}, "owners['north']", "same kind"),
+        ({"owners": {"north": np.zeros((3, 2))}}, "owners['north']", "same kind"),
+        ({"target": np.zeros((3, 2))}, "target", "likeset.match"),
+        ({"target": "mine.csv"}, "target", "likeset.match"),
+    ],
+)
+def test_what_does_not_go_with_a_schema_is_refused_by_name(change: dict[str, Any], argument: str, words: str) -> None:
+    given: dict[str, Any] = {"target": TARGET, "owners": OWNERS, **change}
+    with pytest.raises(InvalidArgument, match=words) as caught:
+        Summarizer(5, schema=SCHEMA).fit(**given)
+    assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(("name", "value"), [("schema", 3), ("rows_per_unit", 2)])
+def test_a_setting_that_does_not_go_with_a_schema_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        fitted(**{name: value})
+    assert caught.value.argument == name
+
+
+def test_more_rows_of_one_person_than_declared_are_refused() -> None:
+    """Otherwise the price would be that of fewer rows."""
+    crowded = OWNERS["north"].assign(who=7)
+    with pytest.raises(BadTable, match="rows_per_id"):
+        Summarizer(5, schema=SCHEMA).fit(TARGET, {"north": crowded})
+
+
+def test_the_unit_of_privacy_is_that_of_the_schema() -> None:
+    assert fitted().terms_.rows_per_unit == 2
+
+
+def test_a_bad_cell_is_named_by_owner_row_and_column() -> None:
+    bad = OWNERS["north"].assign(sex=["f"] * 7 + ["x"] * 113)
+    with pytest.raises(BadTable) as caught:
+        Summarizer(5, schema=SCHEMA).fit(TARGET, {"north": bad})
+    assert all(word in str(caught.value) for word in ("owners['north']", "row 7", "sex"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_schema_text_columns_are_named_and_the_way_to_a_schema_too(kind: str) -> None:
+    convert = KINDS[kind]
+    with pytest.raises(InvalidArgument, match=r"schema=.*Schema\.draft") as caught:
+        Summarizer(5).fit(convert(TARGET), {name: convert(table) for name, table in OWNERS.items()})
+    assert "'note'" in str(caught.value)
+    assert "'sex'" in str(caught.value)
+    assert "'age'" not in str(caught.value)
+
+
+def test_arrow_tables_of_numbers_need_no_schema() -> None:
+    table = pa.table({"x": np.linspace(0.0, 1.0, 40), "y": np.linspace(1.0, 0.0, 40)})
+    matched = Summarizer(5, offers="uniform").fit(table.slice(0, 20), {"north": table})
+    assert isinstance(matched.summary_, pa.Table)
+    assert matched.summary_.column_names == ["x", "y"]
+    assert [row["x"] for row in matched.summary_.to_pylist()] == [
+        table["x"][row].as_py() for _, row in matched.indices_
+    ]
+
+
+def test_a_resumed_run_with_other_cells_is_refused(tmp_path: Path) -> None:
+    """The same name in the same ledger goes on with the same frames, or not at all."""
+    path = tmp_path / "ledger.sqlite"
+    first = fitted(ledger=path, run="first")
+    assert fitted(ledger=path, run="first").indices_ == first.indices_
+    others = {name: table.assign(age=table.age[::-1].to_numpy()) for name, table in OWNERS.items()}
+    again = Summarizer(20, schema=SCHEMA, offers="uniform", random_state=5, noise="simulated", ledger=path, run="first")
+    with pytest.raises(DifferentRequest):
+        again.fit(TARGET, others)
+
+
+class TestWarnings:
+    def test_each_is_told_as_a_warning_of_its_own_class(self) -> None:
+        with pytest.warns(LikesetWarning) as told:
+            matched = fitted(allow_fewer=True, offer_factor=0.5)
+        notices = [warning.message.notice for warning in told if isinstance(warning.message, LikesetWarning)]
+        assert tuple(notices) == matched.warnings_
+        assert any(isinstance(notice, FewRows) for notice in notices)
+        assert {Path(warning.filename) for warning in told} != {Path(sys.modules[Summarizer.__module__].__file__ or "")}
+
+    def test_they_can_be_made_errors(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LikesetWarning)
+            with pytest.raises(LikesetWarning, match="simulated"):
+                fitted()
+
+
+class TestNotebook:
+    def test_a_fitted_summarizer_tells_its_story(self) -> None:
+        matched = fitted()
+        for page in (matched._repr_html_(), matched._repr_mimebundle_()["text/html"]):
+            assert "<b>20 rows</b> of" in page
+            assert all(word in page for word in ("south clinic", "MMD²", "Labels: ", "any owners about the target"))
+            assert "simulated, not private" in page
+
+    def test_one_that_is_not_fitted_is_drawn_by_scikit_learn(self) -> None:
+        page = Summarizer(5)._repr_html_()
+        assert "sk-" in page
+        assert "MMD²" not in page
+
+    def test_names_and_labels_are_text_and_no_markup(self) -> None:
+        owner = pd.DataFrame({"x": [0.1, 0.2, 0.3, 0.4]})
+        labels = {"<script>": ["<b>"] * 4}
+        page = Summarizer(2, offers="uniform").fit(owner, {"<script>": owner}, labels)._repr_html_()
+        assert "<script>" not in page
+        assert "&lt;b&gt;: 2" in page
+
+    def test_a_bar_shows_the_progress_and_goes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pages = notebook(monkeypatch, kernel=object())
+        fitted()
+        assert any("<progress" in page for page in pages)
+        assert pages[-1] == ""
+
+    def test_a_progress_of_the_callers_own_takes_its_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pages, steps = notebook(monkeypatch, kernel=object()), []
+        fitted(progress=lambda *step: steps.append(step))
+        assert steps
+        assert pages == []
+
+    def test_a_shell_in_a_terminal_has_no_bar(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pages = notebook(monkeypatch, kernel=None)
+        fitted()
+        assert pages == []
+
+
+def notebook(monkeypatch: pytest.MonkeyPatch, *, kernel: object) -> list[str]:
+    """As much of IPython as is used; returns what it is told to show."""
+    shown: list[str] = []
+    shell, display = ModuleType("IPython"), ModuleType("IPython.display")
+
+    def show(page: str, *, display_id: bool) -> Any:
+        assert display_id
+        shown.append(page)
+        return SimpleNamespace(update=shown.append)
+
+    monkeypatch.setattr(shell, "get_ipython", lambda: SimpleNamespace(kernel=kernel), raising=False)
+    monkeypatch.setattr(display, "HTML", str, raising=False)
+    monkeypatch.setattr(display, "display", show, raising=False)
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shown
+
+
+class TestEvaluate:
+    TEST = frame(3, 60, (60, 90))
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_frames_are_read_by_the_schema_with_the_labels_in_them(self, kind: str) -> None:
+        summary = KINDS[kind](fitted().summary_.reset_index(drop=True))
+        judged = evaluate(summary, test_rows=KINDS[kind](self.TEST), schema=SCHEMA, resamples=100)
+        plain = evaluate(
+            SCHEMA.transformer().transform(fitted().summary_),
+            fitted().summary_.ill.to_numpy(),
+            test_rows=SCHEMA.transformer().transform(self.TEST),
+            test_labels=self.TEST.ill.to_numpy(),
+            resamples=100,
+        )
+        assert judged == plain
+
+    def test_labels_must_come_from_somewhere(self) -> None:
+        with pytest.raises(InvalidArgument, match="give a label"):
+            evaluate(np.zeros((3, 2)), test_rows=np.zeros((3, 2)), test_labels=[0, 1, 0])
+        bare = Schema.from_text("{likeset: schema, version: 1, columns: {age: {kind: numeric, bounds: [0, 100]}}}")
+        with pytest.raises(InvalidArgument, match="declare the label"):
+            evaluate(self.TEST, test_rows=self.TEST, schema=bare)
