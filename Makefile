@@ -22,7 +22,7 @@ SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study split test slow soak golden walk faults check lint types format bench lock clean
+.PHONY: help demo study split test slow soak golden walk docs faults check lint types format bench lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -74,6 +74,9 @@ golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then s
 walk: $(DEVELOPED) ## count how a match and an owner's answer walk through the package, and draw it: docs/walk.md
 	$(BIN)/python tests/walk/run_walk.py
 
+docs: $(DEVELOPED) ## build the documentation into site/, strictly: a dead link or anchor ends it; open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 faults: $(DEVELOPED) ## put one-line faults into a copy of the source, one at a time: tests must catch each (long; FAULTS="id id" for some)
 	$(BIN)/python tests/faults/run_faults.py $(FAULTS)
 
@@ -102,4 +105,4 @@ lock: ## resolve requirements.lock and requirements-dev.lock anew
 	.venv-lock/bin/uv pip compile $(LOCKED) --no-annotate --output-file $(SPLIT_NEEDS).lock $(SPLIT_NEEDS).in
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(SPLIT_VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SPLIT_VENV) .venv-lock site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,5 @@
 """Every exception that likeset raises on purpose.
 
-::
-
     LikesetError
     ├── InvalidArgument (also a ValueError)   an argument that cannot be used; names it, shows it, says what to do
     ├── BadDocument                           a schema, job or policy file that cannot be used; names line and field
