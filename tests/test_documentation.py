@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer.main
+import yaml
 
 from documented_pages import PAGES, README, ROOT, anchors, commands, prose
 from likeset.app.cli import app
@@ -62,6 +63,15 @@ def test_contributing_has_a_room_for_every_part_of_the_package() -> None:
     parts += [f"`{path.name}`" for path in ROOT.glob("src/likeset/*.py") if path.name != "__init__.py"]
     parts += [f"`{folder}/`" for folder in ("studies", "benchmarks")]
     assert [part for part in sorted(parts) if part not in table] == []
+
+
+def test_hooks_before_a_commit_are_those_of_make_lint_and_make_types() -> None:
+    """With the environment's own tools: another version of ruff would lay out otherwise."""
+    (hooks,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("$(BIN)", ".venv/bin")
+    called = [hook["entry"].replace(" --force-exclude", "") for hook in hooks["hooks"]]
+    assert called == [".venv/bin/ruff check", ".venv/bin/ruff format --check", ".venv/bin/mypy"]
+    assert [command for command in called if f"\t{command}" not in makefile] == []
 
 
 def test_names_in_the_notation_exist() -> None:
