@@ -4,6 +4,7 @@
     ├── InvalidArgument (also a ValueError)   an argument that cannot be used; names it, shows it, says what to do
     ├── BadDocument                           a schema, job or policy file that cannot be used; names line and field
     ├── BadTable                              rows that cannot be used; names file, place and column, never a value
+    ├── DecidedMeanwhile                      somebody else decided since; nothing was written: look again
     ├── BudgetExceeded                        a charge would pass an account's limit; nothing was charged
     ├── UnknownEvent                          a record of a release that the accountant does not know; refused
     ├── UnprovenPart                          a part without a proof that was not accepted by name
@@ -49,6 +50,7 @@ __all__ = [
     "BadTable",
     "BudgetExceeded",
     "ChargeRefused",
+    "DecidedMeanwhile",
     "DifferentRequest",
     "EntropyMissing",
     "HomeRestored",
@@ -152,6 +154,20 @@ class BadTable(LikesetError, ValueError):
     def __str__(self) -> str:
         words = (self.table, self.place, f"column {self.column!r}" if self.column else "")
         return f"{', '.join(word for word in words if word)}: {self.reason}"
+
+
+class DecidedMeanwhile(LikesetError):
+    """Somebody else decided, or changed something, since it was looked at; nothing was written.
+
+    Attributes:
+        what: the run or the file.
+        last_word: what was decided last, by whom and when; empty where other terms came.
+    """
+
+    def __init__(self, what: str, last_word: str) -> None:
+        self.what, self.last_word = harmless(what, most=128), harmless(last_word, most=300)
+        since = f"was {self.last_word}" if last_word else "changed"
+        super().__init__(f"{self.what} {since} while you looked at it; nothing was written: look at it again")
 
 
 class BudgetExceeded(LikesetError):

@@ -210,9 +210,18 @@ class Ledger:
         with self.log.reading() as state:
             return state.accounts(limits or {})
 
-    def entries(self) -> tuple[Entry, ...]:
-        """Every entry, oldest first."""
-        return self.log.entries()
+    def entries(self, *, first: int = 1) -> tuple[Entry, ...]:
+        """Every entry from a number on, oldest first."""
+        return self.log.entries(first=first)
+
+    def reservations(self, requests: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The last entry that charged for each request, by its key and fingerprint; those never charged are missing."""
+        with self.log.reading() as state:
+            return {
+                (key, fingerprint): known.reservations[-1]
+                for key, fingerprint in requests
+                if (known := state.requests.get(key)) is not None and known.fingerprint == fingerprint
+            }
 
     def head(self) -> Head:
         """The last entry's number and hash; keep it elsewhere to be able to show a roll-back."""

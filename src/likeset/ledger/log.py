@@ -28,6 +28,7 @@ Reader = Callable[[Entry], None]
 """Called with every entry once it is durable, in order, each once: those that are there, and those that come."""
 
 _SELECT = "SELECT number, kind, key, body, previous, hash FROM entries"
+_BETWEEN = "WHERE number BETWEEN ? AND ? ORDER BY number"
 _INSERT = "INSERT INTO entries (number, kind, key, body, previous, hash) VALUES (?, ?, ?, ?, ?, ?)"
 _TABLE = """CREATE TABLE entries (
             number INTEGER PRIMARY KEY,
@@ -171,11 +172,12 @@ class ChainedLog:
         with self.reading():
             pass
 
-    def entries(self) -> tuple[Entry, ...]:
-        """Every entry, oldest first."""
+    def entries(self, *, first: int = 1, last: int | None = None) -> tuple[Entry, ...]:
+        """Every entry, oldest first; or those between two numbers, both of them among them."""
         with self._lock, self._store.reading() as connection:
             self._catch_up(connection)
-            return tuple(Entry(*row) for row in connection.execute(f"{_SELECT} ORDER BY number"))
+            bounds = (first, self._state.head.number if last is None else last)
+            return tuple(Entry(*row) for row in connection.execute(f"{_SELECT} {_BETWEEN}", bounds))
 
     def verify(self, *, head: Head | None = None) -> Verification:
         """Check the file, every entry, every link and every sum, and that a head kept elsewhere is in it."""

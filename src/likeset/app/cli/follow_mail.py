@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["consumer_desks", "show_progress", "watch_mail"]
 
 _LONGEST_PAUSE = 10.0  # somebody looks at the screen
-_ANSWERED = "has answered"
 _SHOWN = {
     "has not got the terms": "[dim]○[/]",
     "decides": "[yellow]●[/]",
     "takes part": "[green]✓[/]",
-    _ANSWERED: "[green]✓[/]",
+    "has answered": "[green]✓[/]",
     "does not take part": "[dim]○[/]",
 }
 
@@ -83,7 +81,7 @@ def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool) -> None
     elif run.cancelled:
         complain(f"run {run.name} was cancelled here; give the job another name to ask again")
     elif failed:
-        complain(f"run {run.name}: {_headline(progress)}")
+        complain(f"run {run.name}: {progress.headline}")
     else:
         stdout.print(f"It goes on with the next look: likeset run watch {literal(run.name)}", soft_wrap=True)
     if failed:
@@ -93,47 +91,11 @@ def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool) -> None
 def show_progress(progress: "RunProgress") -> None:
     """Where a run is: a table on a terminal, a line elsewhere."""
     if stdout.is_terminal:
-        rows = [[name, _stands(progress, name)] for name in progress.parties]
-        show_table(f"Run {progress.run}: {_headline(progress)}", ["who", "where it stands"], rows)
-        stdout.print(literal(_outlook(progress)), soft_wrap=True)
+        rows = [[name, progress.stands(name)] for name in progress.parties]
+        show_table(f"Run {progress.run}: {progress.headline}", ["who", "where it stands"], rows)
+        stdout.print(literal(progress.outlook), soft_wrap=True)
     else:
         _print_line(progress)
-
-
-def _headline(progress: "RunProgress") -> str:
-    """Where it is, in a few words."""
-    if progress.ended is not None:
-        return f"{progress.ended}: {progress.detail}" if progress.detail else str(progress.ended)
-    if progress.began:
-        return "running"
-    return "waiting for answers"
-
-
-def _outlook(progress: "RunProgress") -> str:
-    """What is waited for, and until when."""
-    end = f"the terms end on {_moment(progress.terms_end)}"
-    if progress.ended is not None:
-        return ""
-    if not progress.began:
-        return f"begins when all have answered, or at {_moment(progress.decide_by)} with those who accepted; {end}"
-    if progress.waited_for and progress.until is not None:
-        return f"the curator waits for {', '.join(progress.waited_for)} until {_moment(progress.until)}; {end}"
-    return f"waiting for the curator; {end}"
-
-
-def _stands(progress: "RunProgress", name: str) -> str:
-    """Where somebody stands."""
-    from likeset.protocol.party import CURATOR
-    from likeset.transports.mailbox.progress import PartyState
-
-    state = progress.parties[name]
-    if progress.waited_for and state is PartyState.TAKES_PART and name != CURATOR:
-        return "the curator waits for it" if name in progress.waited_for else _ANSWERED
-    return state.value
-
-
-def _moment(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 @contextmanager
@@ -150,21 +112,19 @@ def _screen(first: "RunProgress", *, live: bool, quiet: bool) -> "Iterator[Calla
 
 
 def _print_line(progress: "RunProgress") -> None:
-    words = ", ".join(f"{literal(name)}: {literal(_stands(progress, name))}" for name in progress.parties)
-    outlook = _outlook(progress)
-    stdout.print(
-        f"[bold]{literal(_headline(progress))}[/]  {words}{'; ' if outlook else ''}{literal(outlook)}", soft_wrap=True
-    )
+    words = ", ".join(f"{literal(name)}: {literal(progress.stands(name))}" for name in progress.parties)
+    more = progress.outlook
+    stdout.print(f"[bold]{literal(progress.headline)}[/]  {words}{'; ' if more else ''}{literal(more)}", soft_wrap=True)
     stdout.file.flush()
 
 
 def _table(progress: "RunProgress") -> Table:
-    title = f"Run {literal(progress.run)}: {literal(_headline(progress))}"
+    title = f"Run {literal(progress.run)}: {literal(progress.headline)}"
     table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
-    table.caption, table.caption_style, table.caption_justify = literal(_outlook(progress)), "dim", "left"
+    table.caption, table.caption_style, table.caption_justify = literal(progress.outlook), "dim", "left"
     table.add_column("who")
     table.add_column("where it stands")
     for name in progress.parties:
-        words = _stands(progress, name)
+        words = progress.stands(name)
         table.add_row(literal(name), f"{_SHOWN.get(words, '[cyan]●[/]')} {literal(words)}")
     return table

@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from likeset.app.cli import owner_mail, owner_records, owner_runs, owner_setup
+from likeset.app.cli import owner_data, owner_mail, owner_policy, owner_records, owner_runs, owner_setup
 
 __all__ = ["owner"]
 
@@ -18,7 +18,11 @@ for _part in (_data, _policy, _audit):
 
 owner.command()(owner_setup.init)
 _data.command()(owner_setup.add)
+_data.command(name="list")(owner_data.list_data)
+_data.command()(owner_data.remove)
 owner.command()(owner_setup.check)
+_policy.command()(owner_policy.show)
+_policy.command()(owner_policy.put)
 _policy.command(name="test")(owner_runs.policy_test)
 owner.command()(owner_runs.inbox)
 owner.command()(owner_runs.review)
@@ -30,4 +34,5 @@ owner.command()(owner_mail.sync)
 owner.command()(owner_mail.serve)
 owner.command()(owner_records.outbox)
 owner.command()(owner_records.budget)
+_audit.command(name="list")(owner_records.list_entries)
 _audit.command()(owner_records.verify)

@@ -8,7 +8,7 @@ import typer
 from likeset.app.cli.owner_setup import HERE, NodePath, opened_node
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
 
-__all__ = ["budget", "outbox", "verify"]
+__all__ = ["budget", "list_entries", "outbox", "verify"]
 
 
 def outbox(
@@ -23,20 +23,18 @@ def outbox(
 
     Example: [bold]likeset owner outbox sepsis-2026-07 --rows --node st-mary[/]
     """
-    from likeset.app.cli.owner_rows import left_document, row_documents, save_messages, show_rows
-    from likeset.homes.owner.kept_receipts import acknowledged_letters
-    from likeset.homes.owner.outbox import messages_that_left, rows_that_left
+    from likeset.app.cli.owner_rows import row_documents, save_messages, show_rows
+    from likeset.homes.owner.outbox import messages_with_receipts, rows_that_left
 
     with opened_node(node) as opened:
         if run is not None:
             opened.record_of(run)
-        messages = messages_that_left(opened, run)
+        messages = messages_with_receipts(opened, run)
         runs = list(dict.fromkeys(message.run for message in messages))
         tables = {name: rows_that_left(opened, name) for name in runs} if rows else {}
-        known = {(name, *letter) for name in runs for letter in acknowledged_letters(opened, name)}
     if save is not None:
         save_messages(messages, save)
-    documents = [left_document(message, known) for message in messages]
+    documents = [message.document() for message in messages]
     if as_json:
         shown = {name: row_documents(table, table.count) for name, table in tables.items()}
         show_json({"messages": documents, **({"rows": shown} if rows else {})})
@@ -75,44 +73,54 @@ def budget(
 
     Example: [bold]likeset owner budget --for sepsis.invitation --node st-mary[/]
     """
-    from likeset.app.cli.owner_rows import spent_document
-    from likeset.homes.owner.budgets import accounts_for, accounts_under, spent_by_run
+    from likeset.homes.owner.budget_overview import budget_overview
+    from likeset.homes.owner.budgets import accounts_for
     from likeset.homes.owner.review import budget_document, budget_lines
     from likeset.homes.term_files import read_terms
 
     with opened_node(node) as opened:
         policy = opened.policy
-        accounts = accounts_under(opened.ledger, policy, path=opened.home.policy)
-        spent = spent_by_run(opened.ledger)
+        overview = budget_overview(opened)
         after = accounts_for(opened.ledger, read_terms(terms), policy) if terms else None
     if as_json:
-        both = {
-            "rows": {"spent": sum(account.rows for account in accounts), "limit": policy.total.rows},
-            "epsilon": {
-                "spent": sum(account.epsilon or 0.0 for account in accounts),
-                "limit": policy.total.epsilon,
-                "delta": policy.total.delta,
-            },
-        }
-        history = [spent_document(charge) for charge in spent]
-        show_json({**both, "history": history, "for": None if after is None else budget_document(after)})
+        show_json({**overview.document(), "for": None if after is None else budget_document(after)})
         return
-    lines = []
-    for account in accounts:
-        if account.epsilon is None:
-            rows, limit = account.rows, account.limit.rows
-            lines.append(["rows to curators", f"{rows:,}", f"{limit:,}", f"{max(0, limit - rows):,}"])
-        else:
-            epsilon, most = account.epsilon, account.limit.epsilon or 0.0
-            lines.append(["epsilon to owners", f"{epsilon:.4g}", f"{most:.4g}", f"{max(0.0, most - epsilon):.4g}"])
+    lines = [
+        [line.what, line.shown(line.spent), line.shown(line.limit), line.shown(line.left)] for line in overview.lines
+    ]
     show_table("Budgets over all runs", ["what", "spent", "limit", "left"], lines)
     history_lines = [
         [charge.run, charge.at[:19], charge.toward, str(charge.rows), "yes" if charge.answered else "no"]
-        for charge in spent
+        for charge in overview.history
     ]
     show_table("History", ["run", "when (UTC)", "toward", "rows", "answered"], history_lines)
     for question, answer in budget_lines(policy, after) if after else []:
         stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
+
+
+def list_entries(
+    *,
+    last: Annotated[int, typer.Option(min=1, help="How many entries, at most.")] = 50,
+    before: Annotated[int | None, typer.Option(min=2, help="Those before the entry of this number.")] = None,
+    about: Annotated[str, typer.Option(metavar="NAME", help="Only those about this run or data set.")] = "",
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """The last entries of the audit log, newest first: what was asked, decided, refused, charged and sent.
+
+    Example: [bold]likeset owner audit list --about sepsis-2026-07 --node st-mary[/]
+    """
+    from likeset.homes.owner.log_pages import log_page
+
+    with opened_node(node) as opened:
+        page = log_page(opened, before=before, count=last, run=about)
+    if as_json:
+        show_json({"entries": [line.document() for line in page.lines], "newest": page.newest, "older": page.older})
+        return
+    rows = [[f"{line.number:,}", line.at[:19], line.kind, line.about, line.text] for line in page.lines]
+    show_table("Audit log", ["entry", "when (UTC)", "what", "about", "words"], rows)
+    if page.older is not None:
+        stdout.print(f"older ones: --before {page.older}")
 
 
 def verify(

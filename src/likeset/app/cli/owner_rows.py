@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +13,14 @@ from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private, keep_private_bytes
 
 if TYPE_CHECKING:
-    from likeset.homes.owner.budgets import Spent
-    from likeset.homes.owner.node import OwnerNode
+    from likeset.homes.owner.inbox import InboxRun
     from likeset.homes.owner.outbox import LeftMessage, LeftRows
-    from likeset.homes.owner.run_records import RunRecord
 
 __all__ = [
-    "left_document",
     "row_documents",
-    "run_document",
     "save_messages",
     "show_rows",
     "show_runs",
-    "spent_document",
     "write_rows",
 ]
 
@@ -77,41 +72,17 @@ def write_rows(rows: "LeftRows", out: Path) -> None:
         raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
 
 
-def show_runs(runs: "Collection[Mapping[str, Any]]", *, every: bool) -> None:
-    """A table of runs, as ``run_document`` describes them; ``every`` if not only those that wait."""
+def show_runs(runs: "Sequence[InboxRun]", *, every: bool) -> None:
+    """A table of runs; ``every`` if not only those that wait."""
     if not runs:
         stdout.print("No run came yet." if every else "No run waits for a decision; --all shows the others.")
         return
     rows = []
     for run in runs:
-        asked = "" if run["rows"] is None else str(run["rows"])
-        who = f"{run['consumer']} ({_pinned(run['parties'])})"
-        rows.append((run["run"], who, run["purpose"] or "", asked, run["came"][:16].replace("T", " "), run["status"]))
+        asked = "" if run.rows is None else str(run.rows)
+        who = f"{run.consumer} ({run.consumer_card})"
+        rows.append((run.run, who, run.purpose or "", asked, run.came[:16].replace("T", " "), run.status))
     show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
-
-
-def _pinned(parties: "Iterable[Mapping[str, Any]]") -> str:
-    """Whether the consumer's card is pinned, for a cell."""
-    for party in parties:
-        if party["role"] == "consumer":
-            return f"{party['state']} since {party['since'][:10]}" if party["since"] else str(party["state"])
-    return "no card"
-
-
-def left_document(message: "LeftMessage", acknowledged: Collection[tuple[str, int, str]]) -> dict[str, Any]:
-    """A message that left, for machines; run, round and kind of those that the curator acknowledged."""
-    return {
-        "run": message.run,
-        "entry": message.entry,
-        "at": message.at,
-        "round": message.round,
-        "kind": message.kind,
-        "rows": message.rows,
-        "bytes": len(message.data),
-        "sha256": message.digest,
-        "sent": message.sent,
-        "acknowledged": "yes" if message.sent and (message.run, message.round, message.kind) in acknowledged else "no",
-    }
 
 
 def save_messages(messages: "list[LeftMessage]", folder: Path) -> None:
@@ -124,28 +95,3 @@ def save_messages(messages: "list[LeftMessage]", folder: Path) -> None:
             keep_private_bytes(folder / f"{run}-{message.entry:06d}-{message.kind}{held_back}.bin", message.data)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
-
-
-def run_document(node: "OwnerNode", record: "RunRecord") -> dict[str, Any]:
-    """A run of the inbox, for machines; null is what terms say that cannot be read here."""
-    from likeset.homes.owner.review import status_of
-
-    digest = record.latest_digest
-    terms = record.readable(digest)
-    return {
-        "run": record.run,
-        "digest": digest,
-        "consumer": record.consumers[digest],
-        "purpose": None if terms is None else terms.purpose,
-        "came": record.invited_at[digest],
-        "expires": None if terms is None else terms.expires,
-        "rows": None if terms is None else terms.rows_per_owner,
-        "parties": [] if terms is None else [card.document() for card in node.asking(terms)],
-        "status": status_of(node, record.run),
-    }
-
-
-def spent_document(charge: "Spent") -> dict[str, Any]:
-    """A charge, for machines."""
-    answered = charge.answered
-    return {"run": charge.run, "at": charge.at, "toward": charge.toward, "rows": charge.rows, "answered": answered}

@@ -61,17 +61,17 @@ def inbox(
 
     Example: [bold]likeset owner inbox --node st-mary[/]
     """
-    from likeset.app.cli.owner_rows import run_document, show_runs
+    from likeset.app.cli.owner_rows import show_runs
+    from likeset.homes.owner.inbox import inbox_records, inbox_run
     from likeset.homes.term_files import read_invitation
 
     with opened_node(node) as opened:
         stopped = _stopped(opened)
         added, standing = _added(opened, read_invitation(add)) if add else ("", None)
-        records = list(opened.runs.by_name.values()) if every else opened.waiting()
-        runs = [run_document(opened, record) for record in records]
+        runs = [inbox_run(opened, record) for record in inbox_records(opened, every=every)]
     if as_json:
         reason = {"reason": added} if add and standing is None else {}
-        show_json({"added": standing, **reason, "stopped": stopped or None, "runs": runs})
+        show_json({"added": standing, **reason, "stopped": stopped or None, "runs": [run.document() for run in runs]})
     else:
         if stopped:
             complain(stopped)

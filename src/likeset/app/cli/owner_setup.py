@@ -76,12 +76,12 @@ def add(
 
     Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
     """
+    from likeset.homes.owner.data_register import register
     from likeset.tables.schema.identifiers import suspicion_documents
 
     with opened_node(node) as opened:
-        data = opened.registry.add(name, source, schema=schema, mapping=mapping)
-        shown, digest = without_secrets(data.source), data.schema.digest
-        opened.note("data", name, source=shown, schema=digest, mapped=data.mapping is not None)
+        data = register(opened, name, source, schema=schema, mapping=mapping)
+    shown, digest = without_secrets(data.source), data.schema.digest
     if as_json:
         document = {"data": name, "source": shown, "schema": digest, "columns": list(data.schema.record_columns)}
         show_json({**document, "suspected_identifiers": suspicion_documents(data.suspicions)})

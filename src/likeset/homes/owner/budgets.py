@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from likeset.errors import BadDocument, OtherRelation
 from likeset.homes.owner.policy import Accounts, Policy
 from likeset.ledger import Account, Ledger, Limit
+from likeset.ledger.chain import Entry
 from likeset.privacy import events
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
@@ -21,6 +23,8 @@ __all__ = ["BEGIN", "Spent", "accounts_for", "accounts_under", "began", "costs_o
 
 BEGIN = "node/begin"
 """The kind of the charge that opens a run at this owner."""
+
+_NOTHING = events.as_json(NoRelease())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,30 +121,64 @@ def _quoted(
 
 def began(ledger: Ledger) -> dict[str, datetime]:
     """When each run began, by its charge in the ledger."""
-    times: dict[str, datetime] = {}
-    for entry in ledger.entries():
-        if entry.kind == "reserve":
-            run, _, kind = json.loads(entry.key)
-            if kind == BEGIN:
-                times.setdefault(run, datetime.fromisoformat(entry.document()["at"]))
-    return times
+    return dict(_charges(ledger).began)
 
 
 def spent_by_run(ledger: Ledger) -> list[Spent]:
     """Every charge that cost something, oldest first."""
-    entries = ledger.entries()
-    answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
-    nothing = events.as_json(NoRelease())
-    charges = []
-    for entry in entries:
+    return _charges(ledger).spent()
+
+
+class _Charges:
+    """What the charges of a ledger were for; each entry is read once, for a log may have very many."""
+
+    def __init__(self) -> None:
+        self.began: dict[str, datetime] = {}
+        self._last: Entry | None = None
+        self._charged: list[tuple[int, Spent]] = []
+        self._answered: set[int] = set()
+
+    def take_in(self, ledger: Ledger) -> bool:
+        """Read what was written since; false if what was read before is not there any more."""
+        number = 0 if self._last is None else self._last.number
+        entries = ledger.entries(first=max(number, 1))
+        if self._last is not None:
+            if not entries or entries[0].hash != self._last.hash:
+                return False  # a write that was undone, or another file
+            entries = entries[1:]
+        for entry in entries:
+            self._take(entry)
+            self._last = entry
+        return True
+
+    def spent(self) -> list[Spent]:
+        """Every charge that cost something, oldest first."""
+        return [replace(charge, answered=number in self._answered) for number, charge in self._charged]
+
+    def _take(self, entry: Entry) -> None:
+        if entry.kind == "commit":
+            self._answered.add(entry.document()["reservation"])
         if entry.kind != "reserve":
-            continue
+            return
         document = entry.document()
-        charge = document["charge"]
+        at, charge, (run, _, kind) = document["at"], document["charge"], json.loads(entry.key)
+        if kind == BEGIN:
+            self.began.setdefault(run, datetime.fromisoformat(at))
         for cost in charge["costs"]:
-            if charge["rows"] or cost["event"] != nothing:
+            if charge["rows"] or cost["event"] != _NOTHING:
                 toward = "others" if cost["view"]["observer"] == "owners" else "curator"
-                run = json.loads(entry.key)[0]
-                done = entry.number in answered
-                charges.append(Spent(run, document["at"], toward, charge["rows"], cost["event"], done))
-    return charges
+                spent = Spent(run, at, toward, charge["rows"], cost["event"], answered=False)
+                self._charged.append((entry.number, spent))
+
+
+_READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()
+
+
+def _charges(ledger: Ledger) -> _Charges:
+    with ledger.log.reading():  # one thread at a time, also within a decision
+        charges = _READ.get(ledger)
+        if charges is None or not charges.take_in(ledger):
+            charges = _Charges()
+            charges.take_in(ledger)
+            _READ[ledger] = charges
+        return charges

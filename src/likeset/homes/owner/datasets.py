@@ -235,6 +235,7 @@ class Registry:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._read: dict[str, tuple[tuple[bytes | None, ...], DataSet]] = {}
 
     def names(self) -> list[str]:
         """Of all data sets."""
@@ -252,13 +253,17 @@ class Registry:
             raise InvalidArgument("data set", name, f"is not registered{hint}")
         place = self._folder / name
         mapping = place / _MAPPING
-        return DataSet(
-            name,
-            documents.read(place / _SOURCE, _Place).source,
-            Schema.load(place / _SCHEMA),
-            documents.read(mapping, Mapping) if mapping.exists() else None,
-            place,
-        )
+        texts = tuple(_text_of(place / file) for file in (_SOURCE, _SCHEMA, _MAPPING))
+        if name not in self._read or self._read[name][0] != texts:
+            data = DataSet(
+                name,
+                documents.read(place / _SOURCE, _Place).source,
+                Schema.load(place / _SCHEMA),
+                documents.read(mapping, Mapping) if mapping.exists() else None,
+                place,
+            )
+            self._read[name] = texts, data  # parsed once while it is the same: lists judge many runs
+        return self._read[name][1]
 
     def add(self, name: str, source: str, *, schema: Path, mapping: Path | None = None) -> DataSet:
         """Register a data set; its rows stay where they are.
@@ -294,6 +299,21 @@ class Registry:
         registered.keep_suspicions(suspicions)
         return registered
 
+    def remove(self, name: str) -> None:
+        """Forget a data set; whatever a crash leaves of it is none any more.
+
+        Raises:
+            InvalidArgument: there is none of that name, or its files cannot be removed.
+        """
+        place = self.get(name).folder
+        assert place is not None  # noqa: S101 - what the registry gives is registered
+        try:
+            for file in (_SOURCE, _SCHEMA, _MAPPING, _SUSPECTED):  # first what makes it a data set
+                (place / file).unlink(missing_ok=True)
+            place.rmdir()
+        except OSError as error:
+            raise InvalidArgument("data set", name, f"cannot be removed: {error.strerror}") from error
+
     def for_terms(self, terms: Terms) -> list[DataSet]:
         """The data sets that are declared as the terms say."""
         return [data for name in self.names() if (data := self.get(name)).schema.digest == terms.schema_digest]
@@ -304,6 +324,13 @@ def _suspicions_at_first(source: Source, schema: Schema) -> tuple[Suspicion, ...
     look = TableLook(schema.record_columns, schema.declaration.missing_words)
     look.add(source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns))
     return suspicions_in(schema, look.summary())
+
+
+def _text_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None  # whoever reads it in earnest says why
 
 
 def _table(source: str) -> str:

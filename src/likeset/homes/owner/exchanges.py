@@ -113,17 +113,13 @@ class ExchangeRecord:
 
 def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
     """All that was heard and answered (in one run), in order; what was purged is missing."""
-    reserved = {
-        (entry.key, entry.document()["fingerprint"]): entry.number
-        for entry in ledger.entries()
-        if entry.kind == "reserve"
-    }
+    messages = [stored for stored in ledger.messages(run=run) if stored.kind.startswith(HEARD)]
+    reserved = ledger.reservations((stored.key, stored.fingerprint) for stored in messages)
     heard_and_answered = []
-    for stored in ledger.messages(run=run):
-        if stored.kind.startswith(HEARD):
-            heard, reply = _unpacked(stored.message)
-            entry = reserved.get((stored.key, stored.fingerprint), 0)
-            heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, (reply,) if reply else ()))
+    for stored in messages:
+        heard, reply = _unpacked(stored.message)
+        entry = reserved.get((stored.key, stored.fingerprint), 0)
+        heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, (reply,) if reply else ()))
     return heard_and_answered
 
 

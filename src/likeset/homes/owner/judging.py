@@ -40,6 +40,7 @@ class Judge:
         self._ledger = ledger
         self._runs = runs
         self._clock = clock
+        self._read: tuple[bytes, Policy] | None = None
         self.name = runs.name or Policy.load(home.policy).name
 
     def policy(self) -> Policy:
@@ -48,7 +49,10 @@ class Judge:
         Raises:
             BadDocument: it cannot be read, or does not fit what this node was before.
         """
-        policy = Policy.load(self._path)
+        return self.fitting(self._as_written())
+
+    def fitting(self, policy: Policy) -> Policy:
+        """A policy that this node may have; raises as ``policy`` if it does not fit what the node was before."""
         for name in (self.name, self._runs.name or self.name):  # another process may have been faster
             if policy.name != name:
                 # Budgets are kept by name: under another one they would start anew.
@@ -57,13 +61,23 @@ class Judge:
         budgets.accounts_under(self._ledger, policy, path=self._path)  # raises if they cannot be counted
         return policy
 
-    def policy_in_force(self) -> Policy:
-        """The same; a change is in the audit log, and its totals are in the ledger, before this returns."""
+    def _as_written(self) -> Policy:
+        """What stands in the file; the same text is parsed once, for lists judge many runs."""
+        try:
+            text = self._path.read_bytes()
+        except OSError:
+            return Policy.load(self._path)  # says why it cannot be read
+        if self._read is None or self._read[0] != text:
+            self._read = text, Policy.load(self._path)
+        return self._read[1]
+
+    def policy_in_force(self, *, by: str = "") -> Policy:
+        """The same; a change, and who made it, is in the audit log, its totals in the ledger, before this returns."""
         policy = self.policy()
         digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
         if digest != self._runs.policy:
             words = {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
-            self._ledger.log.append("policy", "", words)
+            self._ledger.log.append("policy", "", words | ({"by": by} if by else {}))
         budgets.set_limits(self._ledger, policy)
         return policy
 

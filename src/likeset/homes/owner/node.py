@@ -92,9 +92,13 @@ class OwnerNode:
         """The policy as it is now; to read it changes nothing."""
         return self._judge.policy()
 
-    def put_policy_in_force(self) -> Policy:
-        """The same; a change is written into the audit log before it counts."""
-        return self._judge.policy_in_force()
+    def put_policy_in_force(self, *, by: str = "") -> Policy:
+        """The same; a change is written into the audit log before it counts, with who made it if that is known."""
+        return self._judge.policy_in_force(by=by)
+
+    def check_policy(self, policy: Policy) -> None:
+        """Raise ``BadDocument`` unless this node may have this policy: its name and its relation stay."""
+        self._judge.fitting(policy)
 
     def now(self) -> datetime:
         """The time, as this node tells it."""
@@ -279,7 +283,7 @@ class OwnerNode:
         """Write something into the audit log."""
         self.log.append(kind, run, words)
 
-    def approve(self, run: str, digest: str, *, by: str, data: str = "") -> Verdict:
+    def approve(self, run: str, digest: str, *, by: str, data: str = "", seen: str | None = None) -> Verdict:
         """Approve these very terms, if the policy allows them; others of the same run are approved no longer.
 
         Args:
@@ -287,38 +291,44 @@ class OwnerNode:
             digest: of the terms that are approved.
             by: who approves.
             data: the data set that may be used; the one that fits if empty.
+            seen: ``decision_mark`` of the run as they saw it; whatever it is now if None.
+
+        Raises:
+            DecidedMeanwhile: somebody else decided since.
         """
         self.check_running()
         record = self.record_of(run)
         terms = record.version(digest)
-        self._permits.check_undecidable(record, digest)
+        self._permits.check_undecidable(record, digest, seen=seen)
         verdict = self._judge.judge(self.put_policy_in_force(), terms, data=data)
         if verdict.accepted:
             chosen = data or self.registry.for_terms(terms)[0].name
             with self.log.deciding() as append:
-                self._permits.check_undecidable(record, digest)
+                self._permits.check_undecidable(record, digest, seen=seen)
                 append("approved", run, {"digest": digest, "by": by, "data": chosen})
         return verdict
 
-    def deny(self, run: str, *, by: str, reason: str) -> None:
-        """Refuse the terms of a run that came last."""
+    def deny(self, run: str, *, by: str, reason: str, seen: str | None = None) -> None:
+        """Refuse the terms of a run that came last; ``seen`` as in ``approve``."""
         self.check_running()
         record = self.record_of(run)
         with self.log.deciding() as append:
-            self._permits.check_undecidable(record, record.latest_digest)
+            self._permits.check_undecidable(record, record.latest_digest, seen=seen)
             if self._permits.has_begun(record):
                 raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
             append("denied", run, {"digest": record.latest_digest, "by": by, "reason": reason})
 
-    def withdraw(self, run: str, *, by: str) -> None:
+    def withdraw(self, run: str, *, by: str, seen: str | None = None) -> None:
         """From now on no message of this run is answered; what left has left, and stays charged.
 
         An answer that is being computed meanwhile does not leave: it would have to be written down as sent, and after
-        this entry it is not. The run's key stays: a receipt for what left before may still come.
+        this entry it is not. The run's key stays: a receipt for what left before may still come. ``seen`` as in
+        ``approve``.
         """
         self.check_running()
         record = self.record_of(run)
         with self.log.deciding() as append:
+            self._permits.check_seen(record, seen)
             if record.withdrawn is None:
                 append("withdrawn", run, {"by": by})
 

@@ -16,7 +16,15 @@ from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 
-__all__ = ["LeftMessage", "LeftRows", "messages_that_left", "rows_of", "rows_that_left", "verify"]
+__all__ = [
+    "LeftMessage",
+    "LeftRows",
+    "messages_that_left",
+    "messages_with_receipts",
+    "rows_of",
+    "rows_that_left",
+    "verify",
+]
 
 _LABEL = "label"
 
@@ -49,6 +57,7 @@ class LeftMessage:
         rows: in it.
         data: its bytes.
         sent: whether the audit log says that it was sent; otherwise a crash or a withdrawal came first.
+        acknowledged: whether the curator's receipt, which holds, has it.
     """
 
     run: str
@@ -59,11 +68,27 @@ class LeftMessage:
     rows: int
     data: bytes = field(repr=False)
     sent: bool
+    acknowledged: bool = False
 
     @property
     def digest(self) -> str:
         """SHA-256 of its bytes."""
         return hashlib.sha256(self.data).hexdigest()
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "run": self.run,
+            "entry": self.entry,
+            "at": self.at,
+            "round": self.round,
+            "kind": self.kind,
+            "rows": self.rows,
+            "bytes": len(self.data),
+            "sha256": self.digest,
+            "sent": self.sent,
+            "acknowledged": "yes" if self.acknowledged else "no",
+        }
 
 
 def messages_that_left(node: OwnerNode, run: str | None = None) -> list[LeftMessage]:
@@ -80,10 +105,21 @@ def messages_that_left(node: OwnerNode, run: str | None = None) -> list[LeftMess
     return messages
 
 
+def messages_with_receipts(node: OwnerNode, run: str | None = None) -> list[LeftMessage]:
+    """The same, with whether the curator acknowledged each."""
+    messages = messages_that_left(node, run)
+    known = {name: kept_receipts.acknowledged_letters(node, name) for name in {message.run for message in messages}}
+    return [
+        replace(message, acknowledged=message.sent and (message.round, message.kind) in known[message.run])
+        for message in messages
+    ]
+
+
 def rows_that_left(node: OwnerNode, run: str) -> LeftRows:
     """The rows that left in a run; of those that were held back only the number."""
     decision = node.record_of(run).decision
-    schema = node.registry.get(decision.data).schema if decision is not None and decision.data else None
+    known = decision is not None and decision.data in node.registry.names()  # it may have been removed since
+    schema = node.registry.get(decision.data).schema if decision is not None and known else None
     messages = [message for message in messages_that_left(node, run) if message.rows]
     rows = rows_of(tuple(message.data for message in messages if message.sent), schema)
     return replace(rows, held_back=sum(message.rows for message in messages if not message.sent))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.errors import DecidedMeanwhile, IllegalMessage, InvalidArgument
 from likeset.homes.expiry import check_not_expired
 from likeset.homes.owner import budgets
 from likeset.homes.owner.judging import Judge
@@ -55,12 +55,22 @@ class Permits:
         if decision.what == "denied":
             raise IllegalMessage(f"run {record.run} was denied")
 
-    def check_undecidable(self, record: RunRecord, digest: str) -> None:
-        """Raise if nobody can decide about these terms any more."""
+    def check_undecidable(self, record: RunRecord, digest: str, *, seen: str | None = None) -> None:
+        """Raise if nobody can decide about these terms any more, or somebody did since they were ``seen``."""
+        self.check_seen(record, seen)
         if record.withdrawn is not None:
             raise InvalidArgument("RUN", record.run, "was withdrawn; that stays so")
         if record.decided(digest) is None and self.has_begun(record):
             raise InvalidArgument("RUN", record.run, "has begun under other terms")
+
+    def check_seen(self, record: RunRecord, seen: str | None) -> None:
+        """Raise if a run is not as somebody saw it who decides now.
+
+        Raises:
+            DecidedMeanwhile: somebody else decided since, or other terms came.
+        """
+        if seen is not None and seen != record.decision_mark:
+            raise DecidedMeanwhile(record.run, record.last_word)
 
     def has_begun(self, record: RunRecord) -> bool:
         """Whether a run was charged; where a crash came between the charge and the log, the ledger knows."""

@@ -3,6 +3,7 @@
 The same verdict, with the same numbers, stands in ``policy test``, in ``review`` and in what the node enforces.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,17 @@ from likeset.privacy.relation import Relation
 from likeset.privacy.view import checked_name
 from likeset.protocol.terms import Terms
 
-__all__ = ["Accounts", "History", "Policy", "Verdict", "about_month", "plainly_against", "starting_text", "verdict"]
+__all__ = [
+    "Accounts",
+    "History",
+    "Policy",
+    "Verdict",
+    "about_month",
+    "plainly_against",
+    "policy_text",
+    "starting_text",
+    "verdict",
+]
 
 _ROUNDING = 1e-9
 _UNBOUNDED = "unbounded"  # how the ledger calls a part that has no price
@@ -284,44 +295,64 @@ def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
 def starting_text(name: str) -> str:
     """The ``owner.yaml`` of a new node: nobody may do anything until somebody fills it in."""
     checked_name("name", name)
+    return policy_text(Policy(likeset="owner", version=1, name=name))
+
+
+def policy_text(policy: Policy) -> str:
+    """An ``owner.yaml`` that says what a policy says, with words for whoever reads it."""
+    run, total = policy.per_run, policy.total
+    per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}}}"
+    all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}"
+    certificates = (
+        f"\n# Certificates that `likeset owner check` looks at.\ncertificates: {_words(policy.certificates)}\n"
+    )
     return f"""\
 # What this node lets others do: nothing but what stands here. Changes count for runs that have not begun.
 likeset: owner
 version: 1
-name: "{name}"
+name: "{policy.name}"
 
 # Who may ask (capital letters count: it is a name), and what for; * stands for any letters, such as "clinic-*".
-consumers: []
-purposes: []
+consumers: {_words(policy.consumers)}
+purposes: {_words(policy.purposes)}
 
 # Who may curate and who may witness, by the names on their cards. Nobody counts whose card is not pinned in that role
 # (likeset card pin), so "*" means all that are.
-curators: ["*"]
-witnesses: ["*"]
+curators: {_words(policy.curators)}
+witnesses: {_words(policy.witnesses)}
 
 # Columns that may ever leave this house.
-columns: []
+columns: {_words(policy.columns)}
 
 # Rows with a category value that fewer rows than this have are never offered. A change counts for runs that have not
 # begun; withdraw those that have if it must count at once.
-smallest_group: 10
+smallest_group: {policy.smallest_group}
 
 # Limits of one run, and of all runs together. Rows are counted when they are shown to a curator; epsilon and delta
 # bound what other owners may learn about any one row of yours (0: nothing at all).
-per_run: {{epsilon: 0, delta: 0.00001, rows: 0}}
-total: {{epsilon: 0, delta: 0.00001, rows: 0, relation: replace-one}}
-runs_per_month: 4
+per_run: {per_run}
+total: {{{all_runs}, relation: {total.relation}}}
+runs_per_month: {policy.runs_per_month}
 
 # Parts of runs that have no privacy proof, by name, if you accept any.
-accept_unproven: []
+accept_unproven: {_words(policy.accept_unproven)}
 
 # Whether a person decides about each run.
-manual_approval: true
+manual_approval: {"true" if policy.manual_approval else "false"}
 
 # The least price for a row.
-price_at_least: 0
+price_at_least: {_number(policy.price_at_least)}
 
 # Where letters come and go, as agreed with the others: file:///mnt/share, sftp://user@host/folder or s3://bucket/folder,
 # never with a password in it.
-mailboxes: []
-"""
+mailboxes: {_words(policy.mailboxes)}
+{certificates if policy.certificates else ""}"""
+
+
+def _words(words: Sequence[str]) -> str:
+    return json.dumps(list(words), ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    plain = f"{value:.12f}".rstrip("0").rstrip(".")
+    return plain if float(plain) == value else repr(value)

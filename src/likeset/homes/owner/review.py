@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from likeset.homes.network_trust import LEFT_TO_TRUST
@@ -10,6 +10,7 @@ from likeset.homes.owner import budgets, kept_receipts, outbox
 from likeset.homes.owner.asking_cards import AskingCard
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.past_runs import PastRun, past_runs
 from likeset.homes.owner.policy import Accounts, Policy, Verdict
 from likeset.homes.owner.run_records import UNREADABLE
 from likeset.privacy.events import NoRelease
@@ -38,6 +39,10 @@ class Review:
         accounts: both budgets before and after.
         verdict: of the policy.
         suspicions: columns that would leave and may identify people.
+        columns: that would leave: name, declared kind (empty where no data set fits), and why it may identify people.
+        past: what happened with this consumer before, newest first.
+        others: what other owners may learn.
+        rows_to_consumer: that the consumer gets in all, from all owners.
     """
 
     terms: Terms
@@ -47,6 +52,10 @@ class Review:
     accounts: Accounts
     verdict: Verdict
     suspicions: tuple[Suspicion, ...]
+    columns: tuple[tuple[str, str, str], ...]
+    past: tuple[PastRun, ...]
+    others: Guarantee
+    rows_to_consumer: int
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -60,6 +69,7 @@ class Review:
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
             "suspected_identifiers": suspicion_documents(self.suspicions),
+            "history": [asdict(run) for run in self.past],
         }
 
 
@@ -90,6 +100,8 @@ def review(node: OwnerNode, run: str) -> Review:
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
     ]
+    past = past_runs(node, terms)
+    lines.append(("What happened with this consumer before?", _history(past)))
     if len(record.versions) > 1:
         lines.insert(
             0, ("Careful:", f"these are version {len(record.versions)} of the terms; earlier ones were different.")
@@ -99,7 +111,40 @@ def review(node: OwnerNode, run: str) -> Review:
     if held_back := sum(message.rows for message in outbox.messages_that_left(node, run) if not message.sent):
         words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
         lines.append(("What was held back?", words))
-    return Review(terms, asking, status_of(node, run), tuple(lines), accounts, judged, _suspicions(terms, fitting))
+    suspicions = _suspicions(terms, fitting)
+    return Review(
+        terms,
+        asking,
+        status_of(node, run),
+        tuple(lines),
+        accounts,
+        judged,
+        suspicions,
+        columns=_columns(terms, fitting, suspicions),
+        past=past,
+        others=others.guarantee,
+        rows_to_consumer=consumer.rows,
+    )
+
+
+def _columns(
+    terms: Terms, fitting: Sequence[DataSet], suspicions: Sequence[Suspicion]
+) -> tuple[tuple[str, str, str], ...]:
+    why = {suspicion.column: suspicion.why for suspicion in suspicions}
+    kinds: dict[str, str] = {}
+    for data in fitting:
+        kinds = {name: str(column.kind) for name, column in data.schema.declaration.columns.items()} | kinds
+        kinds |= {data.schema.label_column: "label"} if data.schema.label_column else {}
+    return tuple((name, kinds.get(name, ""), why.get(name, "")) for name in terms.columns)
+
+
+def _history(past: Sequence[PastRun]) -> str:
+    if not past:
+        return "Nothing: it never asked here."
+    rows, last = sum(run.rows for run in past), past[0]
+    refused = sum(run.what == "denied" for run in past)
+    words = f"{len(past):,} other run{'' if len(past) == 1 else 's'}, {refused:,} of them denied; {rows:,} rows left."
+    return f"{words} The last one was {_short(last.run)}, {last.what}, {last.at[:10]}."
 
 
 def who_lines(asking: Sequence[AskingCard]) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """What the audit log says about runs: invited, approved, denied, withdrawn; a fold, nothing is stored here."""
 
 import base64
+import hashlib
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -134,12 +135,26 @@ class RunRecord:
         terms = self.readable(self.latest_digest)
         return terms is not None and terms.end is not None and now >= terms.end
 
+    @property
+    def decision_mark(self) -> str:
+        """Stands for the terms and for all that was decided so far: who decides may say what it was that he saw."""
+        words = [self.latest_digest, self.decision and self.decision.at, self.decision and self.decision.digest]
+        return hashlib.sha256(json.dumps([*words, self.withdrawn]).encode()).hexdigest()[:16]
+
+    @property
+    def last_word(self) -> str:
+        """What was decided last, by whom and when; empty if nothing was."""
+        if self.withdrawn is not None:
+            return f"withdrawn by {self.withdrawn[0]} at {self.withdrawn[1][:19]} (UTC)"
+        last = self.decision
+        return "" if last is None else f"{last.what} by {last.by} at {last.at[:19]} (UTC)"
+
     def decided(self, digest: str) -> Decision | None:
         """What was decided about these very terms."""
         return self.decision if self.decision is not None and self.decision.digest == digest else None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _invitation_in(text: str) -> Invitation:
     return Invitation.read(base64.b64decode(text))
 

@@ -63,6 +63,32 @@ class RunProgress:
         """Whether the summary is here."""
         return self.ended is Ending.DONE
 
+    @property
+    def headline(self) -> str:
+        """Where it is, in a few words."""
+        if self.ended is not None:
+            return f"{self.ended}: {self.detail}" if self.detail else str(self.ended)
+        return "running" if self.began else "waiting for answers"
+
+    @property
+    def outlook(self) -> str:
+        """What is waited for, and until when; empty if it has ended."""
+        end = f"the terms end on {_moment(self.terms_end)}"
+        if self.ended is not None:
+            return ""
+        if not self.began:
+            return f"begins when all have answered, or at {_moment(self.decide_by)} with those who accepted; {end}"
+        if self.waited_for and self.until is not None:
+            return f"the curator waits for {', '.join(self.waited_for)} until {_moment(self.until)}; {end}"
+        return f"waiting for the curator; {end}"
+
+    def stands(self, name: str) -> str:
+        """Where somebody stands, in words."""
+        state = self.parties[name]
+        if self.waited_for and state is PartyState.TAKES_PART and name != CURATOR:
+            return "the curator waits for it" if name in self.waited_for else "has answered"
+        return state.value
+
     def document(self) -> dict[str, Any]:
         """As plain data, for ``--json``."""
         return {
@@ -76,6 +102,10 @@ class RunProgress:
             "ended": None if self.ended is None else self.ended.value,
             "detail": self.detail,
         }
+
+
+def _moment(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 _STATES = {

@@ -1,0 +1,81 @@
+"""Both budgets of an owner at a glance: what is spent, what is left, and what was charged when."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from likeset.homes.owner.budgets import Spent, accounts_under, spent_by_run
+from likeset.homes.owner.node import OwnerNode
+
+__all__ = ["BudgetLine", "BudgetOverview", "budget_overview"]
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLine:
+    """One budget over all runs.
+
+    Attributes:
+        what: is counted, and toward whom.
+        spent: so far.
+        limit: over all runs.
+    """
+
+    what: str
+    spent: float
+    limit: float
+
+    @property
+    def left(self) -> float:
+        """What remains; nothing if more is spent than a limit allows that was lowered since."""
+        return max(0, self.limit - self.spent)
+
+    def shown(self, value: float) -> str:
+        """A number of this budget, for people."""
+        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOverview:
+    """Both budgets, and their history.
+
+    Attributes:
+        rows: that curators may see.
+        epsilon: what other owners may learn.
+        delta: beside it.
+        history: every charge that cost something, oldest first.
+    """
+
+    rows: BudgetLine
+    epsilon: BudgetLine
+    delta: float
+    history: tuple[Spent, ...]
+
+    @property
+    def lines(self) -> tuple[BudgetLine, BudgetLine]:
+        """Both budgets."""
+        return self.epsilon, self.rows
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "rows": {"spent": self.rows.spent, "limit": self.rows.limit},
+            "epsilon": {"spent": self.epsilon.spent, "limit": self.epsilon.limit, "delta": self.delta},
+            "history": [
+                {"run": charge.run, "at": charge.at, "toward": charge.toward}
+                | {"rows": charge.rows, "answered": charge.answered}
+                for charge in self.history
+            ],
+        }
+
+
+def budget_overview(node: OwnerNode) -> BudgetOverview:
+    """Both budgets as ``owner.yaml`` limits them; nothing is written."""
+    policy = node.policy
+    accounts = accounts_under(node.ledger, policy, path=node.home.policy)
+    rows = sum(account.rows for account in accounts)
+    epsilon = sum(account.epsilon or 0.0 for account in accounts)
+    return BudgetOverview(
+        rows=BudgetLine("rows to curators", rows, policy.total.rows),
+        epsilon=BudgetLine("epsilon to owners", epsilon, policy.total.epsilon),
+        delta=policy.total.delta,
+        history=tuple(spent_by_run(node.ledger)),
+    )
