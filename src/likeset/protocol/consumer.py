@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likeset import arguments
+from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, Release, Simulated
@@ -20,7 +21,56 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.steps import ChargeWanted, PricedDraw, Step, Work
 from likeset.protocol.terms import Terms
 
-__all__ = ["Consumer"]
+__all__ = ["Consumer", "released_mean", "target_rows"]
+
+
+def target_rows(terms: Terms, target: ArrayLike) -> Rows:
+    """The target's rows as the terms want them.
+
+    Raises:
+        InvalidArgument: they have another shape, or cannot be released so.
+    """
+    rows = arguments.matrix("target", target)
+    wanted = (terms.target_size if terms.relation is Relation.REPLACE_ONE else len(rows), terms.kernel.columns)
+    if rows.shape != wanted:  # under add-or-remove the size is declared, and the true one is nobody's business
+        raise InvalidArgument("target", f"array of shape {rows.shape}", f"must have shape {wanted}, as in the terms")
+    if terms.relation is Relation.ADD_OR_REMOVE and terms.offers == "tilted":
+        terms.kernel.features().check_places()  # else a row that goes would move what the others contribute
+    return rows.astype(np.float32)
+
+
+def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
+    """The one release of the target, for a charge; empty where offers are uniform.
+
+    Args:
+        terms: of the run.
+        rows: of the target.
+        noise: where that of the release comes from.
+    """
+    plan = target_plan(terms)
+    if plan is None:
+        return np.empty(0)
+    event: Event = plan.event if noise.private else Simulated(plan.event)
+
+    def draw() -> tuple[bytes, Release[Vector]]:
+        # In a random order: a table may be sorted, and where a row stands could show in the last bits of features.
+        features = terms.kernel.features()(rows[random_order(len(rows), noise)])
+        if isinstance(plan, gaussian_mean.GaussianPlan):
+            drawn = gaussian_mean.run(plan, features, noise)
+        else:
+            made = mwem_mean.run(plan, features, noise)
+            drawn = Release(made.value.mean, made.event)
+        return drawn.value.astype("<f8").tobytes(), drawn
+
+    kept = yield ChargeWanted(
+        costs=((View.owners(terms.consumer), event),),
+        draw=draw,
+        run=terms.run,
+        round=0,
+        kind=f"{terms.consumer}/target-release",
+        content=terms.digest.encode(),
+    )
+    return np.frombuffer(kept, dtype="<f8")
 
 
 class Consumer(Party):
@@ -44,15 +94,7 @@ class Consumer(Party):
         declared: Declared | None = None,
     ) -> None:
         super().__init__(terms, terms.consumer, consumer_rules())
-        rows = arguments.matrix("target", target)
-        wanted = (terms.target_size if terms.relation is Relation.REPLACE_ONE else len(rows), terms.kernel.columns)
-        if rows.shape != wanted:  # under add-or-remove the size is declared, and the true one is nobody's business
-            raise InvalidArgument(
-                "target", f"array of shape {rows.shape}", f"must have shape {wanted}, as in the terms"
-            )
-        if terms.relation is Relation.ADD_OR_REMOVE and terms.offers == "tilted":
-            terms.kernel.features().check_places()  # else a row that goes would move what the others contribute
-        self._rows = rows.astype(np.float32)
+        self._rows = target_rows(terms, target)
         self._noise = noise
         self._admission = Admission(terms, declared)
         wished = selection or Selection()
@@ -71,7 +113,7 @@ class Consumer(Party):
         return self._begin_step(self._send_target())
 
     def _send_target(self) -> Work:
-        release = yield from self._release()
+        release = yield from released_mean(self.terms, self._rows, self._noise)
         target = Target(
             rows=self._rows,
             release=release if self.terms.protocol == "interactive" else np.empty(0),
@@ -86,32 +128,6 @@ class Consumer(Party):
             self._message(CURATOR, 0, target),
             *(self._message(owner, number, told) for owner in self.terms.owners),
         )
-
-    def _release(self) -> PricedDraw[Vector]:
-        plan = target_plan(self.terms)
-        if plan is None:
-            return np.empty(0)
-        event: Event = plan.event if self._noise.private else Simulated(plan.event)
-
-        def draw() -> tuple[bytes, Release[Vector]]:
-            # In a random order: a table may be sorted, and where a row stands could show in the last bits of features.
-            features = self.terms.kernel.features()(self._rows[random_order(len(self._rows), self._noise)])
-            if isinstance(plan, gaussian_mean.GaussianPlan):
-                drawn = gaussian_mean.run(plan, features, self._noise)
-            else:
-                made = mwem_mean.run(plan, features, self._noise)
-                drawn = Release(made.value.mean, made.event)
-            return drawn.value.astype("<f8").tobytes(), drawn
-
-        kept = yield ChargeWanted(
-            costs=((View.owners(self.name), event),),
-            draw=draw,
-            run=self.terms.run,
-            round=0,
-            kind=f"{self.name}/target-release",
-            content=self._digest.encode(),
-        )
-        return np.frombuffer(kept, dtype="<f8")
 
     def _check_content(self, message: Message) -> None:
         body = message.body

@@ -10,12 +10,17 @@ from likeset.arguments import Rows
 from likeset.protocol.messages import Labels
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.records import RecordForm
+from likeset.tables.schema.schema import Schema
 
 __all__ = ["Declared", "fault_of_labels"]
 
 
 class Declared(Protocol):
     """What a schema says: the columns and types of records, the rows that it makes of them, and the labels."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema itself."""
 
     @property
     def form(self) -> RecordForm:

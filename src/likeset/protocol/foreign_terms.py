@@ -13,6 +13,7 @@ from likeset.arguments import harmless_value
 from likeset.errors import BadMessage, InvalidArgument
 from likeset.privacy.schedules import CHANGING
 from likeset.protocol.planned_terms import PlannedTerms
+from likeset.protocol.split.split_terms import MOST_SPLIT_SLOTS
 from likeset.protocol.terms import Terms, canonical_text
 
 __all__ = ["MOST_TEXT", "check_between", "check_meant", "read_foreign", "read_foreign_canonical"]
@@ -45,6 +46,7 @@ _BUDGET: dict[str, _Range] = {"epsilon": (1e-6, 10_000.0), "delta": (1e-100, 1.0
 _GAMMA = (1e-100, 1e100)  # so that its square root and products with squared distances are numbers
 _NUMBERS_OF_PARTS: dict[str, dict[str, _Range]] = {
     "kernel": {"columns": (1, 1 << 20), "dimension": (1, 1 << 16), "gamma": _GAMMA},
+    "split": {"parties": (2, 3), "openings": (1, MOST_SPLIT_SLOTS), "gamma": _GAMMA},
     "target_budget": _BUDGET,
     "owner_budget": _BUDGET,
 }

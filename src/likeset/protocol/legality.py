@@ -25,10 +25,26 @@ from likeset.protocol.messages import (
     Target,
     TargetRelease,
 )
+from likeset.protocol.split.split_messages import (
+    ENVELOPES_ROUND,
+    OFFER_ROUND,
+    OPENED_ROUND,
+    RECEIPTS_ROUND,
+    ROSTER_ROUND,
+    TARGET_ROUND,
+    Envelopes,
+    OfferShare,
+    PicksOpened,
+    RosterVote,
+    ShareReceipts,
+    TargetShare,
+)
 from likeset.protocol.terms import Terms
+from likeset.trust.row_shares import ComputeRole
 
 __all__ = [
     "RELEASE_ROUND",
+    "ComputeState",
     "ConsumerState",
     "CuratorState",
     "OwnerState",
@@ -38,6 +54,7 @@ __all__ = [
     "Sender",
     "State",
     "Turn",
+    "compute_rules",
     "consumer_rules",
     "curator_rules",
     "last_call",
@@ -75,7 +92,17 @@ class ConsumerState(Enum):
     SERVED = "it has"
 
 
-State = OwnerState | CuratorState | ConsumerState
+class ComputeState(Enum):
+    """How far a compute party of a split run is."""
+
+    COLLECTING = "waits for parts of offers"
+    COUNTED = "told of whose offers it has its part, and waits for the others to tell"
+    VOTED = "signed the roster, and waits for the others' signatures"
+    READY = "may compute"
+    SETTLED = "nothing more: picks were opened to the consumer"
+
+
+State = OwnerState | CuratorState | ConsumerState | ComputeState
 
 
 class Sender(Enum):
@@ -86,6 +113,7 @@ class Sender(Enum):
     AWAITED = auto()  # an owner whose answer the curator waits for
     LATE = auto()  # an owner whose answer it waited for, and no longer does
     OWNER = auto()  # any other owner
+    PEER = auto()  # another compute party, in that capacity
     STRANGER = auto()
 
 
@@ -242,6 +270,31 @@ _CONSUMER: _Turns = {
     (ConsumerState.WAITING, Summary.kind): Turn(Sender.CURATOR, 0, ConsumerState.SERVED),
 }
 
+_SPLIT_START: _Turns = {
+    (ComputeState.COLLECTING, OfferShare.kind): Turn(Sender.AWAITED, OFFER_ROUND, ComputeState.COLLECTING),
+    (ComputeState.COLLECTING, ShareReceipts.kind): Turn(Sender.PEER, RECEIPTS_ROUND, ComputeState.COLLECTING),
+    (ComputeState.COUNTED, ShareReceipts.kind): Turn(Sender.PEER, RECEIPTS_ROUND, ComputeState.COUNTED),
+    # Whoever votes has everybody's receipts: no vote comes before this party told its own.
+    (ComputeState.COUNTED, RosterVote.kind): Turn(Sender.PEER, ROSTER_ROUND, ComputeState.COUNTED),
+    (ComputeState.VOTED, RosterVote.kind): Turn(Sender.PEER, ROSTER_ROUND, ComputeState.VOTED),
+}
+_SPLIT_OTHERS: _Turns = {
+    **_SPLIT_START,
+    (ComputeState.COLLECTING, TargetShare.kind): Turn(Sender.CONSUMER, TARGET_ROUND, ComputeState.COLLECTING),
+    (ComputeState.READY, PicksOpened.kind): Turn(Sender.CONSUMER, OPENED_ROUND, ComputeState.SETTLED),
+}
+_SPLIT_CONSUMER: _Turns = {
+    **_SPLIT_START,
+    (ComputeState.VOTED, Envelopes.kind): Turn(Sender.CURATOR, ENVELOPES_ROUND, ComputeState.VOTED),
+    (ComputeState.READY, Envelopes.kind): Turn(Sender.CURATOR, ENVELOPES_ROUND, ComputeState.READY),
+}
+_MOVES_SPLIT: Mapping[tuple[State, State], RoundRule] = {
+    (ComputeState.COLLECTING, ComputeState.COUNTED): RoundRule.SAME,
+    (ComputeState.COUNTED, ComputeState.VOTED): RoundRule.SAME,
+    (ComputeState.VOTED, ComputeState.READY): RoundRule.SAME,
+    (ComputeState.READY, ComputeState.SETTLED): RoundRule.SAME,
+}
+
 
 def owner_rules(terms: Terms) -> Rules:
     """When an owner hears what."""
@@ -289,3 +342,18 @@ def curator_rules(terms: Terms) -> Rules:
 def consumer_rules() -> Rules:
     """When the consumer hears what."""
     return Rules(ConsumerState.WAITING, _CONSUMER, otherwise="the consumer expects nothing but the curator's summary")
+
+
+def compute_rules(role: ComputeRole) -> Rules:
+    """When a compute party of a split run hears what, and how it goes on when it has heard everybody."""
+    return Rules(
+        ComputeState.COLLECTING,
+        _SPLIT_CONSUMER if role == "consumer" else _SPLIT_OTHERS,
+        _MOVES_SPLIT,
+        by_kind={
+            TargetShare.kind: "the target comes once, before anything is computed, and from the consumer",
+            Envelopes.kind: "envelopes come once the roster is agreed on, from the curator to the consumer",
+            PicksOpened.kind: "the end comes once, after the computation, and from the consumer",
+        },
+        by_sender={Sender.STRANGER: "its sender has no part in this run"},
+    )

@@ -11,13 +11,21 @@ import re
 import struct
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import BadMessage
 from likeset.privacy.view import checked_name
+from likeset.protocol.split.split_messages import (
+    Envelopes,
+    OfferShare,
+    PicksOpened,
+    RosterVote,
+    ShareReceipts,
+    TargetShare,
+)
 from likeset.tables.schema.labels import MOST_LETTERS
 
 __all__ = [
@@ -29,6 +37,7 @@ __all__ = [
     "Message",
     "Misfit",
     "Offer",
+    "SplitBody",
     "Summary",
     "SummaryRelease",
     "Target",
@@ -41,7 +50,7 @@ MOST_BYTES = 1 << 30
 """No message is larger, whatever the terms say."""
 
 _MAGIC = b"LKST"
-_VERSION = 5  # version 1 had no digest, 2 no wishes beside the target, 3 none about labels, 4 no held-out likeness
+_VERSION = 6  # 1 had no digest, 2 no wishes beside the target, 3 none about labels, 4 no held-out likeness, 5 no shares
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
@@ -217,10 +226,9 @@ class Summary:
     best_size: int = 0
 
 
-Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary
-_BODIES: dict[str, type[Any]] = {
-    body.kind: body for body in (Target, TargetRelease, Misfit, Asked, Offer, SummaryRelease, Bid, Delivery, Summary)
-}
+SplitBody = TargetShare | OfferShare | ShareReceipts | RosterVote | Envelopes | PicksOpened
+Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary | SplitBody
+_BODIES: dict[str, type[Any]] = {body.kind: body for body in get_args(Body)}
 _DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1, Blob: 1}
 _DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8", Blob: "|u1"}
 

@@ -121,18 +121,22 @@ class Owner(Party):
             self._rows_by_handle[int(handles[position])] = int(number)
         return handles
 
-    def _offer(self, drawn: DrawnRows) -> Offer:
-        """Rows as they leave, in an order that tells nothing about how they were found; none that is not admitted."""
+    def _leaving(self, drawn: DrawnRows) -> tuple[NDArray[np.uint64], FetchedRows]:
+        """Handles and rows, in an order that tells nothing about how they were found; none that is not admitted."""
         admitted = np.flatnonzero(self._admission.admits(drawn.records))
         drawn = DrawnRows(drawn.row_numbers[admitted], drawn.records.take(admitted))
         handles = self._handles(drawn.row_numbers)
         order = np.argsort(handles, kind="stable")
-        leaving = drawn.records.take(order)
+        return handles[order], drawn.records.take(order)
+
+    def _offer(self, drawn: DrawnRows) -> Offer:
+        """Rows as they leave."""
+        handles, leaving = self._leaving(drawn)
         rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrow(leaving.labels)
         packed = b"" if leaving.table is None else records.pack(leaving.table)
         return Offer(
             rows=rows,
             labels=labels,
-            handles=handles[order],
+            handles=handles,
             records=np.frombuffer(packed, dtype=np.uint8),
         )

@@ -1,7 +1,10 @@
 """Which parties a run has: the terms say it."""
 
+from collections.abc import Mapping
+
 from numpy.typing import ArrayLike
 
+from likeset.errors import IllegalMessage
 from likeset.privacy.noise import Noise
 from likeset.protocol.curator import Curator
 from likeset.protocol.declarations import Declared
@@ -9,9 +12,13 @@ from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.interactive_owner import InteractiveOwner
 from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.sealed import SealedCurator, SealedOwner
+from likeset.protocol.split.compute_party import ComputeParty
+from likeset.protocol.split.split_owner import SplitOwner
 from likeset.protocol.terms import Terms
+from likeset.trust.cards import Card, CardSecret
+from likeset.trust.row_shares import ComputeRole
 
-__all__ = ["make_curator", "make_owner"]
+__all__ = ["make_compute_party", "make_curator", "make_owner"]
 
 
 def make_owner(
@@ -21,8 +28,17 @@ def make_owner(
     scan: Scan,
     key: int,
     declared: Declared | None = None,
+    secret: CardSecret | None = None,
 ) -> Owner:
-    """An owner of the run; what it takes is said by ``Owner``."""
+    """An owner of the run; what it takes is said by ``Owner``, and for a split run by ``SplitOwner``.
+
+    Raises:
+        IllegalMessage: the run is a split one, and there is no card to sign the offer with.
+    """
+    if terms.split is not None:
+        if secret is None:
+            raise IllegalMessage(f"run {terms.run} has a split curator: an owner signs its offer with its card")
+        return SplitOwner(terms, name, scan=scan, key=key, secret=secret, declared=declared)
     kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
     return kind(terms, name, scan=scan, key=key, declared=declared)
 
@@ -34,7 +50,28 @@ def make_curator(
 
     Raises:
         InvalidArgument: the seed rows are not those that the terms name.
+        IllegalMessage: the curator of the run is split, and trusted with nothing.
     """
+    if terms.split is not None:
+        raise IllegalMessage(f"run {terms.run} has a split curator, which sees no rows")
     if terms.protocol == "sealed":
         return SealedCurator(terms, noise=noise, declared=declared)
     return InteractiveCurator(terms, noise=noise, declared=declared, seed_rows=seed_rows)
+
+
+def make_compute_party(
+    terms: Terms,
+    role: ComputeRole,
+    *,
+    secret: CardSecret,
+    cards: Mapping[str, Card],
+    reach: bytes = b"",
+) -> ComputeParty:
+    """The curator or the witness of a split run; what it takes is said by ``ComputeParty``.
+
+    Raises:
+        IllegalMessage: the curator of the run is trusted, or the role is the consumer's, who has a target.
+    """
+    if role == "consumer":
+        raise IllegalMessage("the consumer of a split run is made with its target")
+    return ComputeParty(terms, role, secret=secret, cards=cards, reach=reach)

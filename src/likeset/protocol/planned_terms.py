@@ -15,6 +15,7 @@ from likeset.privacy.events import Observer
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
+from likeset.protocol.split.split_terms import MOST_SPLIT_SLOTS, MOST_SPLIT_TARGET, SplitShape
 from likeset.protocol.term_parts import Budget, KernelShape, check_text, is_digest, keep_checked
 
 __all__ = ["SUMMARY_RELEASE", "PlannedTerms"]
@@ -41,6 +42,7 @@ class PlannedTerms:
         columns: names of the columns that leave an owner; empty for bare arrays.
         record_bytes: how long the record of a row and its label may be, by its schema; 0 for bare arrays.
         kernel: what is known of the feature map of the releases.
+        split: who computes in the curator's place, on shares; None for a curator who is trusted with rows.
         protocol: ``sealed`` or ``interactive``.
         size: rows of the summary (the paper's p).
         target_size: rows of the target (m), public; under add-or-remove declared beforehand and near the true number.
@@ -73,6 +75,7 @@ class PlannedTerms:
     columns: tuple[str, ...]
     record_bytes: int
     kernel: KernelShape
+    split: SplitShape | None = None
     protocol: Literal["sealed", "interactive"]
     size: int
     target_size: int
@@ -185,9 +188,30 @@ class PlannedTerms:
                 summary_released=self.summary_release != "none",
                 offset=self.auction_offset,
             )
+        self._check_split()
         for name, reason in self.unproven_parts():
             if name not in self.accept_unproven:
                 raise UnprovenPart(name, reason)
+
+    def _check_split(self) -> None:
+        """What the public program cannot do, or is not made for."""
+        split = self.split
+        if split is None:
+            return
+        if self.protocol == "interactive" or self.auction != "everyone":
+            raise InvalidArgument(
+                "curator",
+                "split",
+                "goes with the sealed protocol and everyone asked; interactive and auctions need a trusted curator",
+            )
+        if split.openings != self.size:
+            raise InvalidArgument("split.openings", split.openings, f"must be the size, {self.size}")
+        if self.target_size > MOST_SPLIT_TARGET:
+            reason = f"is too large for a split curator: at most {MOST_SPLIT_TARGET:,} rows"
+            raise InvalidArgument("target_size", self.target_size, reason)
+        if self.rows_per_owner * len(self.owners) > MOST_SPLIT_SLOTS:
+            reason = f"asks for more than the {MOST_SPLIT_SLOTS:,} rows that a split curator takes"
+            raise InvalidArgument("offer_factor", self.offer_factor, reason)
 
     def unproven_parts(self) -> tuple[tuple[str, str], ...]:
         """The parts of these terms that have no proof, with the reason."""

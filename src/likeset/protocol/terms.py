@@ -17,6 +17,7 @@ from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.privacy.relation import Relation
 from likeset.protocol.planned_terms import PlannedTerms
+from likeset.protocol.split.split_terms import SplitTerms, largest_split
 from likeset.protocol.term_parts import Budget, Fingerprints, Kernel, check_text, is_run_id
 
 __all__ = ["WITNESS", "Terms", "canonical_text"]
@@ -31,6 +32,7 @@ class Terms(PlannedTerms):
 
     Attributes:
         kernel: as planned, with all that the feature map of the releases needs.
+        split: as planned, with the width of the selection's kernel.
         expires: until when the terms may be used, ISO 8601 (UTC if it names no zone); empty for no end. Engines compare
             it with their clocks.
         run_id: of the run, drawn at random: 32 hexadecimal digits; empty among parties in one house.
@@ -39,6 +41,7 @@ class Terms(PlannedTerms):
     """
 
     kernel: Kernel
+    split: SplitTerms | None = None
     expires: str
     run_id: str = ""
     cards: Mapping[str, str] = field(default_factory=Fingerprints)
@@ -48,9 +51,19 @@ class Terms(PlannedTerms):
         check_text("expires", self.expires)
         _ = self.end
         self._check_parties()
+        self._check_computing()
 
     @classmethod
-    def settled(cls, planned: PlannedTerms, *, gamma: float, seed: int, largest: float, **more: Any) -> Self:
+    def settled(
+        cls,
+        planned: PlannedTerms,
+        *,
+        gamma: float,
+        seed: int,
+        largest: float,
+        split_gamma: float | None = None,
+        **more: Any,
+    ) -> Self:
         """The terms that were planned, with what was drawn for them.
 
         Args:
@@ -58,11 +71,18 @@ class Terms(PlannedTerms):
             gamma: of the kernel.
             seed: of the kernel.
             largest: of the kernel.
-            more: ``expires``, and between organisations ``run_id`` and ``cards``.
+            split_gamma: of the selection's kernel, where the curator is split; None where it is trusted.
+            more: ``expires``, and where parties have cards ``run_id`` and ``cards``.
+
+        Raises:
+            ValueError: another curator was planned, and priced; that is a mistake in the caller.
         """
+        if (planned.split is None) != (split_gamma is None):
+            raise ValueError(f"a curator was planned as {planned.split}")
+        split = None if planned.split is None or split_gamma is None else planned.split.drawn(gamma=split_gamma)
         kept: dict[str, Any] = {declared.name: getattr(planned, declared.name) for declared in fields(PlannedTerms)}
         kernel = planned.kernel.drawn(gamma=gamma, seed=seed, largest=largest)
-        return cls(**{**kept, "expires": "", **more, "kernel": kernel})
+        return cls(**{**kept, "expires": "", **more, "kernel": kernel, "split": split})
 
     def _check_parties(self) -> None:
         """Either every party is named by its card, and the run by its number, or no party is."""
@@ -80,6 +100,20 @@ class Terms(PlannedTerms):
         if odd:
             name = arguments.harmless_value(odd[0])
             raise InvalidArgument("cards", name, "there must be a card for each party, and for nobody else")
+
+    def _check_computing(self) -> None:
+        """In a split run every party signs what it says about shares, so every party has a card."""
+        split = self.split
+        if split is None:
+            return
+        if not self.cards:
+            raise InvalidArgument("cards", "none", "a split run names every party by the fingerprint of its card")
+        if (split.parties == 3) != (WITNESS in self.cards):
+            raise InvalidArgument("split.parties", split.parties, "must be 3 exactly where the cards name a witness")
+        most = largest_split(split.gamma, self.kernel.columns)
+        if self.kernel.largest > most:
+            reason = f"rows may have numbers of up to {most:g} there, and these have up to {self.kernel.largest:g}"
+            raise InvalidArgument("split.gamma", split.gamma, f"is too large: {reason}; scale the columns down")
 
     @property
     def end(self) -> datetime | None:
@@ -123,6 +157,8 @@ class Terms(PlannedTerms):
             raise InvalidArgument("terms", odd, "must have exactly the fields of Terms")
         try:
             document["kernel"] = Kernel(**{**document["kernel"], "seed": int(document["kernel"]["seed"], 16)})
+            if document["split"] is not None:
+                document["split"] = SplitTerms(**document["split"])
             for name in ("target_budget", "owner_budget"):
                 document[name] = Budget(**document[name])
             for name in ("owners", "columns", "accept_unproven"):

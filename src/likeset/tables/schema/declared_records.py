@@ -40,10 +40,13 @@ class DeclaredRecords:
 
     Args:
         schema: what is declared.
+
+    Attributes:
+        schema: the same.
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._missing = MissingWords.of(schema.declaration.missing_words)
         self.form = self._form()
 
@@ -55,13 +58,13 @@ class DeclaredRecords:
     @cached_property
     def open_columns(self) -> tuple[str, ...]:
         """Columns of text whose words nobody declared: only they can make a record longer than it may be."""
-        return tuple(name for name, declared in self._schema.declared.items() if _is_open(declared))
+        return tuple(name for name, declared in self.schema.declared.items() if _is_open(declared))
 
     @cached_property
     def longest(self) -> pa.Table:
         """One record with the longest cells that are declared."""
         longest: dict[str, Any] = {}
-        for name in self._schema.declared:
+        for name in self.schema.declared:
             kind = self.form.schema.field(name).type
             if cell_values.is_text(kind):
                 longest[name] = pa.array(["x" * self.form.text_bytes[name]], kind)
@@ -92,7 +95,7 @@ class DeclaredRecords:
     @property
     def largest_entry(self) -> float:
         """No number of a row that the schema makes of a record is larger in size."""
-        return self._schema.largest_entry
+        return self.schema.largest_entry
 
     def too_long(self, table: pa.Table) -> Mask:
         """Which rows have a cell that is longer than declared; of a table with the open columns at least."""
@@ -104,16 +107,16 @@ class DeclaredRecords:
 
     def rows_of(self, records: pa.Table) -> tuple[Rows, Mask]:
         """What the schema makes of records, and which of them are as declared; of others the row is anything."""
-        rows = np.zeros((records.num_rows, self._schema.width), dtype=np.float32)
+        rows = np.zeros((records.num_rows, self.schema.width), dtype=np.float32)
         good = np.ones(records.num_rows, dtype=np.bool_)
-        for encoder, troubles in self._schema.encode_columns(records, rows, table="records"):
+        for encoder, troubles in self.schema.encode_columns(records, rows, table="records"):
             for trouble, mask in troubles.items():
                 if encoder.complaint(trouble) is not None:
                     good &= ~mask
         return rows, good
 
     def _form(self) -> RecordForm:
-        columns = self._schema.declared
+        columns = self.schema.declared
         kinds = pa.schema([pa.field(name, _type_of(declared)) for name, declared in columns.items()])
         widths = {
             name: declared.width
@@ -125,42 +128,42 @@ class DeclaredRecords:
 
     def _longest_text(self, declared: Any) -> int:
         """How many bytes a cell of a column of text can have."""
-        words = [*self._schema.declaration.missing_words]  # a cell that means missing stays as it was written
+        words = [*self.schema.declaration.missing_words]  # a cell that means missing stays as it was written
         if not isinstance(declared, TextColumn):
             words += [*declared.values, *declared.missing_values]
-        most = self._schema.declaration.text_bytes if _is_open(declared) else 0
+        most = self.schema.declaration.text_bytes if _is_open(declared) else 0
         return max(most, *(len(word.encode()) for word in words), 0)
 
     @property
     def label_column(self) -> str | None:
         """The column of labels."""
-        return self._schema.label_column
+        return self.schema.label_column
 
     @property
     def label_letters(self) -> int | None:
         """How many letters a label has at most; None where its values are not declared."""
-        label = self._schema.declaration.label
+        label = self.schema.declaration.label
         if label is None or label.values is None:
             return None if label is None or label.kind != "number" else 0
         return max(len(value) if isinstance(value, str) else 0 for value in label.values)
 
     def label_fault(self, labels: NDArray[Any]) -> str | None:
         """What is wrong with labels, in words that quote none of them; None if nothing is."""
-        label = self._schema.declaration.label
+        label = self.schema.declaration.label
         if label is None:
             return "labels, which nobody declared"
         return fault_of(labels, kind=label.kind, values=label.values)
 
     def labels_in(self, records: pa.Table) -> NDArray[Any] | None:
         """The labels that stand in records; None where labels travel beside them alone."""
-        label = self._schema.declaration.label
+        label = self.schema.declaration.label
         if label is None or not label.match:
             return None
         column = plain_array(records.column(label.column))
         return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)[0]
 
     def _array(self, field: Any, column: Any) -> Any:
-        declared: Any = self._schema.declared[field.name]
+        declared: Any = self.schema.declared[field.name]
         if column.type == field.type and not pa.types.is_list(field.type):  # a missing list may hide numbers
             return column if not cell_values.is_text(field.type) else self._words(column)
         if pa.types.is_floating(field.type):
