@@ -49,9 +49,7 @@ study: $(DEVELOPED) ## run a study: NAME=digits, with DATA, SEEDS, SIZES, EPSILO
 
 # SPU wants Python 3.10 or 3.11, and a numpy that pyarrow does not: the worker's environment is apart.
 split: $(INSTALLED) ## make .venv-split, the environment of the split curator's workers; SPLIT_PYTHON names a Python 3.10 or 3.11
-	@test -x $(SPLIT_VENV)/bin/python || $(BIN)/python -c 'import sys; from pathlib import Path; \
-	  from likeset.split.environment import make_environment; make_environment(Path(sys.argv[1]), python=sys.argv[2])' \
-	  $(SPLIT_VENV) $(SPLIT_PYTHON)
+	@$(BIN)/likeset split setup --at $(SPLIT_VENV) --python $(SPLIT_PYTHON)
 
 test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal

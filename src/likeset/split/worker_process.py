@@ -11,6 +11,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.errors import InvalidArgument
 from likeset.split.checkpoints import Checkpoints
 from likeset.split.digest import ENGINE_FOLDER
 from likeset.split.engine.agreement import Checkpoint
@@ -18,7 +19,7 @@ from likeset.split.engine.framing import BadFrame, Frame, pack, read_frame
 from likeset.split.engine.task import Task
 from likeset.split.environment import check_environment
 
-__all__ = ["Ended", "Progress", "WorkerProcess"]
+__all__ = ["Ended", "Progress", "WorkerProcess", "try_worker"]
 
 Progress = Callable[[str, int, int], None]
 """Told (stage, done, of): offers prepared, then picks made."""
@@ -54,6 +55,7 @@ class WorkerProcess:
     """
 
     def __init__(self, python: Path, *, log: IO[bytes] | None = None) -> None:
+        self._python = python
         # An empty environment: several of its variables make jax or the engine write down what they compute.
         self._process = subprocess.Popen(  # noqa: S603 - our own file, in the environment that the lock file made
             [str(python), "-I", str(ENGINE_FOLDER / "start.py")],
@@ -80,6 +82,20 @@ class WorkerProcess:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
         self._process.wait()
+
+    def hello(self) -> dict[str, str]:
+        """What a worker says first: the versions of what it is made of; raises as ``try_worker``."""
+        told = self._process.stdout
+        try:
+            frame = None if told is None else read_frame(told)
+        except BadFrame:
+            frame = None
+        if frame is None or frame.kind != "hello":
+            reason = "does not start a worker; remove its environment, and make it with `likeset split setup`"
+            raise InvalidArgument("python", self._python, reason)
+        versions: dict[str, str] = json.loads(frame.parts[0])
+        check_environment(versions)
+        return versions
 
     def serve(
         self,
@@ -120,6 +136,19 @@ class WorkerProcess:
         if self._process.stdin is not None and frame:
             self._process.stdin.write(frame)
             self._process.stdin.flush()
+
+
+def try_worker(python: Path) -> dict[str, str]:
+    """Start a worker, let it say what it is made of, and end it: versions by name.
+
+    Raises:
+        InvalidArgument: it does not start, or is made of something else than the lock file says.
+    """
+    worker = WorkerProcess(python)
+    try:
+        return worker.hello()
+    finally:
+        worker.close()
 
 
 def _answered(frame: Frame, store: _Store) -> bytes:

@@ -25,6 +25,7 @@ from likeset.app.cli import (
     run,
     schema,
     site,
+    split,
     transcript,
 )
 from likeset.display.program import run_program
@@ -72,6 +73,7 @@ app.add_typer(owner.owner)
 app.add_typer(run.run)
 app.add_typer(schema.schema)
 app.add_typer(site.site)
+app.add_typer(split.split)
 app.add_typer(transcript.transcript)
 
 

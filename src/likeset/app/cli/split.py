@@ -1,0 +1,78 @@
+"""``likeset split``: the environment of the workers that compute on secret shares."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
+
+__all__ = ["split"]
+
+split = typer.Typer(
+    name="split",
+    help="The split curator's workers: their environment.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+AtOption = Annotated[
+    Path | None, typer.Option("--at", metavar="DIR", help="Where it is; by default the place that likeset looks at.")
+]
+
+
+@split.command()
+def setup(
+    *,
+    at: AtOption = None,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="A Python 3.10 or 3.11; by default the one that runs likeset.")
+    ] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the environment of workers from the lock file, every package checked by its hash.
+
+    It lies apart from likeset's own, and takes about 1 GB. What an interrupted call left is made anew; what is whole
+    stays as it is. With [bold]--at[/] other than the usual place, LIKESET_SPLIT_PYTHON must name its interpreter.
+
+    Example: [bold]likeset split setup[/]
+    """
+    from likeset.errors import InvalidArgument
+    from likeset.split.environment import environment_folder, make_environment, worker_python
+
+    folder = environment_folder() if at is None else at
+    made = False
+    try:
+        path = worker_python(folder)
+    except InvalidArgument:
+        path = make_environment(folder, python=python or sys.executable)
+        made = True
+    if as_json:
+        show_json({"environment": str(folder), "python": str(path), "made": made})
+        return
+    word = "made" if made else "ready"
+    stdout.print(f"[bold green]{word}[/]  {literal(str(folder))}", soft_wrap=True)
+    stdout.print("Try it with: likeset split check", soft_wrap=True)
+
+
+@split.command()
+def check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
+    """Start a worker and see that it is made of what the lock file says; show the programs that terms name.
+
+    Example: [bold]likeset split check[/]
+    """
+    from likeset.split.digest import program_digest
+    from likeset.split.environment import environment_folder, worker_python
+    from likeset.split.worker_process import try_worker
+
+    folder = environment_folder() if at is None else at
+    versions = try_worker(worker_python(folder))
+    programs = {parties: program_digest(parties) for parties in (3, 2)}
+    if as_json:
+        digests = {str(parties): digest for parties, digest in programs.items()}
+        show_json({"environment": str(folder), "versions": versions, "programs": digests})
+        return
+    show_table("A worker starts", ["part", "version"], [[name, version] for name, version in sorted(versions.items())])
+    stdout.print(f"environment  {literal(str(folder))}", soft_wrap=True)
+    for parties, digest in programs.items():
+        stdout.print(f"program of {parties} compute parties  {digest}", soft_wrap=True)

@@ -1,0 +1,97 @@
+"""``likeset split``: an environment that is missing, half made or of a wrong Python ends in one clear line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from likeset.app.cli import app
+from likeset.errors import InvalidArgument
+from likeset.split.environment import (
+    PYTHON_VARIABLE,
+    environment_folder,
+    locked_versions,
+    make_environment,
+    split_python,
+    usual_folder,
+    worker_python,
+)
+
+BESIDE = Path(__file__).parents[2] / ".venv-split"
+RUNNER = CliRunner()
+
+
+def half_made(folder: Path, *, packages: int) -> Path:
+    """An environment as an interrupted installer leaves it: some records, and an interpreter that cannot run."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("", encoding="ascii")
+    (folder / "bin" / "python").write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+    (folder / "bin" / "python").chmod(0o700)
+    for name, version in list(locked_versions().items())[:packages]:
+        record = folder / "lib" / "python3.11" / "site-packages" / f"{name.replace('-', '_')}-{version}.dist-info"
+        record.mkdir(parents=True)
+        (record / "RECORD").write_text("", encoding="ascii")
+    return folder
+
+
+def failing(*words: str) -> str:
+    """What a command says when it fails, which is one line of likeset's own errors."""
+    result = RUNNER.invoke(app, ["split", *words])
+    assert isinstance(result.exception, InvalidArgument), result.output
+    line = str(result.exception)
+    assert "\n" not in line
+    return line
+
+
+def test_the_variable_comes_first_then_the_project_then_the_users_own_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "there" / "bin" / "python"))
+    assert environment_folder() == tmp_path / "there"
+    monkeypatch.delenv(PYTHON_VARIABLE)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert usual_folder().parent == tmp_path / "likeset"
+    assert environment_folder() == (BESIDE if BESIDE.is_dir() else usual_folder())
+
+
+def test_a_missing_environment_is_told_with_what_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "none" / "bin" / "python"))
+    with pytest.raises(InvalidArgument, match=r"is no environment for workers; make it with `likeset split setup`"):
+        split_python()
+    assert "likeset split setup" in failing("check", "--at", str(tmp_path / "none"))
+
+
+def test_a_half_made_environment_is_told_and_one_whose_worker_does_not_start(tmp_path: Path) -> None:
+    assert "half made" in failing("check", "--at", str(half_made(tmp_path / "half", packages=5)))
+    whole = half_made(tmp_path / "whole", packages=len(locked_versions()))
+    assert worker_python(whole) == whole / "bin" / "python"
+    assert "does not start a worker" in failing("check", "--at", str(whole))
+
+
+def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> None:
+    """By an interpreter of a wrong version nothing is removed; what is no environment is never touched."""
+    half, other = half_made(tmp_path / "half", packages=5), tmp_path / "other"
+    other.mkdir()
+    old = tmp_path / "old"
+    old.write_text("#!/bin/sh\necho 3.12\n", encoding="ascii")
+    old.chmod(0o700)
+    assert "of version 3.12; workers need 3.10 or 3.11" in failing("setup", "--at", str(half), "--python", str(old))
+    assert (half / "pyvenv.cfg").exists()
+    assert "is there already" in failing("setup", "--at", str(other), "--python", str(old))
+    new = tmp_path / "new"
+    new.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 3.11 || exit 1\n', encoding="ascii")
+    new.chmod(0o700)
+    with pytest.raises(InvalidArgument, match="cannot be used"):
+        make_environment(half, python=str(new))  # gets as far as making it
+    assert not half.exists()
+
+
+@pytest.mark.skipif(not BESIDE.is_dir(), reason=f"there is no environment for workers at {BESIDE}: `make split`")
+def test_an_environment_that_is_whole_stays_and_its_worker_starts() -> None:
+    ready = RUNNER.invoke(app, ["split", "setup", "--at", str(BESIDE), "--json"])
+    assert json.loads(ready.output)["made"] is False
+    checked = RUNNER.invoke(app, ["split", "check", "--at", str(BESIDE), "--json"])
+    document = json.loads(checked.output)
+    assert document["versions"]["spu"] == locked_versions()["spu"]
+    assert set(document["programs"]) == {"2", "3"}
