@@ -13,6 +13,7 @@ from likeset.app import cli
 from likeset.homes.consumer.home import Connection
 from likeset.homes.curator.settings import CuratorSettings
 from likeset.homes.owner.policy import Policy
+from likeset.homes.witness.settings import WitnessSettings
 from likeset.run.job import Job
 from likeset.tables.schema.schema import Declaration
 from likeset.transports.sites import SocketSettings
@@ -33,6 +34,7 @@ def existing() -> dict[str, set[str]]:
         "Fields of owner.yaml": set(_fields(Policy)),
         "Fields of consumer.yaml": set(_fields(Connection)),
         "Fields of curator.yaml": set(_fields(CuratorSettings)),
+        "Fields of witness.yaml": set(_fields(WitnessSettings)),
         "Fields of likeset_site.json": set(inspect.signature(SocketSettings).parameters),
         "Fields of the terms": set(inspect.signature(Terms).parameters),
         "Fields of a schema": set(_fields(Declaration)),

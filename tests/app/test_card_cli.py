@@ -287,7 +287,7 @@ def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any
 def test_homes_that_cannot_be_used(world: World, complaint: Any) -> None:
     at_place = ("--home", world.place)
     for words in (["make"], ["show"], ["list"], ["revoke", "x", "--reason", "y"], ["show", world.hub.card_file]):
-        assert "is not the directory of an owner, a consumer or a curator" in complaint(*words, *at_place)
+        assert "is no directory of an owner, consumer, curator or witness" in complaint(*words, *at_place)
     secret = world.clinic.folder / SECRET_FILE
     secret.chmod(0o604)
     assert "other users can read it (mode 0604), and it is secret; chmod 600 it" in complaint(

@@ -76,7 +76,7 @@ def test_names_where_nobody_gives_one(tmp_path: Path) -> None:
 
 
 def test_what_is_no_home(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"--home = .*is not the directory of an owner, a consumer or a curator"):
+    with pytest.raises(InvalidArgument, match=r"--home = .*is no directory of an owner, consumer, curator or witness"):
         home_in(tmp_path)
 
 

@@ -13,6 +13,7 @@ from likeset.homes.curator.home import CuratorHome
 from likeset.homes.owner.home import Home
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.party_home import PartyHome
+from likeset.homes.witness.home import WitnessHome
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.pins import Pin, Pins
 
@@ -27,15 +28,15 @@ def home_in(folder: Path) -> PartyHome:
     Raises:
         InvalidArgument: there is none.
     """
-    homes: tuple[PartyHome, ...] = (Home(folder), ConsumerHome(folder), CuratorHome(folder))
+    homes: tuple[PartyHome, ...] = (Home(folder), ConsumerHome(folder), CuratorHome(folder), WitnessHome(folder))
     for home in homes:
         try:
             home.check()
         except InvalidArgument:
             continue
         return home
-    made_by = "`likeset owner init`, `likeset run init` and `likeset curator init` make one"
-    raise InvalidArgument("--home", folder, f"is not the directory of an owner, a consumer or a curator; {made_by}")
+    made_by = "`likeset owner init`, `run init`, `curator init` and `witness init` make one"
+    raise InvalidArgument("--home", folder, f"is no directory of an owner, consumer, curator or witness; {made_by}")
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from likeset.app.cli import (
     site,
     split,
     transcript,
+    witness,
 )
 from likeset.display.program import run_program
 
@@ -75,6 +76,7 @@ app.add_typer(schema.schema)
 app.add_typer(site.site)
 app.add_typer(split.split)
 app.add_typer(transcript.transcript)
+app.add_typer(witness.witness)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ HomePath = Annotated[
     typer.Option(
         "--home",
         envvar=["LIKESET_HOME", "LIKESET_NODE"],
-        help="The directory of an owner, a consumer or a curator; by default the current one.",
+        help="The directory of an owner, a consumer, a curator or a witness; by default the current one.",
     ),
 ]
 CardFile = Annotated[Path, typer.Argument(metavar="FILE", help="The party's card.", show_default=False)]

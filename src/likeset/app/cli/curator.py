@@ -10,7 +10,9 @@ import typer
 from likeset.app.cli.card import show_fingerprint
 from likeset.app.cli.mailbox import (
     EveryOption,
+    ListenOption,
     MailboxOption,
+    ReachOption,
     addresses_to_use,
     desks_at,
     nobody_known,
@@ -44,6 +46,8 @@ def init(
     name: Annotated[str, typer.Option(help="The name on its card.")] = "curator",
     schema: Annotated[list[Path] | None, typer.Option(help="A schema that runs may use; repeatable.")] = None,
     mailbox: MailboxOption = None,
+    listen: ListenOption = "",
+    reach_at: ReachOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Make the directory of a curator: its card, its letters, the schemas that it knows.
@@ -58,7 +62,7 @@ def init(
 
     for path in schema or []:
         Schema.load(path)  # before anything is made
-    home = make_curator_home(folder, name=name, mailboxes=mailbox or ())
+    home = make_curator_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
     known = [home.add_schema(path) for path in schema or []]
     if as_json:
         digests = [declared.digest for declared in known]

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EveryOption",
+    "ListenOption",
     "MailboxOption",
+    "ReachOption",
     "SignalStop",
     "addresses_to_use",
     "desks_at",
@@ -41,6 +43,12 @@ MailboxOption = Annotated[
 ]
 EveryOption = Annotated[
     float, typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two looks.")
+]
+ListenOption = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="In split runs: where its tunnels listen.")
+]
+ReachOption = Annotated[
+    str, typer.Option("--reach-at", metavar="HOST:PORT", help="Where others reach them, if elsewhere.")
 ]
 _NOTHING = "nothing new"
 

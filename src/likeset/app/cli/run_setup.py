@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likeset.app.cli.mailbox import MailboxOption
+from likeset.app.cli.mailbox import ListenOption, MailboxOption, ReachOption
 from likeset.display.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import BudgetExceeded, InvalidArgument
 
@@ -44,6 +44,8 @@ def init(
         Path | None, typer.Option(help="For runs over NVFlare: start-up kit of the user who submits.")
     ] = None,
     user: Annotated[str, typer.Option(help="That user's name, as provisioned.")] = "",
+    listen: ListenOption = "",
+    reach_at: ReachOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Make the directory in which a consumer keeps its runs and its ledger.
@@ -57,7 +59,13 @@ def init(
     if (kit is None) != (not user):
         raise InvalidArgument("--user", user or "none", "goes with --kit: give both, or none for runs by mailbox")
     home = make_consumer_home(
-        folder, name=name, kit="" if kit is None else str(kit.resolve()), user=user, mailboxes=mailbox or ()
+        folder,
+        name=name,
+        kit="" if kit is None else str(kit.resolve()),
+        user=user,
+        mailboxes=mailbox or (),
+        listen=listen,
+        reach_at=reach_at,
     )
     if as_json:
         show_json({"home": str(home.folder), "name": name, "card": home.card().fingerprint})

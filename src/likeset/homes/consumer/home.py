@@ -24,6 +24,7 @@ from likeset.homes.letter_book import LetterBook
 from likeset.homes.mailbox_address import MailboxAddress, checked_addresses
 from likeset.homes.party_home import PartyHome
 from likeset.homes.signed_invitation import Invitation, end_of
+from likeset.homes.tunnel_address import TunnelPlace, TunnelText, check_tunnels
 from likeset.ledger import Ledger
 from likeset.private_files import (
     keep_private,
@@ -37,8 +38,9 @@ from likeset.protocol.terms import Terms
 from likeset.tables.schema.schema import Schema
 from likeset.trust.cards import CardSecret
 
-__all__ = ["Connection", "ConsumerHome", "KeptRun", "Travel", "make_consumer_home"]
+__all__ = ["SETTINGS_FILE", "Connection", "ConsumerHome", "KeptRun", "Travel", "make_consumer_home"]
 
+SETTINGS_FILE = "consumer.yaml"
 _INVITATION = ".invitation"
 _CANCELLED = "cancelled"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -52,6 +54,8 @@ class Connection(Document):
         mailboxes: addresses; a new run travels by the only one, unless it is told otherwise.
         kit: start-up kit of a user who may submit jobs to NVFlare; empty where there is none.
         user: that user's name.
+        listen: in split runs, where its tunnels listen: ``HOST:PORT``.
+        reach_at: where others reach them, if elsewhere.
     """
 
     likeset: Literal["consumer"] = "consumer"
@@ -60,6 +64,8 @@ class Connection(Document):
     mailboxes: tuple[MailboxAddress, ...] = ()
     kit: str = ""
     user: str = ""
+    listen: TunnelText = ""
+    reach_at: TunnelText = ""
 
 
 class Travel(Document):
@@ -283,12 +289,22 @@ class ConsumerHome(PartyHome):
     @property
     def connection(self) -> Connection:
         """What ``consumer.yaml`` says."""
-        path = self.folder / "consumer.yaml"
+        path = self.folder / SETTINGS_FILE
         if not path.is_file():
             raise InvalidArgument(
                 "--home", self.folder, "is not the directory of a consumer; make one with `likeset run init`"
             )
         return documents.read(path, Connection)
+
+    @property
+    def tunnels(self) -> TunnelPlace:
+        """Where its tunnels listen in split runs.
+
+        Raises:
+            InvalidArgument: ``consumer.yaml`` does not say, or nobody could call there.
+        """
+        connection = self.connection
+        return TunnelPlace.of(connection.listen, connection.reach_at, file=SETTINGS_FILE)
 
     def check_able_to_write(self) -> None:
         """Raise unless this home can sign and write letters.
@@ -331,22 +347,30 @@ class ConsumerHome(PartyHome):
 
 
 def make_consumer_home(
-    folder: Path, *, name: str, kit: str = "", user: str = "", mailboxes: Sequence[str] = ()
+    folder: Path,
+    *,
+    name: str,
+    kit: str = "",
+    user: str = "",
+    mailboxes: Sequence[str] = (),
+    listen: str = "",
+    reach_at: str = "",
 ) -> ConsumerHome:
     """A new directory of a consumer.
 
     Raises:
         InvalidArgument: it holds something already, or cannot be made, or no party may have that name.
     """
-    card = CardSecret.generate(name)
-    connection = Connection(name=name, mailboxes=checked_addresses(mailboxes), kit=kit, user=user)
+    check_tunnels(listen, reach_at, file=SETTINGS_FILE)
+    card, addresses = CardSecret.generate(name), checked_addresses(mailboxes)
+    connection = Connection(name=name, mailboxes=addresses, kit=kit, user=user, listen=listen, reach_at=reach_at)
     make_home_folder(folder)
     card.write(folder)
     home = ConsumerHome(folder)
     with Ledger(home.ledger) as ledger:
         ledger.messages()  # makes their file
     LetterBook(home.book_file).close()  # likewise
-    documents.write(folder / "consumer.yaml", connection)
+    documents.write(folder / SETTINGS_FILE, connection)
     return home
 
 

@@ -6,6 +6,7 @@ from likeset.documents import near_miss
 from likeset.errors import InvalidArgument
 from likeset.homes.identity import Identity
 from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import WITNESS
 from likeset.trust.pins import Pin, Pins, Role
 
 __all__ = ["named_cards"]
@@ -14,7 +15,12 @@ _HOW = "get its card, compare its fingerprint by telephone, and pin it: likeset 
 
 
 def named_cards(
-    identity: Identity, *, consumer: str, owners: Iterable[str], curator: str | None = None
+    identity: Identity,
+    *,
+    consumer: str,
+    owners: Iterable[str],
+    curator: str | None = None,
+    witness: str | None = None,
 ) -> dict[str, str]:
     """The fingerprints of all parties of a run, by their names in the terms.
 
@@ -23,6 +29,7 @@ def named_cards(
         consumer: its name, which its card must have.
         owners: their names, by which their cards are pinned.
         curator: the name of a pinned curator's card; None for the only one that is pinned.
+        witness: the name of a pinned witness's card; None for a run without one.
 
     Raises:
         InvalidArgument: a party's card is not pinned here, or not in that role; the party is named.
@@ -35,6 +42,11 @@ def named_cards(
     cards = {consumer: own.fingerprint}
     cards |= {owner: _pinned(identity.pins, "owner", owner, field="owners") for owner in owners}
     cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(identity.pins, "curator", curator)
+    if witness is not None:
+        if witness == consumer:
+            reason = "is the consumer's own name; a witness is a third organisation, with a card of its own"
+            raise InvalidArgument("witness", witness, reason)
+        cards[WITNESS] = _pinned(identity.pins, "witness", witness, field="witness")
     return cards
 
 
@@ -45,7 +57,9 @@ def _pinned(pins: Pins, role: Role, name: str, *, field: str = "curator") -> str
         hint = near_miss(name, {other.card.name for other in pins.all() if _counts(other, role)})
         raise InvalidArgument(field, name, f"no card of that name is pinned here{hint}; {_HOW} {role}")
     if pin.role != role:
-        raise InvalidArgument(field, name, f"its card is pinned here as that of the {pin.role}, not of the {role}")
+        third = "; a witness is a third organisation, which has no other part in the run" if role == "witness" else ""
+        reason = f"its card is pinned here as that of the {pin.role}, not of the {role}{third}"
+        raise InvalidArgument(field, name, reason)
     return pin.card.fingerprint
 
 

@@ -26,6 +26,7 @@ from likeset.homes.shell import Charges, CuratorShell
 from likeset.homes.signed_invitation import Invitation, unpinned
 from likeset.homes.site_run import CuratorRun
 from likeset.homes.transcripts import transcript_of
+from likeset.homes.tunnel_address import TunnelPlace, check_tunnels
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
 from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
@@ -92,6 +93,16 @@ class CuratorHome(PartyHome):
         """What ``curator.yaml`` says; a home that an older likeset made has none."""
         path = self.folder / SETTINGS_FILE
         return documents.read(path, CuratorSettings) if path.exists() else CuratorSettings()
+
+    @property
+    def tunnels(self) -> TunnelPlace:
+        """Where its tunnels listen in split runs.
+
+        Raises:
+            InvalidArgument: ``curator.yaml`` does not say, or nobody could call there.
+        """
+        settings = self.settings
+        return TunnelPlace.of(settings.listen, settings.reach_at, file=SETTINGS_FILE)
 
     def schemas_known(self) -> list[Schema]:
         """The schemas that runs may use."""
@@ -181,24 +192,29 @@ class _ChargesOpenedLate:
         return self._ledger.answer(*arguments, **options)
 
 
-def make_curator_home(folder: Path, *, name: str = CURATOR, mailboxes: Sequence[str] = ()) -> CuratorHome:
+def make_curator_home(
+    folder: Path, *, name: str = CURATOR, mailboxes: Sequence[str] = (), listen: str = "", reach_at: str = ""
+) -> CuratorHome:
     """A new directory of a curator: a card, settings, no ledgers, no schemas.
 
     Args:
         folder: where.
         name: on its card; those who deal with several curators tell them apart by it.
         mailboxes: where letters come and go.
+        listen: in split runs, where its tunnels listen.
+        reach_at: where others reach them, if elsewhere.
 
     Raises:
         InvalidArgument: it holds something already, or cannot be made, or no party may have that name.
     """
+    check_tunnels(listen, reach_at, file=SETTINGS_FILE)
     home, card, addresses = CuratorHome(folder), CardSecret.generate(name), checked_addresses(mailboxes)
     make_home_folder(folder)
     card.write(folder)
     home.schemas.mkdir(mode=PRIVATE_FOLDER)
     home.ledgers.mkdir(mode=PRIVATE_FOLDER)
     LetterBook(home.book_file).close()  # makes the file
-    documents.write_text(folder / SETTINGS_FILE, starting_settings(addresses))
+    documents.write_text(folder / SETTINGS_FILE, starting_settings(addresses, listen=listen, reach_at=reach_at))
     return home
 
 

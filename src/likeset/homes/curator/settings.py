@@ -9,6 +9,7 @@ from pydantic import Field
 
 from likeset.documents import Document
 from likeset.homes.mailbox_address import MailboxAddress
+from likeset.homes.tunnel_address import TunnelText, tunnel_lines
 
 __all__ = ["SETTINGS_FILE", "CuratorSettings", "starting_settings"]
 
@@ -18,12 +19,14 @@ _Hours = Annotated[float, Field(ge=0.0, le=_MOST_HOURS, allow_inf_nan=False)]
 
 
 class CuratorSettings(Document):
-    """What stands in ``curator.yaml``; all of it is about mailboxes.
+    """What stands in ``curator.yaml``.
 
     Attributes:
         mailboxes: addresses.
         patience_hours: how long it waits for an owner's answer after it asked, at most until the terms end.
         after_auction_hours: with an auction, how long after owners heard whether they are asked no receipt goes out.
+        listen: in split runs, where its tunnels listen.
+        reach_at: where others reach them, if elsewhere.
     """
 
     likeset: Literal["curator"] = "curator"
@@ -31,6 +34,8 @@ class CuratorSettings(Document):
     mailboxes: tuple[MailboxAddress, ...] = ()
     patience_hours: _Hours = 72.0
     after_auction_hours: _Hours = 72.0
+    listen: TunnelText = ""
+    reach_at: TunnelText = ""
 
     @property
     def patience(self) -> timedelta:
@@ -43,7 +48,7 @@ class CuratorSettings(Document):
         return timedelta(hours=self.after_auction_hours)
 
 
-def starting_settings(mailboxes: Sequence[str]) -> str:
+def starting_settings(mailboxes: Sequence[str], *, listen: str = "", reach_at: str = "") -> str:
     """The ``curator.yaml`` of a new home."""
     listed = yaml.safe_dump(list(mailboxes), default_flow_style=True, width=1000).strip()
     usual = CuratorSettings()
@@ -62,4 +67,5 @@ patience_hours: {usual.patience_hours:g}
 # With an auction: for how many hours after owners heard whether they are asked no receipt goes out. Let it be no
 # shorter than the patience: when a run ends tells owners whether anybody was asked.
 after_auction_hours: {usual.after_auction_hours:g}
-"""
+
+{tunnel_lines(listen, reach_at)}"""

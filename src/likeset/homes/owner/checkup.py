@@ -5,47 +5,29 @@ import shutil
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
 from cryptography import x509
 
-from likeset.errors import BadTable, LikesetError
+from likeset.errors import BadTable
+from likeset.homes.findings import Finding, guarded
 from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.small_groups import SmallGroups
-from likeset.tables.schema.identifiers import Suspicion
 from likeset.tables.schema.rows_per_id import check_ids
 from likeset.tables.schema.table_checks import Inspection
 from likeset.tables.sources.source import Source
 from likeset.trust.pins import Role
 
-__all__ = ["Finding", "checkup"]
+__all__ = ["checkup"]
 
 _LEAST_DISK = 1 << 30
 _SOON = timedelta(days=30)
 _BUILT = datetime(2025, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        what: was looked at.
-        ok: whether it is in order.
-        words: what was found, and what to do about it; never a value of a row.
-        suspicion: a column that may identify people, where that is what was found: a warning, not a failure.
-    """
-
-    what: str
-    ok: bool
-    words: str
-    suspicion: Suspicion | None = None
 
 
 def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Finding]:
@@ -55,13 +37,13 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
         node: the node.
         certificates: files to look at besides those that ``owner.yaml`` names.
     """
-    findings = [*_guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
-    findings += [*_guarded("card", lambda: _card(node)), *_guarded("pinned cards", lambda: _pinned_cards(node))]
+    findings = [*guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
+    findings += [*guarded("card", lambda: _card(node)), *guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
     if not names:
         findings.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
     for name in names:
-        findings += _guarded(f"data set {name}", lambda name=name: _data(node, node.registry.get(name)))  # type: ignore[misc]
+        findings += guarded(f"data set {name}", lambda name=name: _data(node, node.registry.get(name)))  # type: ignore[misc]
     findings += [
         _disk(place, what) for place, what in ((node.home.folder, "node"), (Path(tempfile.gettempdir()), "copies"))
     ]
@@ -170,13 +152,6 @@ def _about_ids(data: DataSet, source: Source) -> Iterator[str]:
         check_ids(source, data.schema)
     except BadTable as error:
         yield str(error)
-
-
-def _guarded(what: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    try:
-        return list(look())
-    except LikesetError as error:
-        return [Finding(what, ok=False, words=str(error))]
 
 
 def _disk(place: Path, what: str) -> Finding:

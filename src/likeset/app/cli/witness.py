@@ -1,0 +1,98 @@
+"""``likeset witness``: the side of a third organisation that computes on shares and reads nothing."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from likeset.app.cli.card import show_fingerprint
+from likeset.app.cli.mailbox import ListenOption, MailboxOption, ReachOption
+from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
+
+if TYPE_CHECKING:
+    from likeset.homes.witness.home import WitnessHome
+
+__all__ = ["witness"]
+
+witness = typer.Typer(
+    name="witness",
+    help="A witness's own side: a third organisation that computes on secret shares.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+HomePath = Annotated[
+    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The witness's directory; by default the current one.")
+]
+HERE = Path()
+
+
+@witness.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    *,
+    name: Annotated[str, typer.Option(help="The name on its card.", show_default=False)],
+    mailbox: MailboxOption = None,
+    listen: ListenOption = "",
+    reach_at: ReachOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the directory of a witness: its card, its settings, its letters. It needs no data.
+
+    Give consumers, curators and owners its card, and pin the cards of consumers and curators. Workers need an
+    environment of their own: [bold]likeset split setup[/].
+
+    Example: [bold]likeset witness init uni --name university --mailbox file:///mnt/share --listen 0.0.0.0:7301
+    --reach-at uni.example:7301[/]
+    """
+    from likeset.homes.witness.home import make_witness_home
+    from likeset.homes.witness.promises import PROMISES
+
+    home = make_witness_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
+    if as_json:
+        show_json({"home": str(folder), "name": name, "card": home.card().fingerprint, "promises": list(PROMISES)})
+        return
+    stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
+    stdout.print(f"Its card, for consumers, curators and owners: {literal(str(home.card_file))}", soft_wrap=True)
+    show_fingerprint(home.card())
+    stdout.print(
+        "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as witness", soft_wrap=True
+    )
+    _show_promises()
+
+
+@witness.command()
+def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Say what this witness promises, and whether it can: keys, cards, workers, ports. Exit code 1 if something fails.
+
+    Example: [bold]likeset witness check --home uni[/]
+    """
+    from likeset.homes.witness.checkup import checkup
+    from likeset.homes.witness.promises import PROMISES
+
+    findings = checkup(opened_witness(home))
+    if as_json:
+        documents = [{"what": finding.what, "ok": finding.ok, "words": finding.words} for finding in findings]
+        show_json({"promises": list(PROMISES), "findings": documents})
+    else:
+        _show_promises()
+        rows = [[finding.what, "ok" if finding.ok else "NOT OK", finding.words] for finding in findings]
+        show_table("Check-up", ["what", "", "found"], rows)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+def opened_witness(folder: Path) -> "WitnessHome":
+    """The witness's home in a directory."""
+    from likeset.homes.witness.home import WitnessHome
+
+    home = WitnessHome(folder)
+    home.check()
+    return home
+
+
+def _show_promises() -> None:
+    from likeset.homes.witness.promises import PROMISES
+
+    stdout.print("A witness promises", soft_wrap=True)
+    for promise in PROMISES:
+        stdout.print(f"  - {literal(promise)}", soft_wrap=True)
