@@ -23,7 +23,7 @@ from likeset.homes.padding import padded_size
 from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
 from likeset.protocol.messages import Message, decode
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import WITNESS, Terms
 from likeset.trust.cards import Card
 from likeset.trust.letters import Letter, Refusal, Stub, letter_in, open_letter, write_letter
 from likeset.trust.sealing import SealingSecret
@@ -122,7 +122,9 @@ class Correspondence:
         return kept.acceptance
 
     def begin(self, acceptances: Iterable[bytes], start: Callable[[], tuple[Message, ...]]) -> tuple[bytes, ...]:
-        """The consumer's first letters, once the curator and enough owners take part; asked again, the same ones.
+        """The consumer's first letters, once who computes and enough owners take part; asked again, the same ones.
+
+        Owners hear who computes; those who compute hear of each other and of all owners.
 
         Args:
             acceptances: what others signed, as it came; what does not hold is as if it had not come.
@@ -144,13 +146,18 @@ class Correspondence:
             return (*echoes, *sent)
         peers = {peer.party: peer for peer in admitted}
         owners = [name for name in self.terms.owners if name in peers]
-        if CURATOR not in peers or len(owners) < self.terms.quorum:
-            raise QuorumMissed(f"{len(owners)} owners take part; the terms ask for {self.terms.quorum} and the curator")
+        computing = [name for name in (CURATOR, WITNESS) if name in self.terms.cards]
+        if not peers.keys() >= set(computing) or len(owners) < self.terms.quorum:
+            needed = " and ".join(f"the {name}" for name in computing)
+            raise QuorumMissed(f"{len(owners)} owners take part; the terms ask for {self.terms.quorum} and {needed}")
         self._book.introduce(self._digest, peers.values())
         # Where a crash came first, others may be in the book: of them the curator would not hear.
         peers = {name: self._book.peer(self._digest, name) or peer for name, peer in peers.items()}
-        enclosed = {CURATOR: tuple(peers[name].acceptance for name in owners)}
-        enclosed |= dict.fromkeys(owners, (peers[CURATOR].acceptance,))
+        enclosed = {
+            name: tuple(peers[other].acceptance for other in (*computing, *owners) if other != name)
+            for name in computing
+        }
+        enclosed |= dict.fromkeys(owners, tuple(peers[name].acceptance for name in computing))
         return self.write((message for message in start() if message.receiver in peers), enclosures=enclosed)
 
     def introduce(self, enclosures: Iterable[bytes]) -> frozenset[str]:
@@ -201,8 +208,9 @@ class Correspondence:
         contents = contents_of(message, opened.message, opened.enclosures)
         if self._book.is_said_again(self._digest, peer.party, contents, number=header.number):
             raise IllegalMessage(f"run {self.terms.run}: {peer.party} says again, in a new letter, what it said before")
-        # A curator would have all offered rows beside the key that opens them, until the terms end.
-        arrival = Arrival(peer.party, letter, contents, opened.random, kept_whole=self.party != CURATOR)
+        # A trusted curator would have all offered rows beside the key that opens them, until the terms end.
+        kept_whole = self.party != CURATOR or self.terms.split is not None
+        arrival = Arrival(peer.party, letter, contents, opened.random, kept_whole=kept_whole)
         return HeardLetter(arrival, message, opened.enclosures)
 
     def write(

@@ -1,4 +1,4 @@
-"""A certificate for one run: made for it, held in memory only, known to the others by all of its bytes.
+"""A certificate for one run: made for it, kept by its party alone until the run is over, known by all of its bytes.
 
 Nobody signs it but its own key. What makes it a party's is that the party sent it, or its digest, in a letter that it
 signed; whoever gives a certificate to a tunnel must have it from there.
@@ -17,6 +17,7 @@ from likeset.errors import BadDocument
 
 __all__ = ["RunCertificate", "read_certificate"]
 
+_KEY_BYTES = 32
 _FIRST = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 _LAST = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)  # it is pinned, and goes with its run
 
@@ -49,6 +50,26 @@ class RunCertificate:
             .sign(key, None)
         )
         return cls(built.public_bytes(Encoding.DER), key)
+
+    def to_bytes(self) -> bytes:
+        """Secret: for a party's own disk, so that it is known again after it was killed."""
+        return self.key.private_bytes_raw() + self.certificate
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """What ``to_bytes`` wrote.
+
+        Raises:
+            BadDocument: it is something else.
+        """
+        secret, certificate = data[:_KEY_BYTES], data[_KEY_BYTES:]
+        try:
+            key = Ed25519PrivateKey.from_private_bytes(secret)
+        except ValueError:
+            raise BadDocument("certificate", "is none") from None
+        if read_certificate(certificate).public_key() != key.public_key():
+            raise BadDocument("certificate", "does not belong to its key")
+        return cls(certificate, key)
 
 
 def read_certificate(data: bytes) -> x509.Certificate:
