@@ -285,7 +285,7 @@ def _table_warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
         return []
     most = tables.schema.declaration.text_bytes
     shorter = [TooLongRows(name, rows, most) for name, rows in tables.too_long.items()]
-    return [*job_warnings(wishes, tables.schema, tables.target_table), *shorter]
+    return [*job_warnings(wishes, tables.schema, tables.target_table, tables.target), *shorter]
 
 
 def _described() -> str:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.errors import BadTable
+from likeset.errors import BadDocument, BadTable
 from likeset.tables.schema.schema import Schema
 
 TEXT = """\
@@ -107,6 +107,44 @@ def test_draft_prints_or_writes_a_schema_that_fits(tmp_path: Path) -> None:
     assert "replace what came from data" in run("draft", rows, "--label", "ill", "--out", out).stdout
     run("check", "--schema", out, rows)
     assert document("draft", rows)["from_data"] == list(Schema.from_text(run("draft", rows).stdout).from_data)
+
+
+def test_draft_shows_a_profile_first_and_asks_for_nothing(tmp_path: Path) -> None:
+    """On standard error where the schema goes to standard output; a page for the holder alone; JSON for machines."""
+    rows, page = (
+        file(tmp_path, "age,site,ill\n" + "30,north,0\n40,south,1\n50.5,north,1\n" * 20),
+        tmp_path / "draft.html",
+    )
+    told = run("draft", rows, "--label", "ill", "--html", page)
+    for words in ("█", "numbers with decimals", "words: 2 different values", "keep it at home"):
+        assert words in told.stderr
+        assert words not in told.stdout
+    assert "█" in run("draft", rows, "--out", tmp_path / "draft.yaml").stdout
+    html = page.read_text(encoding="utf-8")
+    assert page.stat().st_mode & 0o077 == 0
+    for words in ("Keep this at home.", "numbers with decimals", "<rect", "label: category"):
+        assert words in html
+    with pytest.raises(BadDocument, match="is there already"):
+        CliRunner().invoke(cli.app, ["schema", "draft", str(rows), "--html", str(page)], catch_exceptions=False)
+    age, site, ill = document("draft", rows, "--label", "ill")["profile"]
+    assert (age["kind"], age["low"], age["high"], sum(age["bars"])) == ("numeric", 30.0, 50.5, 60)
+    assert (site["different"], site["bars"], ill["role"]) == (2, [40, 20], "label")
+
+
+def test_check_warns_of_a_column_that_hardly_counts(schema: Path, tmp_path: Path) -> None:
+    rows = file(tmp_path, "age,site,ill\n" + "30,north,0\n31,south,1\n" * 20)
+    assert "column 'age' hardly counts: its values use less than 2%" in run("check", "--schema", schema, rows).stdout
+    (told,) = document("check", "--schema", schema, rows)["files"]
+    assert [dead["column"] for dead in told["dead_columns"]] == ["age"]
+    assert told["ok"] is True
+
+
+def test_check_does_not_take_decimal_commas_for_words(tmp_path: Path) -> None:
+    rows = file(tmp_path, "age;site\n1,5;north\n2,5;south\n")
+    schema = file(tmp_path, "likeset: schema\nversion: 1\ncolumns:\n  age: {kind: text, width: 8}\n", "s.yaml")
+    shown = run("check", "--schema", schema, rows, code=1).stdout
+    assert "age has numbers with decimal commas, and is declared as words" in shown
+    assert "does not fit" in shown
 
 
 def test_mistakes_end_in_one_line_and_code_2(

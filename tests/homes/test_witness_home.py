@@ -4,8 +4,8 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from card_world import secret_of
+
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes.consumer.home import make_consumer_home
 from likeset.homes.consumer.named_cards import named_cards

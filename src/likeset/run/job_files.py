@@ -18,12 +18,20 @@ from likeset.protocol.owner import Scan
 from likeset.protocol.run_settings import RunSettings
 from likeset.run.inputs import Inputs
 from likeset.run.job import Job
-from likeset.run.notices import BoundsFromData, NoiseIsSimulated, SuspectedIdentifier, TooLongRows, WeakPromise
+from likeset.run.notices import (
+    BoundsFromData,
+    ColumnHardlyCounts,
+    NoiseIsSimulated,
+    SuspectedIdentifier,
+    TooLongRows,
+    WeakPromise,
+)
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import WithholdingScan
 from likeset.tables.schema.column_looks import TableLook
+from likeset.tables.schema.dead_columns import BoundsUse
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.identifiers import suspicions_in
 from likeset.tables.schema.rows_per_id import check_most_rows
@@ -134,7 +142,7 @@ def open_job(
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
-        warnings = job_warnings(job, schema, target.table)
+        warnings = job_warnings(job, schema, target.table, target.rows)
         row_counts, faults = dict[str, int](), list[BadTable]()
         for name, address in job.owners.items():
             source = stack.enter_context(open_source(address))
@@ -245,13 +253,14 @@ def _check_target_size(job: Job, target: Target, total: int) -> None:
         )
 
 
-def job_warnings(wishes: RunSettings, schema: Schema, target: pa.Table) -> list[Notice]:
+def job_warnings(wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows) -> list[Notice]:
     """What the user should know before any owner's row is read: it reaches the consumer, and depends on none.
 
     Args:
         wishes: what is asked for; a job is that, too.
         schema: declares the columns.
         target: the consumer's rows in these.
+        rows: the same, as the schema maps them.
     """
     look = TableLook(target.column_names, schema.declaration.missing_words)
     look.add(target)
@@ -260,4 +269,9 @@ def job_warnings(wishes: RunSettings, schema: Schema, target: pa.Table) -> list[
         warnings.append(NoiseIsSimulated())
     if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
         warnings.append(WeakPromise(wishes.epsilon))
-    return warnings + [BoundsFromData(name) for name in schema.from_data]
+    use = BoundsUse(schema)
+    use.add(rows)
+    warnings += [ColumnHardlyCounts(dead) for dead in use.dead_columns()]
+    drafted = dict.fromkeys(schema.from_data, "bounds or values")
+    drafted |= {name: "rows of one id" for name in drafted if name == schema.id_column}
+    return warnings + [BoundsFromData(name, what) for name, what in drafted.items()]

@@ -81,7 +81,7 @@ class JobPlan:
     @property
     def warnings(self) -> tuple[Notice, ...]:
         """What the user should know."""
-        return tuple(job_warnings(self.job, self.files.schema, self.files.target.table))
+        return tuple(job_warnings(self.job, self.files.schema, self.files.target.table, self.files.target.rows))
 
     @property
     def rows_seen(self) -> int:

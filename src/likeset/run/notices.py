@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from likeset.protocol.notices import Notice, OwnerNotice
+from likeset.tables.schema.dead_columns import DeadColumn
 from likeset.tables.schema.identifiers import Suspicion
 
 __all__ = [
     "BoundsFromData",
+    "ColumnHardlyCounts",
     "LargeOffer",
     "LikesetWarning",
     "NoiseIsSimulated",
@@ -81,18 +83,41 @@ class BoundsFromData(Notice):
 
     Attributes:
         column: its name.
+        what: of it is declared.
     """
 
     kind = "bounds-from-data"
     column: str
+    what: str = "bounds or values"
 
     @property
     def text(self) -> str:
         """The words."""
         return (
-            f"column {self.column}: its bounds or values were drafted from data; replace them by public knowledge, or "
-            "they leak"
+            f"column {self.column}: its {self.what} were drafted from data; replace them by public knowledge, or they "
+            "leak"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnHardlyCounts(Notice):
+    """The target uses next to nothing of a column's bounds.
+
+    Attributes:
+        dead: which column.
+    """
+
+    kind = "column-hardly-counts"
+    dead: DeadColumn
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"in the target, {self.dead.warning}"
+
+    def document(self) -> dict[str, Any]:
+        """For machines, and with the words for people."""
+        return {"kind": self.kind, "owner": None, "text": self.text, "column": self.dead.column}
 
 
 @dataclass(frozen=True, slots=True)

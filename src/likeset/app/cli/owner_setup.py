@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, stdout
+from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
 from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def add(
     Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
     """
     from likeset.homes.owner.data_register import register
+    from likeset.tables.schema.dead_columns import dead_column_documents
     from likeset.tables.schema.identifiers import suspicion_documents
 
     with opened_node(node) as opened:
@@ -84,10 +85,12 @@ def add(
     shown, digest = without_secrets(data.source), data.schema.digest
     if as_json:
         document = {"data": name, "source": shown, "schema": digest, "columns": list(data.schema.record_columns)}
-        show_json({**document, "suspected_identifiers": suspicion_documents(data.suspicions)})
+        dead = dead_column_documents(data.dead_columns)
+        show_json({**document, "suspected_identifiers": suspicion_documents(data.suspicions), "dead_columns": dead})
     else:
         stdout.print(f"[bold green]added[/]  {literal(name)}: {literal(shown)}", soft_wrap=True)
         show_suspicions(data.suspicions)
+        show_notes(column.warning for column in data.dead_columns)
 
 
 def check(
@@ -101,6 +104,7 @@ def check(
     Example: [bold]likeset owner check --node st-mary[/]
     """
     from likeset.homes.owner.checkup import checkup
+    from likeset.tables.schema.dead_columns import dead_column_documents
     from likeset.tables.schema.identifiers import suspicion_documents
 
     certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
@@ -110,11 +114,12 @@ def check(
     if as_json:
         suspected = suspicion_documents(finding.suspicion for finding in findings if finding.suspicion is not None)
         documents = [{"what": finding.what, "ok": finding.ok, "words": finding.words} for finding in findings]
-        show_json({"ok": ok, "findings": documents, "suspected_identifiers": suspected})
+        dead = dead_column_documents(finding.dead for finding in findings if finding.dead is not None)
+        show_json({"ok": ok, "findings": documents, "suspected_identifiers": suspected, "dead_columns": dead})
     else:
         table = Table(show_header=False, box=None)
         for finding in findings:
-            mark = "[yellow]warning[/]" if finding.suspicion is not None else "[green]ok[/]"
+            mark = "[yellow]warning[/]" if finding.is_warning else "[green]ok[/]"
             table.add_row(mark if finding.ok else "[bold red]no[/]", literal(finding.what), literal(finding.words))
         stdout.print(table)
         stdout.print("[bold green]ready[/]" if ok else "[bold red]not ready[/]")

@@ -7,9 +7,9 @@ import typer
 from rich.table import Table
 
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
+from likeset.private_files import keep_private_bytes
 
 if TYPE_CHECKING:
-    from likeset.tables.schema.identifiers import Suspicion
     from likeset.tables.schema.schema import Schema
     from likeset.tables.schema.table_checks import ColumnCount, Inspection
 
@@ -38,54 +38,53 @@ def draft(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column to declare although it may identify people; repeatable."),
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the profile there as a page, for you alone.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Propose a schema from the types in files.
+    """Show a profile of files, column by column, and propose a schema.
 
-    Every bound or value that came from data is marked: put public knowledge in its place, for it tells something
-    about the data. Columns that may identify people, by their names or because nearly every row has a value of its
-    own, are left out and listed. Nothing is overwritten.
+    The profile says what each column would be and why, with a small histogram. It shows your own rows: keep it at home.
+    A schema is public. Every bound or value in it that came from data is marked: put public knowledge in its place, for
+    it tells something about the data. Columns that may identify people, by their names or because nearly every row has
+    a value of its own, are left out and listed. Nothing is asked, and nothing is overwritten. Without --out the schema
+    goes to standard output, and the profile to standard error.
 
     Example: [bold]likeset schema draft hospital.csv --label disease --out schema.yaml[/]
     """
     from likeset import documents
+    from likeset.app.cli.draft_screen import show_profile
     from likeset.errors import BadDocument
     from likeset.tables.schema.draft import draft as propose
     from likeset.tables.schema.identifiers import suspicion_documents
     from likeset.tables.schema.schema import Schema
     from likeset.tables.sources.source import open_source
 
-    if out is not None and out.exists():
-        raise BadDocument(str(out), "is there already; name another file or remove it")
+    for path in (out, html):
+        if path is not None and path.exists():
+            raise BadDocument(str(path), "is there already; name another file or remove it")
     made = propose([open_source(file) for file in files], label=label, ids=ids, include=include or ())
     loaded = Schema.from_text(made.text, name="draft")
     if out is not None:
         documents.write_text(out, made.text)
+    if html is not None:
+        from likeset.app.report.draft_section import draft_page
+
+        keep_private_bytes(html, draft_page(made, files).encode())
     if as_json:
         where = None if out is None else str(out)
         told = {"out": where, "schema": made.text, "from_data": list(loaded.from_data), "columns": list(loaded.columns)}
         left_out, included = suspicion_documents(made.left_out), suspicion_documents(made.included)
-        show_json({**told, "left_out": left_out, "suspected_identifiers": included})
-    elif out is None:
-        typer.echo(made.text, nl=False)
-    else:
-        count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
-        stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
-        _show_left_out(made.left_out)
-        show_suspicions(made.included)
-        _warn_of_data(loaded)
-
-
-def _show_left_out(left_out: "tuple[Suspicion, ...]") -> None:
-    if not left_out:
+        profile = [column.document() for column in made.profile]
+        show_json({**told, "left_out": left_out, "suspected_identifiers": included, "profile": profile})
         return
-    table = Table(title="Left out: these may identify people", title_style="bold", title_justify="left")
-    table.add_column("column", overflow="fold")
-    table.add_column("why", overflow="fold")
-    for suspicion in left_out:
-        table.add_row(literal(repr(suspicion.column)), literal(suspicion.why))
-    stdout.print(table)
-    stdout.print("[dim]--include COLUMN declares one of them all the same[/]")
+    show_profile(made, files, beside=out is None)
+    if out is None:
+        typer.echo(made.text, nl=False)
+        return
+    count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
+    stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
+    show_suspicions(made.included)
+    _warn_of_data(loaded)
 
 
 @schema.command()
@@ -203,12 +202,15 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
             stdout.print(f"[red]{literal(column.name)}[/] {trouble}: {literal(complaint)}", soft_wrap=True)
     ids = inspection.id_count()
     if ids is not None:
-        line = f"{ids.ids} ids, at most {ids.most_rows} rows each; {ids.over} with more than declared"
-        stdout.print(f"{line}; {ids.missing} rows without an id" if ids.missing else line, soft_wrap=True)
+        line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
+        stdout.print(f"{line}; {ids.missing:,} rows without an id" if ids.missing else line, soft_wrap=True)
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         stdout.print(f"[yellow]note:[/] {inspection.too_long:,} {words}", soft_wrap=True)
+    for name, complaint in inspection.numbers_as_words().items():
+        stdout.print(f"[red]{literal(name)}[/] {literal(complaint)}", soft_wrap=True)
     show_suspicions(inspection.suspicions())
+    show_notes(column.warning for column in inspection.dead_columns())
 
 
 def _count(column: "ColumnCount", trouble: Any) -> str:
@@ -225,6 +227,7 @@ def _first_positions(column: "ColumnCount") -> str:
 
 
 def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
+    from likeset.tables.schema.dead_columns import dead_column_documents
     from likeset.tables.schema.identifiers import suspicion_documents
 
     ids = inspection.id_count()
@@ -235,6 +238,8 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
         "too_long": inspection.too_long,
         "ids": None if ids is None else vars(ids),
         "suspected_identifiers": suspicion_documents(inspection.suspicions()),
+        "dead_columns": dead_column_documents(inspection.dead_columns()),
+        "numbers_as_words": inspection.numbers_as_words(),
         "columns": [
             {
                 "name": column.name,

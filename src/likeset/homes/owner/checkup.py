@@ -132,9 +132,11 @@ def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
     data.keep_suspicions(suspicions)
     for suspicion in suspicions:
         yield Finding(what, ok=True, words=suspicion.warning, suspicion=suspicion)
+    for dead in inspection.dead_columns():
+        yield Finding(what, ok=True, words=dead.warning, dead=dead)
     if data.schema.from_data:
         listed = ", ".join(map(repr, data.schema.from_data))
-        yield Finding(what, ok=False, words=f"bounds or values came from data, and tell something about it: {listed}")
+        yield Finding(what, ok=False, words=f"what came from data tells something about it: {listed}")
 
 
 def _complaints(inspection: Inspection) -> Iterator[str]:
@@ -142,6 +144,8 @@ def _complaints(inspection: Inspection) -> Iterator[str]:
         for trouble, complaint in column.complaints.items():
             places = ", ".join(column.first[trouble])
             yield f"column {column.name!r}: {column.counts[trouble]:,} {trouble}, first at {places}: {complaint}"
+    for name, complaint in inspection.numbers_as_words().items():
+        yield f"column {name!r}: {complaint}"
     ids = inspection.id_count()
     if ids is not None and ids.missing:
         yield f"{ids.missing:,} rows do not say whose they are"

@@ -38,6 +38,7 @@ from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import WithholdingScan
 from likeset.tables.schema.column_looks import TableLook
+from likeset.tables.schema.dead_columns import DeadColumn, dead_columns_of
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.identifiers import Reason, Suspicion, suspicions_in
 from likeset.tables.schema.rows_per_id import check_ids, check_most_rows
@@ -122,6 +123,7 @@ class DataSet:
         schema: what is declared.
         mapping: how own columns become declared ones, if they are not that already.
         folder: where it is registered; None if it is not yet.
+        dead_columns: columns that hardly count, by its first rows; known right after it was added only.
     """
 
     name: str
@@ -129,6 +131,7 @@ class DataSet:
     schema: Schema
     mapping: Mapping | None
     folder: Path | None = None
+    dead_columns: tuple[DeadColumn, ...] = ()
 
     def open_source(self) -> Source:
         """Its rows, in declared columns."""
@@ -287,7 +290,7 @@ class Registry:
             check_ids(opened, data.schema)
             if opened.row_count == 0:
                 raise BadTable(opened.name, "has no rows")
-            suspicions = _suspicions_at_first(opened, data.schema)
+            suspicions, dead = _first_look(opened, data.schema)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password
         documents.write_text(place / _SCHEMA, data.schema.to_yaml())
@@ -295,7 +298,7 @@ class Registry:
             documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
         # Last, since a folder without it is no data set.
         documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
-        registered = replace(data, folder=place)
+        registered = replace(data, folder=place, dead_columns=dead)
         registered.keep_suspicions(suspicions)
         return registered
 
@@ -319,11 +322,12 @@ class Registry:
         return [data for name in self.names() if (data := self.get(name)).schema.digest == terms.schema_digest]
 
 
-def _suspicions_at_first(source: Source, schema: Schema) -> tuple[Suspicion, ...]:
-    """Columns that may identify people, by the first rows: enough to see whether each has a value of its own."""
+def _first_look(source: Source, schema: Schema) -> tuple[tuple[Suspicion, ...], tuple[DeadColumn, ...]]:
+    """Columns that may identify people and columns that hardly count, by the first rows: enough to see either."""
+    rows = source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns)
     look = TableLook(schema.record_columns, schema.declaration.missing_words)
-    look.add(source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns))
-    return suspicions_in(schema, look.summary())
+    look.add(rows)
+    return suspicions_in(schema, look.summary()), dead_columns_of(schema, rows, table_name=source.name)
 
 
 def _text_of(path: Path) -> bytes | None:

@@ -43,11 +43,12 @@ def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "
     Raises:
         BadTable: somebody has more rows.
     """
-    if schema.id_column is not None and most > schema.rows_per_unit:
+    allowed = schema.most_rows_per_id
+    if schema.id_column is not None and allowed is not None and most > allowed:
         raise BadTable(
             source.name,
-            f"{whose} has {most} rows of one id, or without one, where the schema declares at most "
-            f"{schema.rows_per_unit}; raise rows_per_id, or keep fewer rows of each id",
+            f"{whose} has {most} rows of one id, or without one, where the schema declares at most {allowed}; raise "
+            "rows_per_id, or keep fewer rows of each id",
             column=schema.id_column,
         )
 

@@ -27,6 +27,7 @@ __all__ = ["BooleanMap", "CategoryMap", "DateMap", "NumericMap", "OrdinalMap", "
 
 Values = NDArray[np.float64]
 Out = NDArray[np.float32]
+_NO_NUMBER = "is not a finite number; decimal commas must become points"
 _FEW = 24  # values of a category that are written one after the other
 
 
@@ -164,7 +165,7 @@ class NumericMap(_Scalar):
 
     def complaint(self, trouble: Trouble) -> str | None:
         """What to say about a trouble of this column; None if it is allowed."""
-        return "is not a finite number" if trouble is Trouble.WRONG else super().complaint(trouble)
+        return _NO_NUMBER if trouble is Trouble.WRONG else super().complaint(trouble)
 
 
 class DateMap(_Scalar):

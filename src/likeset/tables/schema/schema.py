@@ -61,10 +61,14 @@ class LabelDeclaration(Document):
 
 
 class IdDeclaration(Document):
-    """The column that says whose row it is: privacy then protects all rows of an id. It never leaves an owner."""
+    """The column that says whose row it is: privacy then protects all rows of an id. It never leaves an owner.
+
+    ``rows_per_id`` is how many rows of one id there may be: more are an error.
+    """
 
     column: str
     rows_per_id: Annotated[int, Field(ge=1)] = 1
+    from_data: bool = False
 
 
 class Declaration(Document):
@@ -210,6 +214,10 @@ class Schema:
         """SHA-256 of what is declared: of the order of columns too, but not of comments or of the order of fields."""
         content = self.declaration.model_dump(mode="json")
         content["columns"] = list(content["columns"].items())
+        if self.declaration.id is not None:
+            # Schemas that do not use what came later keep the digest that they had.
+            content["id"] = {"column": self.declaration.id.column, "rows_per_id": self.declaration.id.rows_per_id}
+            content["id"] |= {"from_data": True} if self.declaration.id.from_data else {}
         return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @cached_property
@@ -249,8 +257,13 @@ class Schema:
 
     @property
     def rows_per_unit(self) -> int:
-        """How many rows one unit of privacy has: 1 without ids."""
+        """How many rows of one unit of privacy take part, at most: 1 without ids."""
         return 1 if self.declaration.id is None else self.declaration.id.rows_per_id
+
+    @property
+    def most_rows_per_id(self) -> int | None:
+        """How many rows of one id a table may have; None without ids."""
+        return None if self.declaration.id is None else self.declaration.id.rows_per_id
 
     @property
     def record_columns(self) -> tuple[str, ...]:
@@ -264,10 +277,11 @@ class Schema:
 
     @property
     def from_data(self) -> tuple[str, ...]:
-        """Columns whose bounds or values came from data: they tell something about the data they came from."""
+        """Columns whose bounds, values or rows of an id came from data: they tell something about that data."""
         label = self.declaration.label
         marked = [name for name, column in self.declaration.columns.items() if column.from_data]
-        return (*marked, *([label.column] if label is not None and label.from_data else []))
+        ids = self.declaration.id
+        return (*marked, *(each.column for each in (label, ids) if each is not None and each.from_data))
 
     def describe(self) -> tuple[Described, ...]:
         """Every column that matching uses: kind, what a unit is, how many features."""

@@ -12,6 +12,9 @@ from likeset.errors import BadTable
 from likeset.tables.schema import cell_values
 from likeset.tables.schema.cell_faults import Trouble
 from likeset.tables.schema.column_looks import TableLook
+from likeset.tables.schema.columns import CategoryColumn, TextColumn
+from likeset.tables.schema.dead_columns import BoundsUse, DeadColumn
+from likeset.tables.schema.decimal_commas import CommaWatch, remedy
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.identifiers import Suspicion, suspicions_in
 
@@ -99,15 +102,20 @@ class Inspection:
             self.columns.append(ColumnCount(label.column, "label"))
         held = [name for name in schema.record_columns if labelled or name != schema.label_column]
         self._looks = TableLook(held, schema.declaration.missing_words)
+        self._missing = cell_values.MissingWords.of(schema.declaration.missing_words)
+        self._bounds_use = BoundsUse(schema)
+        as_words = (CategoryColumn, TextColumn)
+        self._commas = {name: CommaWatch() for name, kind in schema.declared.items() if isinstance(kind, as_words)}
         self._ids: Any = None
         self._pending: list[Any] = []
         self._ids_missing = 0
 
     @property
     def ok(self) -> bool:
-        """Whether every row can be used."""
+        """Whether every row can be used, and every column is what it is declared as."""
         ids = self.id_count()
-        return all(column.ok for column in self.columns) and (ids is None or not (ids.over or ids.missing))
+        sound = all(column.ok for column in self.columns) and not self.numbers_as_words()
+        return sound and (ids is None or not (ids.over or ids.missing))
 
     def add(self, block: Any, *, table: str, locate: Callable[[int], str]) -> None:
         """Look at one block.
@@ -117,11 +125,16 @@ class Inspection:
         """
         schema = self._schema
         scratch = np.zeros((block.num_rows, schema.width), dtype=np.float32)
+        unusable: dict[str, cell_values.Mask] = {}
         for count, (encoder, troubles) in zip(
             self.columns, schema.encode_columns(block, scratch, table=table), strict=False
         ):
             for trouble, mask in troubles.items():
                 count.note(trouble, mask, encoder.complaint(trouble), locate)
+                unusable[encoder.name] = mask | unusable.get(encoder.name, np.False_)
+        self._bounds_use.add(scratch, skip=unusable)
+        for name, watch in self._commas.items():
+            watch.add(cell_values.text(schema.column_of(block, name, table=table), self._missing)[0])
         if self.columns and self.columns[-1].kind == "label":
             for trouble, complaint, mask in schema.label_troubles(block, table=table):
                 self.columns[-1].note(trouble, mask, complaint, locate)
@@ -135,13 +148,23 @@ class Inspection:
         """Columns that may identify people, by their names and by what was seen of the first rows."""
         return suspicions_in(self._schema, self._looks.summary())
 
+    def dead_columns(self) -> tuple[DeadColumn, ...]:
+        """Columns that use next to nothing of their bounds."""
+        return self._bounds_use.dead_columns()
+
+    def numbers_as_words(self) -> dict[str, str]:
+        """Columns declared as words of which every value is a number with a decimal comma, and what to do about it."""
+        words = "has numbers with decimal commas, and is declared as words; declare kind: numeric, and"
+        return {name: f"{words} {remedy(name)}" for name, watch in self._commas.items() if watch.has_commas}
+
     def id_count(self) -> IdCount | None:
         """How rows share ids; None if the schema declares none."""
         if self._schema.id_column is None:
             return None
         self._merge()
         counts = np.empty(0) if self._ids is None else self._ids["rows"].to_numpy()
-        over = int(np.count_nonzero(counts > self._schema.rows_per_unit))
+        allowed = self._schema.most_rows_per_id
+        over = 0 if allowed is None else int(np.count_nonzero(counts > allowed))
         return IdCount(len(counts), int(counts.max(initial=0)), over, self._ids_missing)
 
     def _count_ids(self, column: Any, table: str) -> None:
@@ -151,7 +174,7 @@ class Inspection:
             texts = pc.cast(column, pa.large_string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise BadTable(table, "ids must be text or numbers", column=self._schema.id_column or "") from error
-        texts, missing, _ = cell_values.text(texts, cell_values.MissingWords.of(self._schema.declaration.missing_words))
+        texts, missing, _ = cell_values.text(texts, self._missing)
         self._ids_missing += 0 if missing is None else int(np.count_nonzero(missing))
         counted = pc.value_counts(texts.drop_null())
         self._pending.append(pa.table({"id": counted.field(0), "rows": counted.field(1)}))
