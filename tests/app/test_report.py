@@ -2,20 +2,43 @@
 
 import copy
 import html
+import pickle
 import re
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from report_sample import OWNERS, baseline, guarantee, sample_pictures, sample_result, warning
 
-from likeset.app.report import render, render_for_owner
+from likeset.app.report import figures, render, render_for_owner
 from likeset.app.report.page import _contributions
 from likeset.app.report.plain_words import DASH, bytes_in_words, cost, enumeration, number, odds, percent, plain
 from likeset.errors import InvalidArgument
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" #0072b2 \x1b[31m\u202e'
 EMPTY_PICTURES: dict[str, Any] = {"projection": None, "marginals": [], "images": None}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def each_figure_is_drawn_once() -> Iterator[None]:
+    """Most tests change a word or a number of the same result, and its figures are the same again."""
+    drawn: dict[bytes, str] = {}
+
+    def once(draw: Callable[..., str]) -> Callable[..., str]:
+        def draw_once(*given: Any, **options: Any) -> str:
+            key = pickle.dumps((draw.__name__, given, options))
+            if key not in drawn:
+                drawn[key] = draw(*given, **options)
+            return drawn[key]
+
+        return draw_once
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("likeset.app.report.match_section.draw_picks", once(figures.draw_picks))
+        for draw in (figures.draw_images, figures.draw_marginal, figures.draw_projection):
+            patched.setattr(f"likeset.app.report.page.{draw.__name__}", once(draw))
+        yield
 
 
 class Page(HTMLParser):
