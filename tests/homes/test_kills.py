@@ -1,6 +1,6 @@
 """Curator, owners and consumer are killed at random moments, each a process of its own, and the run is resumed.
 
-100 kills by default, spread over five kinds of run. ``LIKESET_KILLS`` asks for more, ``LIKESET_SEED`` for others; the
+40 kills by default, spread over five kinds of run. ``LIKESET_KILLS`` asks for more, ``LIKESET_SEED`` for others; the
 seed of a failure is in what it prints, and repeats it as far as processes keep their pace.
 """
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("LIKESET_KILLS", "100"))
+KILLS = int(os.environ.get("LIKESET_KILLS", "40"))
 DRAWING = ("threshold", "rounds-of-auctions", "rounds-of-releases")  # where the curator draws, too
 KINDS = ("sealed", "interactive", *DRAWING)
 ENDS = {

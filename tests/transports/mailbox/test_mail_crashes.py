@@ -15,7 +15,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "rounds": {"protocol": "interactive", "size": 2},
     "auction": {"auction": "threshold", "auction_epsilon": 4.0},
 }
-STRIDE = 29
+STRIDE = 61
 """Of the steps of a run, so many are left out between two that the quick test tries."""
 
 
@@ -76,7 +76,7 @@ def test_a_party_that_is_stopped_at_some_step_goes_on(tmp_path: Path, kind: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", JOBS)
 def test_a_party_that_is_stopped_at_any_of_many_steps_goes_on(tmp_path: Path, kind: str) -> None:
-    try_crashes(tmp_path, kind, first=1, stride=7)
+    try_crashes(tmp_path, kind, first=1, stride=17)
 
 
 def test_the_curator_is_stopped_between_writing_down_a_step_and_taking_it(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Consumer, curator and owners of runs by mailbox are killed wherever they write, and at random; each run has its end.
 
-30 random kills by default; ``LIKESET_MAIL_KILLS`` asks for more, and then also for kills at each statement of each
+12 random kills by default; ``LIKESET_MAIL_KILLS`` asks for more, and then also for kills at each statement of each
 database. ``LIKESET_SEED`` asks for others; the seed of a failure is in what it prints, and repeats it (kills after some
 time as far as processes keep their pace).
 """
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reas
 
 HERE = Path(__file__).parent
 _FLOORS = [HERE.parents[1] / floor for floor in ("trust", "protocol", "homes")]
-KILLS = int(os.environ.get("LIKESET_MAIL_KILLS", "30"))
+KILLS = int(os.environ.get("LIKESET_MAIL_KILLS", "12"))
 PLACES = "statements" if "LIKESET_MAIL_KILLS" in os.environ else "places"
 RANDOM = (("sealed", "sftp"), ("threshold", "directory"), ("rounds-of-releases", "directory"))
 ROLES = {"new-clinic", "curator", "owner"}
