@@ -17,10 +17,22 @@ from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.messages import Message
 from likeset.protocol.party import Party
+from likeset.protocol.split.compute_inputs import OpenedSlots
+from likeset.protocol.split.compute_party import ComputeParty
+from likeset.protocol.split.split_consumer import SplitConsumer
 from likeset.protocol.steps import ChargeWanted, Step
 from likeset.protocol.terms import Terms
 
-__all__ = ["Charges", "ConsumerShell", "CuratorShell", "Resident", "Shell", "carry"]
+__all__ = [
+    "Charges",
+    "ComputeShell",
+    "ConsumerShell",
+    "CuratorShell",
+    "Resident",
+    "Shell",
+    "SplitConsumerShell",
+    "carry",
+]
 
 
 class Charges(Protocol):
@@ -146,3 +158,31 @@ class CuratorShell(Shell[Curator]):
     def give_up(self, owner: str) -> tuple[Message, ...]:
         """What it says when it waits for an owner no longer."""
         return carry(self.party.give_up(owner), self._committed)
+
+
+_Computing = TypeVar("_Computing", bound=ComputeParty)
+
+
+class ComputeShell(Shell[_Computing]):
+    """A compute party of a split run, who waits for owners' parts, and not for ever."""
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose part it still waits for."""
+        return self.party.waiting_for
+
+    def give_up(self, owner: str) -> tuple[Message, ...]:
+        """What it says when it waits for an owner no longer."""
+        return carry(self.party.give_up(owner), self._committed)
+
+
+class SplitConsumerShell(ComputeShell[SplitConsumer]):
+    """The consumer of a split run, who speaks first and last."""
+
+    def start(self) -> tuple[Message, ...]:
+        """The target's shares and its release; asked again, the same bytes."""
+        return carry(self.party.start(), self._committed)
+
+    def opened(self, picks: OpenedSlots) -> tuple[Message, ...]:
+        """What it says once it has what the computation opened; its summary is made then."""
+        return carry(self.party.opened(picks), self._committed)

@@ -175,7 +175,7 @@ class ComputeParty(Party):
             parties=split.parties,
             offers=len(words),
             target_rows=len(target),
-            size=min(split.openings, len(words)),
+            size=self._picks,
             gamma=split.gamma,
             lows=(-most,) * layout.columns,
             highs=(most,) * layout.columns,
@@ -209,7 +209,7 @@ class ComputeParty(Party):
                 checked_receipts(self.terms, role, body, card=self._compute_cards[role])
             elif isinstance(body, RosterVote) and role is not None:
                 self._checked_vote(body, role)
-            elif isinstance(body, PicksOpened) and body.openings != self.inputs().size:
+            elif isinstance(body, PicksOpened) and body.openings != self._picks:
                 raise BadDocument("end", "names another number of openings than the terms allow")
         except BadDocument as error:
             raise IllegalMessage(f"{title_of_message(message)}: {error}") from None
@@ -335,6 +335,11 @@ class ComputeParty(Party):
         if self._roster is not None and vote.roster.digest != self._roster.digest:
             raise BadDocument("roster", "is not the one that follows from the receipts")
         return vote
+
+    @property
+    def _picks(self) -> int:
+        """How many slots will be opened: as many as the terms allow, or all that there are."""
+        return min(split_terms(self.terms).openings, self._shape.slots * len(self.rostered))
 
     @property
     def _parties(self) -> tuple[str, ...]:

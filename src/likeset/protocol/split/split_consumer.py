@@ -194,11 +194,10 @@ class SplitConsumer(ComputeParty):
             records=self._records,
         )
         self.lost_picks = bought.lost
-        openings = self.inputs().size
         self.summary = self._summary(bought)
         self._move(ComputeState.SETTLED)
         yield from ()  # the rows were charged by their owners
-        return self._to_peers(OPENED_ROUND, PicksOpened(openings=openings))
+        return self._to_peers(OPENED_ROUND, PicksOpened(openings=self._picks))
 
     def _summary(self, bought: Bought) -> Summary:
         """As a trusted curator would have sent it; likeness on new rows stays unknown: that needs all offers."""

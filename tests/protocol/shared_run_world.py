@@ -1,0 +1,225 @@
+"""A split run over a few rows, with the public program's greedy in the clear in place of the workers."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
+
+from likeset.errors import IllegalMessage, LikesetError
+from likeset.homes.shell import ComputeShell, Shell, SplitConsumerShell
+from likeset.ledger import Ledger
+from likeset.protocol.messages import Message, decode, encode
+from likeset.protocol.owner import Owner
+from likeset.protocol.parties import make_compute_party, make_owner
+from likeset.protocol.selection import Selection
+from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
+from likeset.protocol.split.split_consumer import SplitConsumer
+from likeset.protocol.split.split_terms import SplitTerms
+from likeset.protocol.term_parts import Kernel
+from likeset.protocol.terms import Terms
+from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.trust.cards import Card, CardSecret
+from likeset.trust.row_shares import ComputeRole
+
+PROGRAM = "5c" * 32
+GAMMA = 0.5
+KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7, largest=30.0)
+ONE = 1 << 16
+
+Tamper = Callable[[Message], Iterable[Message]]
+
+
+@cache
+def secret_of(name: str) -> CardSecret:
+    """A party's card; made once."""
+    return CardSecret.generate(name)
+
+
+def split_run(*, parties: int = 3, **changes: Any) -> Terms:
+    """Terms of a small split run with three owners."""
+    names = ["curator", CONSUMER, *changes.get("owners", ("a", "b", "c"))] + ["witness"] * (parties == 3)
+    size = changes.get("size", 4)
+    split = SplitTerms(parties, PROGRAM, size, gamma=GAMMA)
+    cards = {name: secret_of(name).card.fingerprint for name in names}
+    named = {"run_id": "0b" * 16, "cards": cards, "kernel": KERNEL, "split": split}
+    return terms(**{**named, **changes})
+
+
+def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
+    """What the public program opens on these shares, computed in the clear: joined, brought into range, greedy."""
+    public = inputs["curator"]
+    assert {(each.digest, each.program, each.size, each.gamma) for each in inputs.values()} == {
+        (public.digest, public.program, public.size, public.gamma)
+    }
+    with np.errstate(over="ignore"):
+        words = sum(each.offer_words for each in inputs.values())
+        target = sum(each.target_words for each in inputs.values())
+    assert isinstance(words, np.ndarray)
+    columns = len(public.lows)
+    clipped = np.clip(words[:, :columns], public.lows, public.highs)
+    factors = np.random.default_rng(11).integers(-(2**63), 2**63 - 1, columns)
+    with np.errstate(over="ignore"):
+        checks = clipped @ factors
+    numbers = _greedy(clipped / ONE, np.clip(target, public.lows, public.highs) / ONE, words[:, columns] == 1, public)
+    made = np.array([number for number in numbers if number >= 0], dtype=np.int64)
+    secrets, sums = np.zeros((public.size, 4), dtype=np.int64), np.zeros(public.size, dtype=np.int64)
+    secrets[: len(made)], sums[: len(made)] = words[made, columns + 1 :], checks[made]
+    return OpenedSlots(np.array(numbers, dtype=np.int64), secrets, sums, factors)
+
+
+def _greedy(
+    pool: NDArray[np.float64], target: NDArray[np.float64], free: NDArray[np.bool_], public: ComputeInputs
+) -> list[int]:
+    def kernel(others: NDArray[np.float64]) -> NDArray[np.float64]:
+        distances = ((pool[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)
+        return np.asarray(np.exp(np.maximum(-public.gamma * distances, -14.0)))
+
+    attraction, repulsion, free, numbers = kernel(target).mean(axis=1), np.zeros(len(pool)), free.copy(), []
+    for made in range(public.size):
+        scores = np.where(free, attraction - repulsion / (made + 1), -np.inf)
+        number = int(scores.argmax()) if free.any() else -1
+        numbers.append(number)
+        if number >= 0:
+            free[number] = False
+            repulsion += kernel(pool[number : number + 1])[:, 0]
+    return numbers
+
+
+@dataclass
+class SharedRun:
+    """The parties of one split run; each can be made anew on the same ledger."""
+
+    terms: Terms
+    data: dict[str, NDArray[np.float32]]
+    target: NDArray[np.float32]
+    ledger: Ledger
+    labels: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+    declared: Any = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def cards(self) -> dict[str, Card]:
+        return {name: secret_of(name).card for name in self.terms.cards}
+
+    def consumer(self) -> SplitConsumerShell:
+        party = SplitConsumer(
+            self.terms,
+            target=self.target,
+            noise=CountingNoise(),
+            secret=secret_of(CONSUMER),
+            cards=self.cards,
+            selection=self.selection,
+            declared=self.declared,
+            reach=b"consumer's worker",
+        )
+        return SplitConsumerShell(party, self.ledger)
+
+    def compute(self, role: ComputeRole) -> ComputeShell[Any]:
+        secret = secret_of(role)
+        party = make_compute_party(self.terms, role, secret=secret, cards=self.cards, reach=f"{role}'s worker".encode())
+        return ComputeShell(party, self.ledger)
+
+    def owner(self, name: str) -> Shell[Owner]:
+        party = make_owner(
+            self.terms,
+            name,
+            scan=MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name)),
+            key=1000 + self.terms.owners.index(name),
+            declared=self.declared,
+            secret=secret_of(name),
+        )
+        return Shell(party, self.ledger)
+
+    def parties(self) -> dict[str, Any]:
+        """All of them, by name."""
+        computing: dict[str, Any] = {CONSUMER: self.consumer(), "curator": self.compute("curator")}
+        if "witness" in self.terms.cards:
+            computing["witness"] = self.compute("witness")
+        return {**computing, **{name: self.owner(name) for name in self.terms.owners if name in self.data}}
+
+
+def shared_run(agreed: Terms, ledger: Ledger | None = None, *, count: int = 12, **more: Any) -> SharedRun:
+    """Owners who differ a little, and a target that looks like a mixture of them."""
+    columns = agreed.kernel.columns
+    data = {
+        name: rows(10 + place, count, columns=columns, shift=0.5 * place) for place, name in enumerate(agreed.owners)
+    }
+    target = rows(5, agreed.target_size, columns=columns, shift=0.3)
+    return SharedRun(agreed, data, target, ledger or QuickLedger(), **more)
+
+
+@dataclass
+class Told:
+    """What came of a run: all parties as they are, every byte each heard, who refused what."""
+
+    parties: dict[str, Any]
+    heard: dict[str, list[bytes]]
+    refused: list[tuple[str, str]]
+
+    @property
+    def consumer(self) -> SplitConsumerShell:
+        shell = self.parties[CONSUMER]
+        assert isinstance(shell, SplitConsumerShell)
+        return shell
+
+    def faults(self, name: str) -> dict[str, str]:
+        """What a compute party logged, by party."""
+        return {fault.party: fault.reason for fault in self.parties[name].party.faults}
+
+
+def carry_shares(
+    run: SharedRun,
+    *,
+    tamper: Tamper = lambda message: [message],
+    parties: dict[str, Any] | None = None,
+    picks: Callable[[Mapping[ComputeRole, ComputeInputs]], OpenedSlots] = clear_picks,
+) -> Told:
+    """Deliver messages in order until there is a summary, or nobody has more to say and nothing can be computed."""
+    everybody = parties or run.parties()
+    told = Told(everybody, {name: [] for name in everybody}, [])
+    computing = [everybody[name] for name in (CONSUMER, "curator", "witness") if name in everybody]
+    queue = deque(new for message in told.consumer.start() for new in tamper(message))
+    while True:
+        while queue:
+            _deliver(told, queue, tamper)
+        if told.consumer.party.finished or any(shell.party.failed for shell in computing):
+            return told
+        waiting = [(shell, owner) for shell in computing for owner in sorted(shell.waiting_for)]
+        if all(shell.party.is_ready for shell in computing):
+            opened = picks({shell.party.role: shell.party.inputs() for shell in computing})
+            said = told.consumer.opened(opened)
+        elif waiting:
+            said = waiting[0][0].give_up(waiting[0][1])
+        else:
+            return told
+        queue.extend(new for message in said for new in tamper(message))
+
+
+def _deliver(told: Told, queue: deque[Message], tamper: Tamper) -> None:
+    message = queue.popleft()
+    data = encode(message)
+    if message.receiver not in told.parties:
+        return
+    told.heard[message.receiver].append(data)
+    try:
+        replies = told.parties[message.receiver].take(decode(data))
+    except LikesetError as error:
+        told.refused.append((message.receiver, str(error)))
+        return
+    queue.extend(new for reply in replies for new in tamper(reply))
+
+
+def not_ready(told: Told) -> bool:
+    """Whether nothing can be computed: no party gives inputs, and nothing was opened."""
+    try:
+        for name in (CONSUMER, "curator", "witness"):
+            told.parties[name].party.inputs()
+    except IllegalMessage:
+        return told.consumer.party.summary is None
+    return False
