@@ -184,8 +184,10 @@ def share_offer(
 
     Privacy contract:
         Protects:  every row, label, record and how many slots are empty.
-        Reveals:   to one compute party, and to all but one of them together with any owners: nothing but the shape; to
-                   the consumer, once a slot's r is opened to it, that slot's record.
+        Reveals:   by what is sent here: to one compute party, and to all but one of them together with any owners,
+                   nothing but the shape. The computation replicates shares among three parties, so from then on two
+                   of them together have everything (docs/proofs/split.md). To the consumer, once a slot's r is opened
+                   to it, that slot's record.
         Costs:     nothing here; what may be opened is charged by the terms.
         Assumes:   ``os.urandom`` is uniform; SHA-256, HKDF and ChaCha20-Poly1305 are what they are taken for.
         Basis:     proven under these assumptions, docs/proofs/envelopes.md
@@ -200,6 +202,21 @@ def share_offer(
     in_slots = [records[row] if row < len(records) else b"" for row in order.tolist()]
     envelopes = _sealed(in_slots, context=context, key=key, randoms=randoms, record_bytes=shape.record_bytes)
     shares = [word_bytes(share) for share in split_words(words, len(context.roles))]
+    parts = _parts(secret, context, shape, key=key, randoms=randoms, envelopes=envelopes, shares=shares)
+    return SharedOffer(parts, np.argsort(order)[: len(records)])
+
+
+def _parts(
+    secret: CardSecret,
+    context: OfferContext,
+    shape: OfferShape,
+    *,
+    key: bytes,
+    randoms: bytes,
+    envelopes: Sequence[bytes],
+    shares: Sequence[bytes],
+) -> dict[ComputeRole, OfferPart]:
+    """What each compute party gets, with the list that commits to all of it."""
     salts = [os.urandom(SALT_BYTES * shape.slots) for _ in context.roles]
     digests = [
         SlotDigests(
@@ -211,7 +228,7 @@ def share_offer(
     ]
     offer_list = sign_list(secret, context, key=key, leaves=_leaves(context, digests))
     everything = b"".join(slot_digests.to_bytes() for slot_digests in digests)
-    parts: dict[ComputeRole, OfferPart] = {
+    return {
         role: OfferPart(
             role,
             offer_list,
@@ -223,7 +240,6 @@ def share_offer(
         )
         for role, salt, share in zip(context.roles, salts, shares, strict=True)
     }
-    return SharedOffer(parts, np.argsort(order)[: len(records)])
 
 
 def _leaves(context: OfferContext, digests: Sequence[SlotDigests]) -> bytes:
