@@ -13,6 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from card_world import cards_of, give_card, introduce, run_id_of, signed_terms
+from prepared_homes import prepared
 
 from chance import pinned_coins
 from likeset.errors import LikesetError, ProtocolError
@@ -143,7 +144,12 @@ class Clock:
 
 def make_node(place: Path, name: str = "a", *, seed: int = 1, rare: int = 0, **policy: Any) -> Path:
     """The directory of a node with one data set, which knows nobody yet."""
-    place.mkdir(parents=True, exist_ok=True)
+    key = repr((name, seed, rare, sorted(policy.items())))
+    prepared(place, key, lambda template: _make_node(template, name, seed=seed, rare=rare, **policy))
+    return place / f"node-{name}"
+
+
+def _make_node(place: Path, name: str, *, seed: int, rare: int, **policy: Any) -> None:
     folder = place / f"node-{name}"
     make_home(folder, name=name)
     give_card(folder, name)
@@ -152,7 +158,6 @@ def make_node(place: Path, name: str = "a", *, seed: int = 1, rare: int = 0, **p
     (place / "schema.yaml").write_text(SCHEMA)
     with OwnerNode(folder) as node:
         node.registry.add("patients", str(place / f"{name}.csv"), schema=place / "schema.yaml")
-    return folder
 
 
 def invite(node: OwnerNode, run: Terms, *, by_steward: bool = False) -> Standing:

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 
 from node_world import SCHEMA, make_node, rows_text
 from pinned_homes import introduce
+from prepared_homes import prepared
 
 from likeset import documents
 from likeset.errors import LikesetError, RunCancelled
@@ -56,13 +57,17 @@ def write_job(folder: Path, **changes: Any) -> Path:
 
 def make_world(folder: Path) -> ConsumerHome:
     """Two nodes whose policies decide by themselves, a curator, and a consumer."""
+    prepared(folder, "world of two nodes", _make_world)
+    return ConsumerHome(folder / "home")
+
+
+def _make_world(folder: Path) -> None:
     for seed, name in enumerate(OWNERS):
         make_node(folder, name, seed=seed, manual_approval=False)
     write_job(folder)
     make_curator_home(folder / "curator").add_schema(folder / "schema.yaml")
-    home = make_consumer_home(folder / "home", name=CONSUMER, kit="kit", user="lead")
+    make_consumer_home(folder / "home", name=CONSUMER, kit="kit", user="lead")
     introduce_all(folder)
-    return home
 
 
 def introduce_all(folder: Path) -> None:
