@@ -217,6 +217,7 @@ def test_errors_of_a_curator_are_told_by_kind_and_no_text_but_one_written_for_ot
     assert str(error_in(error_parts(NotCurated("no schema")))) == "no schema"
 
 
+@pytest.mark.slow
 def test_a_run_over_sockets_leaves_what_a_run_without_them_leaves(
     line_to: MakeLine, folder: Path, listen: Callable[..., Listening], tmp_path: Path
 ) -> None:
@@ -240,6 +241,7 @@ def test_a_run_over_sockets_leaves_what_a_run_without_them_leaves(
     assert serving.keys() == homes.keys()
 
 
+@pytest.mark.slow
 def test_a_home_that_was_killed_answers_again_over_a_new_connection(
     line_to: MakeLine, folder: Path, listen: Callable[..., Listening]
 ) -> None:
@@ -259,6 +261,7 @@ def test_a_home_that_was_killed_answers_again_over_a_new_connection(
     assert reasons(folder / "notes") == []
 
 
+@pytest.mark.slow
 def test_a_curators_home_that_was_killed_in_a_run_ends_it_so_that_it_can_be_resumed_and_still_signs_receipts(
     line_to: MakeLine, folder: Path, listen: Callable[..., Listening]
 ) -> None:
@@ -321,6 +324,7 @@ def test_a_home_that_does_not_answer_in_time_is_not_waited_for(line_to: MakeLine
             line.ask(Verb.STANDING, b"ab")
 
 
+@pytest.mark.slow
 def test_several_jobs_at_once_and_no_more_than_there_may_be(
     line_to: MakeLine, folder: Path, listen: Callable[..., Listening]
 ) -> None:

@@ -86,7 +86,7 @@ def test_an_approval_counts_although_its_ledger_was_written_before_the_last_look
 
 
 @pytest.mark.parametrize("job", [{}, {"auction": "threshold", "auction_epsilon": 4.0}], ids=["sealed", "auction"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_any_order_of_looks_by_processes_of_any_length_comes_to_an_end(
     tmp_path: Path, seed: int, job: dict[str, Any]
 ) -> None:
