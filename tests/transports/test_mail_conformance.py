@@ -11,8 +11,11 @@ from site_factory import receipt
 
 from likeset.transports.mailbox.stores import open_store
 
+QUICK = ("sealed", "threshold", "hashed", "interactive", "sealed-denied", "sealed-poor", "sealed-broken", "too-few")
+"""Through real servers, in slow tests, all scenarios are run."""
 
-@pytest.mark.parametrize("name", SCENARIOS)
+
+@pytest.mark.parametrize("name", QUICK)
 def test_a_run_by_mailbox_comes_to_what_letters_in_one_process_come_to(tmp_path: Path, name: str) -> None:
     local, mailed, mailbox = tmp_path / "local", tmp_path / "mailed", tmp_path / "mailbox"
     invited = settle_sites(local, [SCENARIOS[name]])[name]

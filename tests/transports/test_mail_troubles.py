@@ -1,9 +1,12 @@
 """Mailboxes that fail while a run is under way: it goes on when they are back, and each trouble is said in one line."""
 
+import atexit
 import errno
+import functools
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,13 +76,20 @@ class FailingStore:
 
 
 def settled(folder: Path, name: str = "sealed") -> tuple[Invitation, Path, Path, Path]:
-    """The run, a copy of all homes for letters in one process, another one for the mailbox, and the mailbox."""
-    local, mailed, mailbox = folder / "local", folder / "mailed", folder / "mailbox"
-    invited = settle_sites(local, [SCENARIOS[name]])[name]
-    shutil.copytree(local, mailed)
+    """The run, homes after letters in one process, a copy of the same homes before it, and a mailbox for those."""
+    mailed, mailbox = folder / "mailed", folder / "mailbox"
+    invited = settle_sites(mailed, [SCENARIOS[name]])[name]
     mailbox.mkdir()
-    assert run_locally(invited, local) == "done"
-    return invited, local, mailed, mailbox
+    return invited, run_through_letters(name), mailed, mailbox
+
+
+@functools.cache
+def run_through_letters(name: str) -> Path:
+    """Homes of a run that is over, only to be read."""
+    local = Path(tempfile.mkdtemp(prefix="run-through-letters-"))
+    atexit.register(shutil.rmtree, local, ignore_errors=True)
+    assert run_locally(settle_sites(local, [SCENARIOS[name]])[name], local) == "done"
+    return local
 
 
 def through_troubles(wire: MailWire, *, most: int = 200) -> tuple[list[str], list[Look]]:

@@ -60,8 +60,8 @@ def test_who_spoils_a_folder_of_its_own_holds_nobody_else_up(tmp_path: Path, cal
     spoilt(homes, *pair, call)
     notes = list(homes.look().notes)
     homes.approve("a")
-    for _ in range(12):  # with b's time to decide, and the curator's patience
-        homes.clock.pass_by(days=1)
+    for _ in range(4):  # with b's time to decide, and the curator's patience
+        homes.clock.pass_by(days=4)
         notes += homes.settle().notes
     assert homes.progress.done
     assert list(homes.summary.absent) == [1]
