@@ -128,7 +128,7 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
         assert words in shown
     assert "an example, for a stand-in; nothing was sent or charged" in run("dry-run", "run-1", node=node).stdout
     assert "approved" in run("approve", "run-1", node=node).stdout
-    assert "rows to curators" in run("budget", node=node).stdout
+    assert "rows that leave" in run("budget", node=node).stdout
     assert "holds" in run("audit", "verify", node=node).stdout
     assert "Nothing has left" in run("outbox", node=node).stdout
     assert "ready" in run("check", node=node).stdout

@@ -140,10 +140,11 @@ class QuickLedger(Ledger):
         *,
         request: Request,
         rows: int = 0,
+        readable: int | None = None,
         also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> bytes:
-        del view, event, rows, also
+        del view, event, rows, readable, also
         if request.key not in self.answers:
             self.answers[request.key] = (request.content, None)
             self.answers[request.key] = (request.content, run()[0])

@@ -46,6 +46,7 @@ class Charges(Protocol):
         *,
         request: Request,
         rows: int = 0,
+        readable: int | None = None,
         also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> bytes:
@@ -134,6 +135,7 @@ class Shell(Generic[_Party]):
             wanted.draw,
             request=Request(wanted.run, wanted.round, wanted.kind, content=wanted.content),
             rows=wanted.rows,
+            readable=wanted.readable,
             also=others,
             unfinished="resume" if wanted.repeatable else "refuse",
         )

@@ -2,7 +2,8 @@
 
 An account is a view with a limit. It counts every charge that reaches its observer, in whichever run and to
 whomever else it went, and counts a broadcast once. Two budgets are kept: (epsilon, delta), by a privacy
-filter over all charges ever reserved, and rows disclosed, by addition.
+filter over all charges ever reserved, and rows, by addition: those that left, and of them those that one party may
+read.
 """
 
 from dataclasses import dataclass
@@ -27,9 +28,10 @@ class Account:
         view: whose account it is.
         limit: what it may spend.
         epsilon: what the proven charges amount to at the limit's delta; None if the limit promises nothing.
-        rows: how many rows were disclosed.
+        rows: how many rows were disclosed, or offered in shares.
         unproven: names of the unproven parts that were charged.
         charges: how many charges were counted.
+        readable: how many of the rows one party could read.
     """
 
     view: View
@@ -38,6 +40,7 @@ class Account:
     rows: int
     unproven: tuple[str, ...]
     charges: int
+    readable: int = 0
 
     @property
     def basis(self) -> Basis:
@@ -56,20 +59,21 @@ class Tally:
             self._filter = accounting.Filter.empty(relation=limit.relation, delta=limit.delta)
         # What is spent once something follows: a price for a single owner holds only for what comes last.
         self._followed = self._filter
-        self._rows = 0
+        self._rows = self._readable = 0
         self._charges = 0
         self._unproven: set[str] = set()
 
     def account(self) -> Account:
         """The sum so far."""
         spent = None if self._filter is None else self._filter.epsilon
-        return Account(self._view, self._limit, spent, self._rows, tuple(sorted(self._unproven)), self._charges)
+        unproven = tuple(sorted(self._unproven))
+        return Account(self._view, self._limit, spent, self._rows, unproven, self._charges, self._readable)
 
     def copy(self) -> "Tally":
         """The same sum, to add to on trial."""
         twin = Tally(self._view, self._limit)
         twin._filter, twin._followed = self._filter, self._followed
-        twin._rows, twin._charges = self._rows, self._charges
+        twin._rows, twin._readable, twin._charges = self._rows, self._readable, self._charges
         twin._unproven = set(self._unproven)
         return twin
 
@@ -89,11 +93,16 @@ class Tally:
                 self._filter = self._followed.add(part)
                 self._followed = self._followed.add(as_followed(part))
         self._rows += charge.rows
+        self._readable += charge.read_at_most
         self._charges += 1
+
+    @property
+    def _most_readable(self) -> int:
+        return self._limit.rows if self._limit.readable is None else self._limit.readable
 
     def within_limit(self) -> bool:
         """Whether what was counted so far is what the limit allows."""
-        if self._rows > self._limit.rows:
+        if self._rows > self._limit.rows or self._readable > self._most_readable:
             return False
         if self._limit.epsilon is None or self._filter is None:
             return True
@@ -112,6 +121,14 @@ class Tally:
         if self._rows + charge.rows > self._limit.rows:
             raise BudgetExceeded(
                 str(self._view), spent=self._rows, requested=charge.rows, limit=self._limit.rows, unit="rows"
+            )
+        if self._readable + charge.read_at_most > self._most_readable:
+            raise BudgetExceeded(
+                str(self._view),
+                spent=self._readable,
+                requested=charge.read_at_most,
+                limit=self._most_readable,
+                unit="rows that one party may read",
             )
         after = self.copy()
         after.add(charge)

@@ -24,7 +24,8 @@ class Limit:
             curator).
         delta: of the guarantee; None exactly if epsilon is.
         relation: of the guarantee; None exactly if epsilon is.
-        rows: how many rows may be disclosed.
+        rows: how many rows may be disclosed, or offered in shares.
+        readable: how many of them any one party may read; None: all.
         accept_unproven: names of unproven parts that may be charged to this account. They have no price: once
             one is charged, epsilon bounds the proven part only and the account as a whole has no guarantee
             (its basis becomes ``none``, for good).
@@ -35,9 +36,12 @@ class Limit:
     relation: Relation | None
     rows: int = 0
     accept_unproven: tuple[str, ...] = ()
+    readable: int | None = None
 
     def __post_init__(self) -> None:
         count("rows", self.rows, least=0)
+        if self.readable is not None:
+            count("readable", self.readable, least=0)
         if len({self.epsilon is None, self.delta is None, self.relation is None}) == 2:
             raise InvalidArgument("epsilon", self.epsilon, "goes with a delta and a relation: give all or none")
         if self.epsilon is not None and self.delta is not None:
@@ -49,9 +53,9 @@ class Limit:
             checked_name("accept_unproven", name)
 
     @classmethod
-    def rows_only(cls, rows: int) -> Self:
+    def rows_only(cls, rows: int, *, readable: int | None = None) -> Self:
         """For an observer who sees rows: their number is limited, and nothing is promised about the rest."""
-        return cls(None, None, None, rows)
+        return cls(None, None, None, rows, readable=readable)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -61,7 +65,7 @@ class Limit:
             "relation": None if self.relation is None else self.relation.value,
             "rows": self.rows,
             "accept_unproven": list(self.accept_unproven),
-        }
+        } | ({} if self.readable is None else {"readable": self.readable})
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
@@ -73,6 +77,7 @@ class Limit:
             None if relation is None else Relation(relation),
             document["rows"],
             tuple(document["accept_unproven"]),
+            document.get("readable"),  # not in ledgers of before
         )
 
 
@@ -82,13 +87,21 @@ class Charge:
 
     Several views may stand in one charge because one draw can concern several data sets, or cost a coalition
     more than a single owner.
+
+    Attributes:
+        costs: for each view what it costs.
+        rows: that are disclosed, or offered in shares, at most.
+        readable: how many of them one party may read; None: all.
     """
 
     costs: tuple[tuple[View, Event], ...]
     rows: int
+    readable: int | None = None
 
     def __post_init__(self) -> None:
         count("rows", self.rows, least=0)
+        if self.readable is not None:
+            count("readable", self.readable, least=0, most=self.rows, most_is="the number of rows")
         views = [view for view, _ in self.costs]
         if len(set(views)) != len(views):
             raise InvalidArgument("also", f"{len(views)} views", "names a view twice")
@@ -97,13 +110,19 @@ class Charge:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         costs = [{"view": view.to_json(), "event": events.as_json(event)} for view, event in self.costs]
-        return {"costs": costs, "rows": self.rows}
+        read = {} if self.readable is None else {"readable": self.readable}
+        return {"costs": costs, "rows": self.rows, **read}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
         """The charge that ``to_json`` described."""
         costs = ((View.from_json(cost["view"]), events.from_json(cost["event"])) for cost in document["costs"])
-        return cls(tuple(costs), document["rows"])
+        return cls(tuple(costs), document["rows"], document.get("readable"))
+
+    @property
+    def read_at_most(self) -> int:
+        """Rows that one party may read."""
+        return self.rows if self.readable is None else self.readable
 
     @property
     def free(self) -> bool:

@@ -109,6 +109,7 @@ class Ledger:
         event: Event,
         *,
         rows: int = 0,
+        readable: int | None = None,
         also: Iterable[tuple[View, Event]] = (),
         limits: Mapping[View, Limit] | None = None,
     ) -> tuple[tuple[Account, Account], ...]:
@@ -117,7 +118,7 @@ class Ledger:
         With ``limits``, as if these were in force; they are not set.
         """
         with self.log.reading() as state:
-            return state.quote(Charge(((view, event), *also), rows), limits or {})
+            return state.quote(Charge(((view, event), *also), rows, readable), limits or {})
 
     def reserve(
         self,
@@ -126,6 +127,7 @@ class Ledger:
         *,
         request: Request,
         rows: int = 0,
+        readable: int | None = None,
         also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> Reservation:
@@ -137,6 +139,7 @@ class Ledger:
             event: what will be run.
             request: what it is for.
             rows: how many rows the answer discloses, at most.
+            readable: how many of them one party may read; None: all.
             also: further views that the same draw concerns, each with the event as that view sees it.
             unfinished: what to do if this request was charged before, and interrupted before its answer was
                 stored; see ``Unfinished``.
@@ -152,7 +155,9 @@ class Ledger:
             MessagePurged: answered before, but the bytes are gone.
         """
         with self.deciding() as transaction:
-            return transaction.reserve(view, event, request=request, rows=rows, also=also, unfinished=unfinished)
+            return transaction.reserve(
+                view, event, request=request, rows=rows, readable=readable, also=also, unfinished=unfinished
+            )
 
     def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
         """Store the answer to a request; returns the bytes to send: the first that were ever stored for it.
@@ -179,6 +184,7 @@ class Ledger:
         *,
         request: Request,
         rows: int = 0,
+        readable: int | None = None,
         also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> bytes:
@@ -186,8 +192,9 @@ class Ledger:
 
         What costs nothing, and is the same whenever it is run, is reserved and committed at once, after it was run.
         """
-        charge = Charge(((view, event), *also), rows)
-        wanted: dict[str, Any] = {"request": request, "rows": rows, "also": charge.costs[1:], "unfinished": unfinished}
+        charge = Charge(((view, event), *also), rows, readable)
+        wanted: dict[str, Any] = {"request": request, "rows": rows, "readable": readable, "also": charge.costs[1:]}
+        wanted["unfinished"] = unfinished
         if unfinished == "resume" and charge.free and self._is_new(request, charge):
             message, release = run()
             with self.deciding() as transaction:

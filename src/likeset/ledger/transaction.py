@@ -50,11 +50,12 @@ class Transaction:
         *,
         request: Request,
         rows: int = 0,
+        readable: int | None = None,
         also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> Reservation:
         """As ``Ledger.reserve``; durable when the block ends, and not before."""
-        charge = Charge(((view, event), *also), rows)
+        charge = Charge(((view, event), *also), rows, readable)
         fingerprint = request.fingerprint(charge, self._journal)
         known = self._state.requests.get(request.key)
         if known is not None:

@@ -237,3 +237,8 @@ class PlannedTerms:
         if self.protocol == "interactive":
             return self.size
         return math.ceil(self.offer_factor * self.size / self.asked_owners)
+
+    @property
+    def rows_readable(self) -> int:
+        """How many rows of an owner one party may read, at most: all that it offers, unless the curator is split."""
+        return self.rows_per_owner if self.split is None else min(self.rows_per_owner, self.split.openings)

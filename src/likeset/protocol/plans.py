@@ -53,13 +53,19 @@ class PlannedView:
         view: who observes, and whose rows are protected.
         event: all that will be released to it.
         guarantee: what that costs, with its basis.
-        rows: how many protected rows the observer sees, at most.
+        rows: how many protected rows reach the observer, at most.
+        readable: how many of them it, or whoever buys them, may read; all unless it is said.
     """
 
     view: View
     event: Event
     guarantee: Guarantee
     rows: int
+    readable: int = -1
+
+    def __post_init__(self) -> None:
+        if self.readable < 0:
+            object.__setattr__(self, "readable", self.rows)
 
 
 @lru_cache(maxsize=64)
@@ -239,7 +245,7 @@ def planned_views(
     views = [PlannedView(View.owners(terms.consumer), *price(about_target, terms.target_budget), 0)]
     for owner in terms.owners:
         views.append(PlannedView(View.owners(owner), *to_others, 0))
-        views.append(PlannedView(View.curator(owner), *to_curator, terms.rows_per_owner))
+        views.append(PlannedView(View.curator(owner), *to_curator, terms.rows_per_owner, terms.rows_readable))
         views.append(PlannedView(View.consumer(owner), *to_consumer, terms.size))
     of_target = price(rows_event, terms.target_budget)
     return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size))

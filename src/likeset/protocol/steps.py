@@ -31,7 +31,8 @@ class ChargeWanted:
         round: within the run.
         kind: what is drawn, with the name of the party that draws it.
         content: what the draw follows from, to tell a repetition from another request.
-        rows: how many rows it discloses, at most.
+        rows: how many rows it discloses, or offers in shares, at most.
+        readable: how many of them one party may read; None: all.
         repeatable: whether the draw follows from a key that is kept, and not from coins: then a charge that was
             interrupted is taken up again.
     """
@@ -43,6 +44,7 @@ class ChargeWanted:
     kind: str
     content: bytes = field(repr=False)
     rows: int = 0
+    readable: int | None = None
     repeatable: bool = False
 
 

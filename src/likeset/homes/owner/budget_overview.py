@@ -38,26 +38,29 @@ class BudgetOverview:
     """Both budgets, and their history.
 
     Attributes:
-        rows: that curators may see.
+        rows: that may leave.
+        readable: of them that one party may read.
         epsilon: what other owners may learn.
         delta: beside it.
         history: every charge that cost something, oldest first.
     """
 
     rows: BudgetLine
+    readable: BudgetLine
     epsilon: BudgetLine
     delta: float
     history: tuple[Spent, ...]
 
     @property
-    def lines(self) -> tuple[BudgetLine, BudgetLine]:
-        """Both budgets."""
-        return self.epsilon, self.rows
+    def lines(self) -> tuple[BudgetLine, ...]:
+        """All budgets."""
+        return self.epsilon, self.rows, self.readable
 
     def document(self) -> dict[str, Any]:
         """For machines."""
         return {
             "rows": {"spent": self.rows.spent, "limit": self.rows.limit},
+            "readable": {"spent": self.readable.spent, "limit": self.readable.limit},
             "epsilon": {"spent": self.epsilon.spent, "limit": self.epsilon.limit, "delta": self.delta},
             "history": [
                 {"run": charge.run, "at": charge.at, "toward": charge.toward}
@@ -71,10 +74,12 @@ def budget_overview(node: OwnerNode) -> BudgetOverview:
     """Both budgets as ``owner.yaml`` limits them; nothing is written."""
     policy = node.policy
     accounts = accounts_under(node.ledger, policy, path=node.home.policy)
-    rows = sum(account.rows for account in accounts)
+    rows, readable = sum(account.rows for account in accounts), sum(account.readable for account in accounts)
+    most = policy.total.rows if policy.total.readable is None else policy.total.readable
     epsilon = sum(account.epsilon or 0.0 for account in accounts)
     return BudgetOverview(
-        rows=BudgetLine("rows to curators", rows, policy.total.rows),
+        rows=BudgetLine("rows that leave", rows, policy.total.rows),
+        readable=BudgetLine("rows that one party may read", readable, most),
         epsilon=BudgetLine("epsilon to owners", epsilon, policy.total.epsilon),
         delta=policy.total.delta,
         history=tuple(spent_by_run(node.ledger)),

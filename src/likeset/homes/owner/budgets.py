@@ -86,7 +86,8 @@ def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
     charged = {charge.toward for charge in spent_by_run(ledger) if charge.run == terms.run}
     limits = _limits(policy)
     epsilon_before, epsilon_after = _epsilon(ledger, others, limits, free="others" in charged)
-    before, after = _quoted(ledger, curator, limits, rows=0 if "curator" in charged else curator.rows)
+    rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
+    before, after = _quoted(ledger, curator, limits, rows=rows, readable=readable)
     return Accounts(
         epsilon_spent=epsilon_before,
         epsilon_after=epsilon_after,
@@ -94,6 +95,9 @@ def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
         rows_spent=before.rows,
         rows_after=after.rows,
         rows_of_run=curator.rows,
+        read_spent=before.readable,
+        read_after=after.readable,
+        read_of_run=curator.readable,
         charged=any(run == terms.run for run in began(ledger)),
     )
 
@@ -114,8 +118,10 @@ def _quoted(
     *,
     event: Event | None = None,
     rows: int = 0,
+    readable: int | None = None,
 ) -> tuple[Account, Account]:
-    quotes = ledger.quote(planned.view, event if event is not None else planned.event, rows=rows, limits=limits)
+    due = event if event is not None else planned.event
+    quotes = ledger.quote(planned.view, due, rows=rows, readable=readable, limits=limits)
     return next(pair for pair in quotes if pair[0].view == planned.view)
 
 

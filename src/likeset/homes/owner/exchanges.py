@@ -74,7 +74,14 @@ class ExchangeRecord:
             DifferentRequest: another message came in its place before.
             MessagePurged: it was answered, and the answer was removed.
         """
-        return self._kept(wanted.costs, wanted.draw, rows=wanted.rows, content=wanted.content, keyed=wanted.repeatable)
+        return self._kept(
+            wanted.costs,
+            wanted.draw,
+            rows=wanted.rows,
+            readable=wanted.readable,
+            content=wanted.content,
+            keyed=wanted.repeatable,
+        )
 
     def keep(self, replies: tuple[Message, ...]) -> tuple[bytes, ...]:
         """Keep an answer that costs nothing; returns the replies that were kept first.
@@ -93,6 +100,7 @@ class ExchangeRecord:
         draw: Draw,
         *,
         rows: int = 0,
+        readable: int | None = None,
         content: bytes = b"",
         keyed: bool = True,
     ) -> bytes:
@@ -101,7 +109,13 @@ class ExchangeRecord:
         content = self.story + self.message.data + content
         request = Request(self.message.run, self.message.round, kind, content=content)
         charged = self.transaction.reserve(
-            view, event, request=request, rows=rows, also=others, unfinished="resume" if keyed else "refuse"
+            view,
+            event,
+            request=request,
+            rows=rows,
+            readable=readable,
+            also=others,
+            unfinished="resume" if keyed else "refuse",
         )
         self.entry = charged.number
         answer = charged.answer

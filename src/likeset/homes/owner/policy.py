@@ -50,6 +50,7 @@ class RunLimit(Document):
     epsilon: Epsilon = 0.0
     delta: Delta = 1e-5
     rows: Count = 0
+    readable: Count | None = None
 
 
 class TotalLimit(Document):
@@ -58,6 +59,7 @@ class TotalLimit(Document):
     epsilon: Epsilon = 0.0
     delta: Delta = 1e-5
     rows: Count = 0
+    readable: Count | None = None
     relation: Literal["replace-one", "add-or-remove"] = "replace-one"
 
 
@@ -124,8 +126,8 @@ class Policy(Document):
         return Limit(total.epsilon, total.delta, Relation(total.relation), accept_unproven=accepted)
 
     def limit_of_rows(self) -> Limit:
-        """How many rows the curator may see in all, as a limit in the ledger."""
-        return Limit.rows_only(self.total.rows)
+        """How many rows may leave in all, and how many of them be read, as a limit in the ledger."""
+        return Limit.rows_only(self.total.rows, readable=self.total.readable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,12 @@ class Accounts:
         epsilon_spent: toward the other owners, over all runs so far, at the total's delta.
         epsilon_after: the same with this run.
         epsilon_of_run: of this run by itself, at the delta of its terms; infinite where there is no bound.
-        rows_spent: disclosed to curators so far.
+        rows_spent: that left so far.
         rows_after: the same with this run.
         rows_of_run: of this run, at most.
+        read_spent: rows that some party could read so far.
+        read_after: the same with this run.
+        read_of_run: rows that one party may read in this run, at most.
         charged: whether this run is among what is spent already.
     """
 
@@ -148,6 +153,9 @@ class Accounts:
     rows_spent: int
     rows_after: int
     rows_of_run: int
+    read_spent: int = 0
+    read_after: int = 0
+    read_of_run: int = 0
     charged: bool = False
 
 
@@ -198,7 +206,7 @@ def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) 
 
 def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
     """What speaks against a run by the words of its terms alone; what it costs is not computed."""
-    rows = _about_rows(policy, terms.rows_per_owner)
+    rows = _about_rows(policy, terms.rows_per_owner, terms.rows_readable)
     return [*_about_who(policy, terms), *_about_what(policy, terms), *rows, *_about_end(terms, now)]
 
 
@@ -216,9 +224,15 @@ def _about_end(terms: Terms, now: datetime) -> list[str]:
     return [f"the terms ended on {terms.expires}, and this machine's clock says {clock_words(now)}"]
 
 
-def _about_rows(policy: Policy, rows: int) -> list[str]:
-    limit = policy.per_run.rows
-    return [f"rows in one run: {rows:,} are asked for, {limit:,} are allowed"] if rows > limit else []
+def _about_rows(policy: Policy, rows: int, readable: int) -> list[str]:
+    limit, reasons = policy.per_run, []
+    if rows > limit.rows:
+        reasons.append(f"rows in one run: {rows:,} are asked for, {limit.rows:,} are allowed")
+    if limit.readable is not None and readable > limit.readable:
+        reasons.append(
+            f"rows that one party may read in one run: {readable:,} by these terms, {limit.readable:,} are allowed"
+        )
+    return reasons
 
 
 def _about_who(policy: Policy, terms: Terms) -> list[str]:
@@ -260,7 +274,7 @@ def _about_what(policy: Policy, terms: Terms) -> list[str]:
 
 
 def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str]:
-    reasons, limit = _about_rows(policy, accounts.rows_of_run), policy.per_run
+    reasons, limit = _about_rows(policy, accounts.rows_of_run, accounts.read_of_run), policy.per_run
     if math.isinf(accounts.epsilon_of_run):
         if not policy.accept_unproven:
             reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
@@ -284,6 +298,11 @@ def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
             f"rows over all runs: {accounts.rows_spent:,} of {limit.rows:,} are disclosed already, and this run "
             f"may disclose {accounts.rows_of_run:,}"
         )
+    if limit.readable is not None and accounts.read_after > limit.readable:
+        reasons.append(
+            f"rows that one party may read, over all runs: {accounts.read_spent:,} of {limit.readable:,} already, and "
+            f"this run may add {accounts.read_of_run:,}"
+        )
     if accounts.epsilon_after > limit.epsilon * (1 + _ROUNDING):
         reasons.append(
             f"epsilon toward other owners over all runs: {accounts.epsilon_spent:.4g} of {limit.epsilon:.4g} is spent "
@@ -301,8 +320,8 @@ def starting_text(name: str) -> str:
 def policy_text(policy: Policy) -> str:
     """An ``owner.yaml`` that says what a policy says, with words for whoever reads it."""
     run, total = policy.per_run, policy.total
-    per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}}}"
-    all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}"
+    per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}{_readable(run)}}}"
+    all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}{_readable(total)}"
     certificates = (
         f"\n# Certificates that `likeset owner check` looks at.\ncertificates: {_words(policy.certificates)}\n"
     )
@@ -356,3 +375,7 @@ def _words(words: Sequence[str]) -> str:
 def _number(value: float) -> str:
     plain = f"{value:.12f}".rstrip("0").rstrip(".")
     return plain if float(plain) == value else repr(value)
+
+
+def _readable(limit: RunLimit | TotalLimit) -> str:
+    return "" if limit.readable is None else f", readable: {limit.readable}"

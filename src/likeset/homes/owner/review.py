@@ -195,6 +195,7 @@ def status_of(node: OwnerNode, run: str) -> str:
 def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
     """Both budgets in words."""
     rows, total = policy.total.rows, policy.total
+    most = rows if total.readable is None else total.readable
     verb = "cost" if accounts.charged else "costs"
     epsilon_cost = accounts.epsilon_of_run
     cost = "without a bound" if math.isinf(epsilon_cost) else f"epsilon {epsilon_cost:.4g}"
@@ -203,6 +204,11 @@ def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
             "Budget of rows:",
             f"this run {verb} up to {accounts.rows_of_run:,}; {accounts.rows_spent:,} of {rows:,} are spent, "
             f"{max(0, rows - accounts.rows_after):,} remain after it.",
+        ),
+        (
+            "Rows that one party may read:",
+            f"in this run up to {accounts.read_of_run:,}; {accounts.read_spent:,} of {most:,} so far, "
+            f"{max(0, most - accounts.read_after):,} remain after it.",
         ),
         (
             "Budget toward other owners:",
@@ -217,6 +223,7 @@ def budget_document(accounts: Accounts) -> dict[str, Any]:
     bounded = not math.isinf(accounts.epsilon_of_run)
     return {
         "rows": {"spent": accounts.rows_spent, "run": accounts.rows_of_run, "after": accounts.rows_after},
+        "readable": {"spent": accounts.read_spent, "run": accounts.read_of_run, "after": accounts.read_after},
         "epsilon": {
             "spent": accounts.epsilon_spent,
             "run": accounts.epsilon_of_run if bounded else None,

@@ -90,6 +90,7 @@ class SplitOwner(SealedOwner):
             kind=f"{self.name}/shared-offer",
             content=message.data,
             rows=self.terms.rows_per_owner,
+            readable=self.terms.rows_readable,
             repeatable=True,
         )
         self.rows_disclosed = len(records)
