@@ -74,7 +74,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             Each has a ``kind``, the owner whom it ``concerns`` if it is about one, and its words as ``text``; each is
             also told as a ``LikesetWarning``.
         story_: all of it in one screen, as HTML: what a notebook shows.
-        gamma_: width of the selection's kernel.
+        gamma_: of the selection's kernel.
         label_weight_: how much labels counted in the selection, from 0 (not at all) to 0.99.
         label_skill_: how well rows told labels near the target, from 0 to 1; 0 where that was not tried.
 

@@ -1,6 +1,8 @@
 """A finished run, as ``result.json`` and ``pictures.json`` tell it, without running anything."""
 
+import re
 from collections.abc import Sequence
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,39 @@ from chance import public_coins
 OWNERS = ("north-clinic", "south-hospital", "east-insurer", "west-registry", "island-practice")
 COLUMNS = ("age", "resting blood pressure", "cholesterol", "sex", "chest pain", "fasting sugar", "max heart rate")
 RELATION = "replace-one"
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and visible text; open tags must be closed in order."""
+
+    VOID = ("meta", "br", "img", "link", "input")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
 
 
 def sample_result(

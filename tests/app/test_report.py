@@ -5,11 +5,10 @@ import html
 import pickle
 import re
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from report_sample import OWNERS, baseline, guarantee, sample_pictures, sample_result, warning
+from report_sample import OWNERS, Page, baseline, guarantee, sample_pictures, sample_result, warning
 
 from likeset.app.report import figures, render, render_for_owner
 from likeset.app.report.page import _contributions
@@ -37,41 +36,8 @@ def each_figure_is_drawn_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("likeset.app.report.match_section.draw_picks", once(figures.draw_picks))
         for draw in (figures.draw_images, figures.draw_marginal, figures.draw_projection):
-            patched.setattr(f"likeset.app.report.page.{draw.__name__}", once(draw))
+            patched.setattr(f"likeset.app.report.looks_section.{draw.__name__}", once(draw))
         yield
-
-
-class Page(HTMLParser):
-    """Collects tags, attributes and visible text; open tags must be closed in order."""
-
-    VOID = ("meta", "br", "img", "link", "input")
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self._open: list[str] = []
-        self.feed(page)
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if not self._open or self._open[-1] != "style":
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return re.sub(r"\s+", " ", " ".join(self.words))
 
 
 def headline(page: str) -> str:
@@ -232,7 +198,7 @@ def test_pictures_may_lack_anything() -> None:
         one["pool"] = one["difference_before"] = None
     page = render(sample_result(), pictures)
     assert "everything that was offered" not in page
-    assert page.count("<svg") == 2 + 6
+    assert page.count("<svg") == 2 + 5  # the curve and all columns together, with five around them
     bare = render(sample_result() | {"history": [], "likeness": None}, EMPTY_PICTURES)
     assert "<svg" not in bare
     assert "fresh rows of the target" in bare  # the table has it still
@@ -343,7 +309,7 @@ def test_thousands_of_owners_do_not_make_a_page_of_thousands_of_lines() -> None:
     result = sample_result()
     result["owners"] = [result["owners"][0] | {"name": f"owner-{place}"} for place in range(3000)]
     page = render(result, {})
-    assert "2 960 more owners: see result.json." in page
+    assert "2,960 more owners: see result.json." in page
     assert len(page) < 200_000
 
 
@@ -351,7 +317,8 @@ def test_thousands_of_owners_do_not_make_a_page_of_thousands_of_lines() -> None:
     ("value", "digits", "words"),
     [
         (0.00419, 2, "0.0042"), (1e-5, 2, "10⁻⁵"),
-        (1.3e-5, 2, "1.3 \u00d7 10⁻⁵"), (0, 2, "0"), (0.0, 2, "0"), (1000, 2, "1 000"),
+        (1.3e-5, 2, "1.3\u00a0\u00d7\u00a010⁻⁵"), (0, 2, "0"), (0.0, 2, "0"), (1000, 2, "1,000"),
+        (12345.6, 2, "12,346"),
         (1.0, 3, "1"), (12.34, 2, "12"), (6.29, 2, "6.3"), (-0.5, 1, "\u22120.5"), (None, 2, DASH),
         (float("nan"), 2, DASH),
         (float("inf"), 2, "∞"), (True, 2, DASH), ("7", 2, DASH), (0.1, 2, "0.10"),
@@ -364,8 +331,8 @@ def test_numbers_have_the_digits_that_matter(value: object, digits: int, words: 
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ({"weight": 0.88, "skill": 0.88}, "matched together with rows: rows near the target tell 88 % of them"),
-        ({"weight": 0.0, "skill": 0.31}, "not matched: rows near the target tell 31 % of them, too little to follow"),
+        ({"weight": 0.88, "skill": 0.88}, "matched together with rows: rows near the target tell 88% of them"),
+        ({"weight": 0.0, "skill": 0.31}, "not matched: rows near the target tell 31% of them, too little to follow"),
     ],
 )
 def test_the_page_says_how_labels_counted(labels: dict[str, float], words: str) -> None:
@@ -380,8 +347,10 @@ def test_the_page_says_nothing_about_labels_that_nobody_looked_at(labels: object
 
 def test_other_words() -> None:
     """The odds are e^1 = 2.718."""
-    assert (bytes_in_words(999), bytes_in_words(52311), bytes_in_words(1.5e9)) == ("999 bytes", "52.3 kB", "1.5 GB")
-    assert (percent(0.041), percent(0.41), percent(0.0), percent(None)) == ("4.1 %", "41 %", "0 %", DASH)
+    assert (bytes_in_words(999), bytes_in_words(52311), bytes_in_words(1.5e9)) == tuple(
+        f"{amount}\u00a0{unit}" for amount, unit in (("999", "bytes"), ("52.3", "kB"), ("1.5", "GB"))
+    )
+    assert (percent(0.041), percent(0.41), percent(0.0), percent(None)) == ("4.1%", "41%", "0%", DASH)
     assert (enumeration(["a"]), enumeration(["a", "b", "c"]), enumeration(list("abc"), 2)) == (
         "a",
         "a, b and c",
@@ -398,4 +367,4 @@ def test_shapley_values_are_shown_as_shares_of_all_of_them() -> None:
     """Values of 0.3 and 0.1 sum to 0.4: three quarters and one quarter."""
     owners = [{"name": "a", "share": 0.5, "shapley": 0.3}, {"name": "b", "share": 0.5, "shapley": 0.1}]
     shown = _contributions({"owners": owners})
-    assert [words in shown for words in ("Shapley share", "75 %", "25 %", "30 %")] == [True, True, True, False]
+    assert [words in shown for words in ("Shapley share", "75%", "25%", "30%")] == [True, True, True, False]

@@ -61,11 +61,13 @@ class RunSettings:
         "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", "sealed", in_terms=True
     )
     gamma: float | Literal["median"] = _setting(
-        "width of the selection's kernel, or ``median``: by the target's own distances, which no owner hears", "median"
+        "gamma of the selection's kernel (larger looks closer), or ``median``: by the target's own distances, which no "
+        "owner hears",
+        "median",
     )
     gamma_scale: float = _setting("gamma times the median squared distance, for ``median``", 1.0, is_fine=True)
     release_gamma: float | None = _setting(
-        "width of the release's kernel, which owners see; if not given, from public rows, or chosen privately within "
+        "gamma of the release's kernel, which owners see; if not given, from public rows, or chosen privately within "
         "the budget",
         None,
     )

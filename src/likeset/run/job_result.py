@@ -111,6 +111,7 @@ class JobResult:
             self.files.schema,
             target=(target.rows, target.table),
             summary=(self.result.rows, self.records),
+            labels=self.result.outcome.summary.labels,
             offered=self.result.outcome.offered,
             images=self.images,
         )
@@ -158,7 +159,9 @@ def _schema_document(schema: Schema) -> dict[str, Any]:
         {"name": column.name, "kind": column.kind, "unit": column.unit, "from_data": column.from_data}
         for column in schema.describe()
     ]
-    return {"digest": schema.digest, "columns": columns}
+    whose = schema.declaration.id
+    declared_id = None if whose is None else {"column": whose.column, "rows_per_id": whose.rows_per_id}
+    return {"digest": schema.digest, "columns": columns, "id": declared_id}
 
 
 def _terms_summary(terms: Terms) -> dict[str, Any]:

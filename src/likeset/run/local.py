@@ -121,7 +121,7 @@ def _uniform(result: Result, scans: Mapping[str, Scan]) -> Baseline:
         samples,
         kind="uniform",
         name="uniform rows of all owners",
-        meaning=f"{len(result.rows)} rows, as many of each owner, drawn without looking, {_UNIFORM_DRAWS} times",
+        meaning=f"{len(result.rows):,} rows, as many of each owner, drawn without looking, {_UNIFORM_DRAWS} times",
     )
 
 

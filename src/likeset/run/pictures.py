@@ -20,6 +20,7 @@ __all__ = ["Images", "pictures_document"]
 _POINTS = 400
 _BARS = 12
 _COLUMNS = 8
+_LABELS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +43,14 @@ def pictures_document(
     *,
     target: tuple[Rows, pa.Table],
     summary: tuple[Rows, pa.Table],
+    labels: NDArray[Any],
     offered: Rows | None,
     images: Images | None,
 ) -> dict[str, Any]:
     """``pictures.json``."""
     coins = np.random.default_rng(0)
     return {
+        "labels": _labels(str(schema.label_column), labels) if len(labels) else None,
         "projection": _projection(target[0], summary[0], offered, coins),
         "marginals": _marginals(schema, target, summary, offered),
         "images": None if images is None else asdict(images),
@@ -110,35 +113,67 @@ def _distance(rows: Rows, others: Rows) -> float:
 
 
 def _marginal(name: str, declared: Any, tables: tuple[pa.Table, pa.Table]) -> dict[str, Any] | None:
-    columns = [table.column(name).combine_chunks() for table in tables]
+    target, summary = (table.column(name).combine_chunks() for table in tables)
+    known = {"column": name, "missing": _together(_share_missing(target), _share_missing(summary))}
     if isinstance(declared, CategoryColumn | OrdinalColumn | BooleanColumn):
-        values = [True, False] if isinstance(declared, BooleanColumn) else list(declared.values)[:_BARS]
-        shares = [[_share(column, value) for value in values] for column in columns]
-        return {
-            "column": name,
-            "kind": "category",
-            "edges": None,
-            "values": [_shown(value) for value in values],
-            "target": shares[0],
-            "summary": shares[1],
-        }
+        values = [True, False] if isinstance(declared, BooleanColumn) else list(declared.values)
+        shares = {value: (_share(target, value), _share(summary, value)) for value in values}
+        return known | {"kind": "category", "edges": None} | _most_frequent(shares, known["missing"])
     if isinstance(declared, NumericColumn | DateColumn):
-        numbers = [_numbers(column) for column in columns]
+        numbers = [_numbers(column) for column in (target, summary)]
         together = np.concatenate(numbers)
         if not len(together):
             return None
         low, high = float(together.min()), float(together.max())
         edges = np.linspace(low, high if high > low else low + 1.0, _BARS + 1)
         bars = [np.histogram(values, bins=edges)[0] / max(1, len(values)) for values in numbers]
-        return {
-            "column": name,
-            "kind": "numeric",
+        return known | {
+            "kind": "date" if isinstance(declared, DateColumn) else "numeric",
             "edges": [round(float(edge), 6) for edge in edges],
             "values": None,
             "target": [round(float(share), 5) for share in bars[0]],
             "summary": [round(float(share), 5) for share in bars[1]],
         }
     return None
+
+
+def _most_frequent(shares: dict[Any, tuple[float, float]], missing: dict[str, float] | None) -> dict[str, Any]:
+    """The values that are there most often, in their declared order, and how much the others are together."""
+    often = sorted(shares, key=lambda value: -max(shares[value]))[:_BARS]
+    kept = [value for value in shares if value in often]
+    lost = [missing["target"], missing["summary"]] if missing else [0.0, 0.0]
+    rest = [max(0.0, round(1.0 - lost[side] - sum(shares[value][side] for value in kept), 5)) for side in (0, 1)]
+    return {
+        "values": [_shown(value) for value in kept],
+        "target": [shares[value][0] for value in kept],
+        "summary": [shares[value][1] for value in kept],
+        "others": {"count": len(shares) - len(kept), "target": rest[0], "summary": rest[1]},
+    }
+
+
+def _labels(column: str, labels: NDArray[Any]) -> dict[str, Any]:
+    """How the selected rows' labels are distributed."""
+    if labels.dtype.kind == "f" and len(np.unique(labels)) > _BARS:
+        counts, edges = np.histogram(labels, bins=_BARS)
+        return {"column": column, "edges": [round(float(edge), 6) for edge in edges], "rows": counts.tolist()}
+    values, counts = np.unique(labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shown, rest = order[:_LABELS], order[_LABELS:]
+    return {
+        "column": column,
+        "values": [_shown(values[place].item()) for place in shown],
+        "rows": [int(counts[place]) for place in shown],
+        "others": {"count": len(rest), "rows": int(counts[rest].sum())},
+    }
+
+
+def _together(target: float, summary: float) -> dict[str, float] | None:
+    """Two shares; None where both are nothing."""
+    return {"target": target, "summary": summary} if target or summary else None
+
+
+def _share_missing(column: Any) -> float:
+    return round(column.null_count / max(1, len(column)), 5)
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:

@@ -223,7 +223,7 @@ class Result:
             name="fresh rows of the target's kind",
             squared_mmd=(1.0 - within) / size,
             in_sample_squared_mmd=(1.0 - within) * (1.0 / size + 1.0 / count),
-            meaning=f"what {size} new rows drawn like the target itself would score, on average",
+            meaning=f"what {size:,} new rows drawn like the target itself would score, on average",
         )
         pool = self.outcome.offered
         if pool is None or len(pool) <= size:
@@ -233,7 +233,7 @@ class Result:
             [pool[coins.choice(len(pool), size=size, replace=False)] for _ in range(_RANDOM_SUBSETS)],
             kind="random",
             name="random rows among those offered",
-            meaning=f"{size} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times",
+            meaning=f"{size:,} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times",
         )
         return fresh, chance
 

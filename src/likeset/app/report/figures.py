@@ -5,7 +5,8 @@ Drawn about as wide as a phone, so that their letters can be read there; wider s
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -17,16 +18,18 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from likeset.app.report.plain_words import number, plain, quantity
 from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing_in_page, inline
 
-__all__ = ["MOST_LINES", "draw_images", "draw_marginal", "draw_picks", "draw_projection"]
+__all__ = ["MOST_LINES", "draw_images", "draw_label_numbers", "draw_marginal", "draw_picks", "draw_projection"]
 
 MOST_LINES = len(PALETTE)
 """As many baselines are drawn; a table has the others."""
 
 _WIDTH, _HEIGHT = 5.2, 3.5
 _MOST_POINTS = 1200
+_MOST_MARKS = 150
 _MOST_PICKS = 400
-_MOST_VALUES = 6
+_MOST_VALUES = 5
 _LONGEST_VALUE = 14
+_YEAR = 366.0  # days
 _DECADE = 10.0
 _DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1.5)), (0, (8, 3)), (0, (2, 3)))
 
@@ -62,6 +65,7 @@ def draw_picks(
             axes.axhline(level, color=PALETTE[index], linewidth=1.5, linestyle=_DASHES[index], zorder=1)
         axes.set_xlim(1, len(values))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.set_xlabel("rows picked")
         axes.set_ylabel("MMD² to the target")
         _scale(axes, [*values, *levels, last, *([min(in_sample)] if curve and in_sample else [])])
@@ -78,7 +82,7 @@ def draw_picks(
             figure,
             name="picks",
             label=f"MMD² falls from {number(values[0])} after one row to {number(values[-1])} after "
-            f"{len(values)} rows. At the end: {told}.",
+            f"{len(values):,} rows. At the end: {told}.",
         )
 
 
@@ -90,9 +94,10 @@ def draw_projection(projection: Mapping[str, Any]) -> str:
     with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, _HEIGHT))
         axes = figure.add_axes((0.07, 0.1, 0.915, 0.875))
-        axes.scatter(*_coordinates(pool), s=9, color=POOL, alpha=0.45, linewidths=0)
-        axes.scatter(*_coordinates(target), s=34, facecolors="none", edgecolors=TARGET, linewidths=1.3)
-        axes.scatter(*_coordinates(summary), s=26, marker="x", color=SUMMARY, linewidths=1.4)
+        axes.scatter(*_coordinates(pool, _MOST_POINTS), s=9, color=POOL, alpha=0.45, linewidths=0)
+        # Rings are wider than crosses, and neither are so many that they hide the others where they coincide.
+        axes.scatter(*_coordinates(target, _MOST_MARKS), s=46, facecolors="none", edgecolors=TARGET, linewidths=1.3)
+        axes.scatter(*_coordinates(summary, _MOST_MARKS), s=16, marker="x", color=SUMMARY, linewidths=1.2)
         axes.set_xticks([])
         axes.set_yticks([])
         explained = [share for share in projection.get("explained") or () if _is_number(share)]
@@ -117,9 +122,9 @@ def draw_marginal(marginal: Mapping[str, Any], index: int) -> str:
     with drawing_in_page():
         figure = Figure(figsize=(2.75, 1.95))
         if edges is not None and len(edges) == size + 1:
-            _draw_histogram(figure, [float(edge) for edge in edges], parts)
+            _draw_histogram(figure, [float(edge) for edge in edges], parts, dates=marginal.get("kind") == "date")
         elif values is not None and len(values) == size:
-            _draw_values(figure, [plain(value) for value in values], parts)
+            _draw_values(figure, *_value_lines([plain(value) for value in values], parts, marginal))
         else:
             return ""
         return inline(figure, name=f"column-{index}", label=label)
@@ -143,51 +148,103 @@ def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> str:
         return inline(figure, name="images", label="Rows of the target and of the summary as pictures.")
 
 
-def _draw_histogram(figure: Figure, edges: list[float], parts: Mapping[str, list[float]]) -> None:
+def draw_label_numbers(labels: Mapping[str, Any]) -> str:
+    """How many rows of the summary have a label in each range."""
+    edges, rows = [float(edge) for edge in labels["edges"]], _frequencies(labels.get("rows"))
+    if len(edges) != len(rows) + 1:
+        return ""
+    with drawing_in_page():
+        figure = Figure(figsize=(_WIDTH, 2.2))
+        axes = figure.add_axes((0.08, 0.13, 0.89, 0.84))
+        axes.stairs(rows, edges, fill=True, color=SUMMARY, alpha=0.75)
+        axes.set_xlim(edges[0], edges[-1])
+        axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 3)))
+        words = f"Labels from {number(edges[0], 3)} to {number(edges[-1], 3)}."
+        return inline(figure, name="labels", label=words)
+
+
+def _draw_histogram(figure: Figure, edges: list[float], parts: Mapping[str, list[float]], *, dates: bool) -> None:
     axes = figure.add_axes((0.03, 0.15, 0.94, 0.82))
     size = len(edges) - 1
     if len(parts["pool"]) == size:
         axes.stairs(parts["pool"], edges, fill=True, color=POOL, alpha=0.45, linewidth=0)
-    axes.stairs(parts["target"], edges, color=TARGET, linewidth=2.0)
-    axes.stairs(parts["summary"], edges, color=SUMMARY, linewidth=2.0, linestyle=(0, (3, 1.2)))
+    # An area for the target and a broken line for the summary: both are seen where they coincide.
+    axes.stairs(parts["target"], edges, fill=True, color=TARGET, alpha=0.22, linewidth=0)
+    axes.stairs(parts["target"], edges, color=TARGET, linewidth=1.6)
+    axes.stairs(parts["summary"], edges, color=SUMMARY, linewidth=2.0, linestyle=(0, (3, 1.8)))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 3)))
+    axes.xaxis.set_major_locator(MaxNLocator(3 if dates else 4))
+    form = _day_form(edges[-1] - edges[0]) if dates else lambda value: number(value, 3)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form(float(value))))
     first, *_, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
     last.set_horizontalalignment("right")
 
 
-def _draw_values(figure: Figure, values: list[str], parts: Mapping[str, list[float]]) -> None:
-    """The most frequent values, one line each: a bar for the pool, a ring for the target, a cross for the summary."""
-    most = sorted(range(len(values)), key=lambda at: -max(part[at] for part in parts.values() if len(part) > at))
-    kept = sorted(most[:_MOST_VALUES])
+def _day_form(span: float) -> Callable[[float], str]:
+    """Days since 1970 as dates: as years where there are several, as months otherwise."""
+    form = "%Y" if span > 4 * _YEAR else "%Y-%m" if span > _YEAR / 4 else "%m-%d"
+    return lambda day: (date(1970, 1, 1) + timedelta(days=round(day))).strftime(form)
+
+
+def _value_lines(
+    values: list[str], parts: Mapping[str, list[float]], marginal: Mapping[str, Any]
+) -> tuple[list[str], dict[str, list[float]], int]:
+    """Names and shares of the values to draw, and how many of them are values: others and missing ones come last."""
+    places = range(len(values))
+    most = sorted(places, key=lambda at: -max(part[at] for part in parts.values() if len(part) > at))
+    kept = sorted(most[: _MOST_VALUES if len(values) > _MOST_VALUES + 1 else len(values)])
+    names = _told_apart([values[at] for at in kept])
+    shares = {name: [part[at] for at in kept] for name, part in parts.items() if len(part) == len(values)}
+    others, missing = marginal.get("others") or {}, marginal.get("missing") or {}
+    left_out = len(values) - len(kept) + int(others.get("count") or 0)
+    if left_out:
+        names.append(f"{left_out:,} others")
+        for name, share in shares.items():
+            rest = sum(parts[name][at] for at in places if at not in kept)
+            share.append(rest + float(others.get(name) or 0.0))
+    if missing:
+        names.append("missing")
+        for name, share in shares.items():
+            share.append(float(missing.get(name) or 0.0))
+    return names, shares, len(kept)
+
+
+def _told_apart(values: list[str]) -> list[str]:
+    """Short names: those that begin alike lose their common beginning, or all would be cut to the same."""
+    cut = [textwrap.shorten(value, _LONGEST_VALUE, placeholder="…") for value in values]
+    if len(set(cut)) == len(cut):
+        return cut
+    first, last = min(values), max(values)  # what these two have in common, all that lie between have, too
+    alike = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    ends = [value[first.rfind(" ", 0, alike) + 1 :] for value in values]
+    return [textwrap.shorten(f"…{end}", _LONGEST_VALUE, placeholder="…") for end in ends]
+
+
+def _draw_values(figure: Figure, names: list[str], parts: Mapping[str, list[float]], values: int) -> None:
+    """One line for each value: a bar for the pool, a ring for the target, and a cross for the summary below it."""
     axes = figure.add_axes((0.36, 0.15, 0.61, 0.82))
-    lines = np.arange(len(kept))[::-1]
-    if len(parts["pool"]) == len(values):
-        axes.barh(lines, [parts["pool"][at] for at in kept], height=0.55, color=POOL, alpha=0.45)
-    axes.scatter(
-        [parts["target"][at] for at in kept],
-        lines,
-        s=44,
-        facecolors="none",
-        edgecolors=TARGET,
-        linewidths=1.9,
-        zorder=3,
-    )
-    axes.scatter(
-        [parts["summary"][at] for at in kept], lines, s=34, marker="x", color=SUMMARY, linewidths=1.9, zorder=4
-    )
-    axes.set_yticks(lines, [textwrap.shorten(values[at], _LONGEST_VALUE, placeholder="…") for at in kept])
+    lines = np.arange(len(names))[::-1]
+    if "pool" in parts:
+        axes.barh(lines, parts["pool"], height=0.55, color=POOL, alpha=0.45)
+    axes.hlines(lines, 0, 1, color=RULE, linewidth=0.6, zorder=1, transform=axes.get_yaxis_transform())
+    # One above the line and one below, so that neither hides the other.
+    axes.scatter(parts["target"], lines + 0.17, s=30, facecolors="none", edgecolors=TARGET, linewidths=1.6, zorder=3)
+    axes.scatter(parts["summary"], lines - 0.17, s=22, marker="x", color=SUMMARY, linewidths=1.6, zorder=4)
+    axes.set_yticks(lines, names)
+    for label in axes.get_yticklabels()[values:]:
+        label.set_fontstyle("italic")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_color(RULE)
-    axes.set_ylim(-0.6, len(kept) - 0.4)
-    axes.set_xlim(left=0)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.set_xlim(0, 1.1 * max(max(parts["target"]), max(parts["summary"]), max(parts.get("pool") or [0.0]), 0.01))
     axes.xaxis.set_major_locator(MaxNLocator(3))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * float(value):.0f} %"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * float(value):.0f}%"))
 
 
 def _scale(axes: Axes, values: Sequence[float]) -> None:
@@ -268,7 +325,7 @@ def _strip(rows: object, side: int, shown: int) -> Any:
 
 
 def _direction(which: str, explained: Sequence[float]) -> str:
-    return f"{which} direction" + (f" ({100 * explained[0]:.0f} % of the spread)" if explained else "")
+    return f"{which} direction" + (f" ({100 * explained[0]:.0f}% of the spread)" if explained else "")
 
 
 def _points(given: object) -> Any:
@@ -276,9 +333,9 @@ def _points(given: object) -> Any:
     return points[np.isfinite(points).all(axis=1)] if points.ndim == 2 and points.shape[1] == 2 else np.empty((0, 2))
 
 
-def _coordinates(points: Any) -> tuple[Any, Any]:
+def _coordinates(points: Any, most: int) -> tuple[Any, Any]:
     """The coordinates of points at even steps: a page with a million dots serves nobody."""
-    kept = points[:: max(1, math.ceil(len(points) / _MOST_POINTS))]
+    kept = points[:: max(1, math.ceil(len(points) / most))]
     return kept[:, 0], kept[:, 1]
 
 

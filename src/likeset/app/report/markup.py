@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from likeset.app.report.plain_words import GLOSSARY, plain
+from likeset.app.report.plain_words import GLOSSARY, NO_BREAK, plain
 
 __all__ = [
     "TableColumn",
@@ -36,8 +36,8 @@ _BASES = {
 
 
 def html_text(value: object) -> str:
-    """Any value as text that means nothing to a browser but itself."""
-    return html.escape(plain(value), quote=True)
+    """Any value as text that means nothing to a browser but itself; numbers keep the blanks that do not break."""
+    return "&nbsp;".join(html.escape(plain(part), quote=True) for part in str(value).split(NO_BREAK))
 
 
 def document(*, title: str, kind: str, body: Iterable[str], footer: str) -> str:

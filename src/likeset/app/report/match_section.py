@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from likeset.app.report.figures import draw_picks
-from likeset.app.report.markup import TableColumn, figure, html_text, section, small, table
-from likeset.app.report.plain_words import TIMES, number, percent
+from likeset.app.report.markup import TableColumn, definitions, figure, html_text, section, table
+from likeset.app.report.plain_words import NO_BREAK, TIMES, number, percent, quantity
 from likeset.app.report.story import likeness_in_words, measure, own_squared_mmd
 
 __all__ = ["match_section"]
+
+_FEW = 2  # lines whose meanings fit below them, beside the curve
 
 
 def _course(result: Mapping[str, Any]) -> str:
@@ -22,31 +24,40 @@ def _course(result: Mapping[str, Any]) -> str:
     if likeness:
         size = likeness.get("recommended_size")
         if size:
-            return f"It is closest at about {size} rows: good rows ran out. Ask for that many, or for weights. {dashed}"
+            about = f"It is closest at about {quantity(size, 'row')}: good rows ran out."
+            return f"{about} Ask for that many, or for weights. {dashed}"
         return f"More rows bring the summary closer, or keep it close. {dashed}"
     best = min(range(len(numbers)), key=numbers.__getitem__)
     if numbers[-1] <= 1.1 * numbers[best]:
         return f"Rows that are picked later bring the summary closer, or keep it close. {dashed}"
-    return (
-        f"It is closest at {best + 1} rows, and less close at {len(numbers)}: good rows ran out. Ask for fewer, or "
-        f"for weights, if closeness matters most. {dashed}"
+    closest = (
+        f"It is closest at {quantity(best + 1, 'row')}, and less close at {number(len(numbers))}: good rows ran out."
     )
+    return f"{closest} Ask for fewer, or for weights, if closeness matters most. {dashed}"
 
 
 def match_section(result: Mapping[str, Any]) -> str:
     """The curve, and the summary beside what else could be had."""
     baselines = list(result.get("baselines") or ())
     picture = draw_picks(result, baselines, measure=measure(result), final=own_squared_mmd(result))
+    meanings, few = _meanings(baselines), len(baselines) <= _FEW
     return section(
         "How close the summary is",
         '<div class="columns">',
         figure(picture, caption=_course(result)),
-        f"<div>{_baseline_table(result, baselines)}</div>",
+        f"<div>{_baseline_table(result, baselines)}{meanings if few else ''}</div>",
         "</div>",
+        "" if few else meanings,
         lead="MMD² measures how unlike the summary and your target are, all columns together. Smaller is better. "
         + likeness_in_words(result),
         anchor="match",
     )
+
+
+def _meanings(baselines: Sequence[Mapping[str, Any]]) -> str:
+    """What each of the others is: of many below table and curve, for beside the curve they would reach far down."""
+    told = [(str(line.get("name", "")), html_text(line["meaning"])) for line in baselines if line.get("meaning")]
+    return definitions(told, kind="facts meanings")
 
 
 def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
@@ -67,7 +78,7 @@ def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, 
         name = html_text(line.get("name", ""))
         name = f'<span class="mine">{name}</span>' if line.get("own") else name
         value = line.get(kind)
-        ratio = f"{TIMES} {number(value / own)}" if value is not None and own and not line.get("own") else ""
-        row = [name + small(line.get("meaning")), html_text(number(value)), html_text(ratio)]
+        ratio = f"{TIMES}{NO_BREAK}{number(value / own)}" if value is not None and own and not line.get("own") else ""
+        row = [name, html_text(number(value)), html_text(ratio)]
         rows.append([*row, html_text(percent(line.get("accuracy")))] if with_accuracy else row)
     return table(columns, rows, caption="MMD² of this summary and of what else could be had")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from likeset.app.report.evaluation_section import evaluation_section
-from likeset.app.report.figures import draw_images, draw_marginal, draw_projection
+from likeset.app.report.looks_section import labels_section, looks_section
 from likeset.app.report.markup import (
     TableColumn,
     badge,
@@ -12,10 +12,8 @@ from likeset.app.report.markup import (
     bar,
     definitions,
     document,
-    figure,
     glossary,
     html_text,
-    legend,
     note,
     section,
     small,
@@ -30,8 +28,10 @@ from likeset.app.report.plain_words import (
     number,
     or_bound,
     percent,
+    plain,
     quantity,
     setting,
+    short_address,
     title_of,
     trimmed_number,
 )
@@ -49,9 +49,7 @@ __all__ = ["guarantee_table", "render", "schema_table", "simulation_banner"]
 
 _MOST_OWNERS = 40
 _MOST_COLUMNS = 60
-_MOST_MARGINALS = 6
-_COLOURS = (("target", "your target"), ("summary", "the summary"))
-_POOL = ("pool", "everything that was offered")
+_UNNAMED = "run"  # what a run is called that nobody gave a name
 
 
 def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None = None) -> str:
@@ -74,7 +72,8 @@ def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: M
         _question(result),
         match_section(result),
         evaluation_section(evaluation),
-        _looks(pictures),
+        looks_section(pictures),
+        labels_section(pictures.get("labels")),
         _contributions(result),
         _guarantees(result),
         _premises(result),
@@ -104,9 +103,11 @@ def simulation_banner(result: Mapping[str, Any]) -> str:
 
 
 def _header(result: Mapping[str, Any], kind: str) -> str:
+    run = plain(result.get("run") or "")
+    named = "" if run in ("", _UNNAMED) else f"<span>run {html_text(run)}</span>"
     when = str(result.get("created") or "").replace("T", " ")[:16]
     return (
-        f"<header><b>likeset</b><span>{html_text(kind)}</span><span>run {html_text(result.get('run', ''))}</span>"
+        f"<header><b>likeset</b><span>{html_text(kind)}</span>{named}"
         f'<span class="when">{html_text(when)}</span></header>'
     )
 
@@ -136,7 +137,7 @@ def _cards(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "rows the curator saw", f"{html_text(number(result['rows_seen']))}<small>{html_text(of_all)}</small>"
     total = (result.get("seconds") or {}).get("total")
     if total is not None:
-        yield "time", f"{html_text(number(total))} s<small>from files to result</small>"
+        yield "time", f"{html_text(number(total))}&nbsp;s<small>from files to result</small>"
 
 
 def _warnings(result: Mapping[str, Any]) -> str:
@@ -152,13 +153,13 @@ def _question(result: Mapping[str, Any]) -> str:
     facts = [
         (
             "find rows that look like",
-            f"{html_text(target.get('name', 'the target'))}, {html_text(quantity(target.get('rows'), 'row'))}",
+            f"{_address(target.get('name', 'the target'))}, {html_text(quantity(target.get('rows'), 'row'))}",
         ),
         ("how many", html_text(quantity(result.get("size"), "row"))),
         ("among", html_text(_held_by(owners))),
         ("protocol", html_text(result.get("protocol", DASH))),
         ("noise", "simulated, not private" if is_simulated(result) else "secret"),
-        ("kernel width (gamma)", html_text(number(result.get("gamma"), 3))),
+        ("gamma of the kernel", f"{html_text(number(result.get('gamma'), 3))} <small>(larger looks closer)</small>"),
         *(("labels", html_text(words)) for words in labels_in_words(result.get("labels"))),
         (
             "access ratio",
@@ -174,47 +175,8 @@ def _held_by(owners: Sequence[Mapping[str, Any]]) -> str:
     return f"{quantity(held, 'row')} of {who}" if held else f"the rows of {who}"
 
 
-def _looks(pictures: Mapping[str, Any]) -> str:
-    projection, images = pictures.get("projection") or {}, pictures.get("images") or {}
-    marginals = [marginal for marginal in pictures.get("marginals") or () if marginal.get("target")]
-    marginals.sort(key=lambda marginal: -float(marginal.get("difference_before") or 0.0))
-    shown = marginals[:_MOST_MARGINALS]
-    drawn = [(marginal, draw_marginal(marginal, index)) for index, marginal in enumerate(shown)]
-    small = "".join(
-        figure(svg, title=str(marginal.get("column", "")), caption=_change(marginal)) for marginal, svg in drawn if svg
-    )
-    with_pool = bool(projection.get("pool")) or any(marginal.get("pool") for marginal in shown)
-    large = figure(
-        draw_projection(projection),
-        title="All columns together",
-        caption="The two directions in which rows differ most. Crosses should lie where the circles lie."
-        + (" Rows that were offered but not bought are shown as well." if projection.get("pool") else ""),
-    ) + figure(draw_images(images), title="Rows as pictures", caption="Spread evenly over the rows of each.")
-    columns = f'<h3>Columns that differed most</h3><div class="small">{small}</div>' if small else ""
-    if not large and not columns:
-        return ""
-    both = "columns" if large.count("<figure") > 1 else "only"
-    return section(
-        "How it looks",
-        legend([*_COLOURS, _POOL] if with_pool else _COLOURS),
-        f'<div class="{both}">{large}</div>' if large else "",
-        columns,
-        anchor="looks",
-    )
-
-
-def _change(marginal: Mapping[str, Any]) -> str:
-    before, after = marginal.get("difference_before"), marginal.get("difference_after")
-    if after is None:
-        return ""
-    if before is None:
-        return f"difference from the target: {html_text(number(after))}"
-    return f"difference from the target: {html_text(number(before))} → <strong>{html_text(number(after))}</strong>"
-
-
 def _contributions(result: Mapping[str, Any]) -> str:
     owners = sorted(result.get("owners") or (), key=lambda owner: -float(owner.get("share") or 0.0))
-    largest = max((float(owner.get("share") or 0.0) for owner in owners), default=0.0) or 1.0
     paid = any(owner.get("payment") or owner.get("payment_at_most") for owner in owners)
     shapley = any(owner.get("shapley") is not None for owner in owners)
     worth = sum(float(owner.get("shapley") or 0.0) for owner in owners)
@@ -226,7 +188,7 @@ def _contributions(result: Mapping[str, Any]) -> str:
         share = owner.get("share")
         cells = [
             html_text(owner.get("name", "")),
-            f"{bar((share or 0.0) / largest)}{html_text(percent(share))}",
+            f"{bar(share or 0.0)}{html_text(percent(share))}",
             html_text(number(owner.get("selected"))),
             html_text(or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)),
         ]
@@ -242,7 +204,7 @@ def _contributions(result: Mapping[str, Any]) -> str:
         lead="A share is the part of the improvement that came with an owner's rows, as they were picked."
         + (
             " The Shapley share is what they add on average over every order in which owners could come; both sum to "
-            "100 %. Pay by rows disclosed, as the payment does: a payment by either share tells an owner about others."
+            "100%. Pay by rows disclosed, as the payment does: a payment by either share tells an owner about others."
             if shapley
             else ""
         ),
@@ -288,7 +250,8 @@ def _premises(result: Mapping[str, Any]) -> str:
         held, left = owner.get("rows") or 0, owner.get("disclosed") or 0
         shown = or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)
         cells = [
-            html_text(owner.get("name", "")) + small(owner.get("table")),
+            html_text(owner.get("name", ""))
+            + (f"<small>{_address(owner['table'])}</small>" if owner.get("table") else ""),
             bar(left / held if held else 0.0, colour="pool")
             + _on_one_line(f"{number(left)} of {number(held)}" if held else shown)
             + small(owner.get("problem")),
@@ -309,6 +272,11 @@ def _premises(result: Mapping[str, Any]) -> str:
         ),
         anchor="premises",
     )
+
+
+def _address(where: object) -> str:
+    """Where rows lie, in short; the whole of it shows when somebody points at it."""
+    return f'<span title="{html_text(where)}">{html_text(short_address(where))}</span>'
 
 
 def _on_one_line(words: str) -> str:

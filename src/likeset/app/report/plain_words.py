@@ -10,6 +10,7 @@ from likeset.shown_text import harmless
 __all__ = [
     "DASH",
     "GLOSSARY",
+    "NO_BREAK",
     "TIMES",
     "amount",
     "bytes_in_words",
@@ -23,11 +24,12 @@ __all__ = [
     "plain",
     "quantity",
     "setting",
+    "short_address",
     "title_of",
     "trimmed_number",
 ]
 
-DASH, MINUS, TIMES = "\u2013", "\u2212", "\u00d7"
+DASH, MINUS, TIMES, NO_BREAK = "\u2013", "\u2212", "\u00d7", "\u00a0"
 
 GLOSSARY = (
     (
@@ -56,6 +58,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
 _KILO = 1000.0
 _WEAK = 5.0
+_LONGEST_ADDRESS = 32
 
 
 def plain(value: object) -> str:
@@ -84,7 +87,7 @@ def number(value: object, digits: int = 2) -> str:
         return "0"
     size = abs(value)
     if isinstance(value, int) or (size >= 10**digits and size < _MOST_PLAIN):
-        text = f"{value:,.0f}".replace(",", " ")
+        text = f"{value:,.0f}"
     elif _LEAST_PLAIN <= size < _MOST_PLAIN:
         decimals = max(0, digits - 1 - math.floor(math.log10(size)))
         text = f"{value:.{decimals}f}"
@@ -93,7 +96,7 @@ def number(value: object, digits: int = 2) -> str:
         head, power = f"{value:.{digits - 1}e}".split("e")
         head = head.rstrip("0").rstrip(".") if "." in head else head
         raised = f"10{str(int(power)).translate(_SUPERSCRIPTS)}"
-        text = raised if head == "1" else f"{head} {TIMES} {raised}"
+        text = raised if head == "1" else f"{head}{NO_BREAK}{TIMES}{NO_BREAK}{raised}"
     return text.replace("-", MINUS)
 
 
@@ -113,19 +116,27 @@ def percent(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return DASH
     of_hundred = 100 * value
-    return f"{of_hundred:.1f} %" if abs(of_hundred) < 10 and of_hundred != round(of_hundred) else f"{of_hundred:.0f} %"
+    return f"{of_hundred:.1f}%" if abs(of_hundred) < 10 and of_hundred != round(of_hundred) else f"{of_hundred:.0f}%"
 
 
 def amount(value: object) -> str:
     """Money, in whatever unit the price is in."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return DASH
-    return "0" if value == 0 else f"{value:,.2f}".replace(",", " ")
+    return "0" if value == 0 else f"{value:,.2f}"
 
 
 def or_bound(known: object, most: object, form: Callable[[object], str]) -> str:
     """A number as text; where only an owner knows it, what it is at most."""
     return f"at most {form(most)}" if known is None and most is not None else form(known)
+
+
+def short_address(address: object) -> str:
+    """Where rows lie, as short as a reader needs it: a file's name, the beginning of a query."""
+    text = plain(address)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
+        return text if len(text) <= _LONGEST_ADDRESS else f"{text[:_LONGEST_ADDRESS].rstrip()}…"
+    return re.split(r"[\\/]", text.rstrip("\\/"))[-1] or text
 
 
 def bytes_in_words(value: object) -> str:
@@ -134,9 +145,9 @@ def bytes_in_words(value: object) -> str:
         return DASH
     for unit in ("bytes", "kB", "MB"):
         if value < _KILO:
-            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
+            return f"{value:.0f}{NO_BREAK}{unit}" if unit == "bytes" or value >= 100 else f"{value:.1f}{NO_BREAK}{unit}"
         value /= _KILO
-    return f"{value:.1f} GB"
+    return f"{value:,.1f}{NO_BREAK}GB"
 
 
 def enumeration(names: Sequence[str], most: int = 6) -> str:
@@ -178,12 +189,12 @@ def cost(guarantee: Mapping[str, Any]) -> str:
     return f"ε = {trimmed_number(epsilon)}" + (f", δ = {number(delta)}" if delta else "")
 
 
-def odds(guarantee: Mapping[str, Any]) -> str:
-    """What an epsilon means for somebody who guesses at one row; empty where there is nothing to explain."""
+def odds(guarantee: Mapping[str, Any], unit: str = "row") -> str:
+    """What an epsilon means for somebody who guesses at one row or person; empty where there is nothing to explain."""
     epsilon, delta = guarantee.get("epsilon"), guarantee.get("delta")
     if guarantee.get("basis") != "proven" or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
         return ""
     weak = " That is a weak promise." if epsilon > _WEAK else ""
     chance = f", but for a probability of about {number(delta)}" if delta else ""
     factor = number(math.exp(min(epsilon, 700.0)))
-    return f"Whoever guesses at a single row can improve the odds at most {factor}-fold{chance}.{weak}"
+    return f"Whoever guesses at a single {unit} can improve the odds at most {factor}-fold{chance}.{weak}"

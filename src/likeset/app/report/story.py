@@ -20,6 +20,7 @@ __all__ = [
     "owners_learn_nothing",
     "promises",
     "protection",
+    "rows_per_person",
 ]
 
 _FORMAT = 2
@@ -139,6 +140,12 @@ def _baseline(result: Mapping[str, Any], kind: str) -> float | None:
     return None
 
 
+def rows_per_person(result: Mapping[str, Any]) -> int | None:
+    """How many rows one person may have, where the schema declares whose they are; None where a row stands alone."""
+    most = ((result.get("schema") or {}).get("id") or {}).get("rows_per_id")
+    return most if isinstance(most, int) else None
+
+
 def protection(result: Mapping[str, Any]) -> str:
     """What owners learned, in one sentence."""
     if is_simulated(result):
@@ -147,11 +154,14 @@ def protection(result: Mapping[str, Any]) -> str:
     heard = [guarantee for guarantee in result.get("guarantees") or () if _observer(guarantee) == "owners"]
     about_target = [guarantee for guarantee in heard if guarantee.get("protects") not in names]
     about_owners = [guarantee for guarantee in heard if guarantee.get("protects") in names]
-    parts = []
+    parts, most = [], rows_per_person(result)
+    who = "any row of" if most is None else "any person in"
     if about_target:
-        parts.append(f"{_most_learned(about_target)} about any row of your target")
+        each = "" if most is None else f", with up to {quantity(most, 'row')} each,"
+        parts.append(f"{_most_learned(about_target)} about {who} your target{each}")
     if about_owners:
-        parts.append(f"{_most_learned(about_owners)} about any row of one another")
+        others = "one another" if most is None else "one another's rows"
+        parts.append(f"{_most_learned(about_owners)} about {who} {others}")
     return f"Owners learned {' and '.join(parts)}." if parts else ""
 
 
@@ -196,7 +206,7 @@ def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]],
             str(guarantee.get("basis")),
         )
         groups.setdefault((_observer(guarantee), _coalition(guarantee), of_owner, *numbers), []).append(guarantee)
-    lines = []
+    lines, unit = [], "row" if rows_per_person(result) is None else "person"
     for key in sorted(groups, key=lambda group: (_ORDER.index(group[0]), group[2])):
         members, (observer, coalition, of_owner, *_) = groups[key], key
         words = {plain(member.get("in_words") or "") for member in members}
@@ -206,7 +216,7 @@ def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]],
                 observer=_observer_words(observer, coalition, own=own, of_owner=of_owner),
                 protected=_protected_words([str(member.get("protects")) for member in members], names, own=own),
                 words=told or _words(observer, of_owner=of_owner, guarantee=members[0]),
-                odds=odds(members[0]) if observer == "owners" else "",
+                odds=odds(members[0], unit) if observer == "owners" else "",
                 cost=cost(members[0]),
                 relation=str(members[0].get("relation", "")) if cost(members[0]) != "no bound" else "",
                 basis=str(members[0].get("basis", "none")),
