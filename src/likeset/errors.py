@@ -102,9 +102,7 @@ class InvalidArgument(LikesetError, ValueError):
         if isinstance(value, str | os.PathLike):
             value = without_secrets(os.fspath(value))
         super().__init__(argument, value, reason)
-        self.argument = argument
-        self.value = value
-        self.reason = reason
+        self.argument, self.value, self.reason = argument, value, reason
 
     def __str__(self) -> str:
         return f"{self.argument} = {harmless(str(self.value), most=_MOST_SHOWN)}: {self.reason}"
@@ -123,10 +121,7 @@ class BadDocument(LikesetError, ValueError):
     def __init__(self, document: str, reason: str, *, line: int | None = None, field: str = "") -> None:
         document, reason = without_secrets(document), without_secrets(reason)
         super().__init__(document, reason, line, field)
-        self.document = document
-        self.reason = reason
-        self.line = line
-        self.field = field
+        self.document, self.reason, self.line, self.field = document, reason, line, field
 
     def __str__(self) -> str:
         where = self.document if self.line is None else f"{self.document}, line {self.line}"
@@ -146,10 +141,7 @@ class BadTable(LikesetError, ValueError):
     def __init__(self, table: str, reason: str, *, place: str = "", column: str = "") -> None:
         table, reason = without_secrets(table), without_secrets(reason)
         super().__init__(table, reason, place, column)
-        self.table = table
-        self.reason = reason
-        self.place = place
-        self.column = column
+        self.table, self.reason, self.place, self.column = table, reason, place, column
 
     def __str__(self) -> str:
         words = (self.table, self.place, f"column {self.column!r}" if self.column else "")
@@ -227,9 +219,7 @@ class OtherRelation(ChargeRefused):
 
     def __init__(self, view: str, *, account: str, planned: str) -> None:
         super().__init__(view, account, planned)
-        self.view = view
-        self.account = account
-        self.planned = planned
+        self.view, self.account, self.planned = view, account, planned
 
     def __str__(self) -> str:
         return (

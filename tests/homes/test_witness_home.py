@@ -66,7 +66,7 @@ def test_ports_are_told_in_the_order_in_which_they_are_reached() -> None:
 
 def test_settings_that_say_no_place_are_refused_by_file_and_field(tmp_path: Path) -> None:
     home = make_curator_home(tmp_path / "hub")
-    with pytest.raises(InvalidArgument, match="a split run needs listen: HOST:PORT in curator.yaml"):
+    with pytest.raises(InvalidArgument, match=r"a split run needs listen: HOST:PORT in curator\.yaml"):
         _ = home.tunnels
     path = home.folder / "curator.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace('listen: ""', "listen: nowhere"), encoding="utf-8")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadMessage, InvalidArgument
 from likeset.protocol.declarations import Declared, fault_of_labels
-from likeset.protocol.messages import Labels
+from likeset.protocol.message_arrays import Labels
 from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import FetchedRows
 from likeset.tables.schema.labels import unusable_texts

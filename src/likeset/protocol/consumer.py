@@ -14,7 +14,8 @@ from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, consumer_rules, title_of_message
-from likeset.protocol.messages import Message, Summary, Target, TargetRelease, Vector
+from likeset.protocol.message_arrays import Vector
+from likeset.protocol.messages import Message, Summary, Target, TargetRelease
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selection

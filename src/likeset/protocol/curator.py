@@ -20,7 +20,8 @@ from likeset.protocol.admission import Admission
 from likeset.protocol.cross_fitting import HeldOut
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import CuratorState, Sender, curator_rules, title_of_message
-from likeset.protocol.messages import Delivery, Labels, Message, Offer, Summary, Target
+from likeset.protocol.message_arrays import Labels
+from likeset.protocol.messages import Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.plans import target_plan
 from likeset.protocol.run_settings import MOST_FOLDS

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.protocol.messages import Labels
+from likeset.protocol.message_arrays import Labels
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.records import RecordForm
 from likeset.tables.schema.schema import Schema

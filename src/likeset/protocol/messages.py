@@ -18,6 +18,18 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadMessage
 from likeset.privacy.view import checked_name
+from likeset.protocol.message_arrays import (
+    DIMENSIONS,
+    MOST_BYTES,
+    Blob,
+    Handles,
+    Labels,
+    Matrix,
+    Vector,
+    array_in,
+    check_content,
+    checked_array,
+)
 from likeset.protocol.split.split_messages import (
     Envelopes,
     OfferShare,
@@ -26,7 +38,6 @@ from likeset.protocol.split.split_messages import (
     ShareReceipts,
     TargetShare,
 )
-from likeset.tables.schema.labels import MOST_LETTERS
 
 __all__ = [
     "MOST_BYTES",
@@ -46,23 +57,12 @@ __all__ = [
     "encode",
 ]
 
-MOST_BYTES = 1 << 30
-"""No message is larger, whatever the terms say."""
-
 _MAGIC = b"LKST"
 _VERSION = 6  # 1 had no digest, 2 no wishes beside the target, 3 none about labels, 4 no held-out likeness, 5 no shares
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
 _MOST_ROUND = 1 << 32
-_LAST_CODE_POINT, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)
-_DTYPE = re.compile(r"<f4|<f8|<i8|<u8|\|u1|\|b1|<U[1-9][0-9]{0,3}")
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float32]
-Labels = NDArray[Any]
-Handles = NDArray[np.uint64]
-Blob = NDArray[np.uint8]
 
 
 def _no_numbers() -> Vector:
@@ -229,8 +229,6 @@ class Summary:
 SplitBody = TargetShare | OfferShare | ShareReceipts | RosterVote | Envelopes | PicksOpened
 Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary | SplitBody
 _BODIES: dict[str, type[Any]] = {body.kind: body for body in get_args(Body)}
-_DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1, Blob: 1}
-_DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8", Blob: "|u1"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +254,8 @@ def encode(message: Message) -> bytes:
     arrays: list[tuple[str, NDArray[Any]]] = []
     for body_field in fields(message.body):
         value = getattr(message.body, body_field.name)
-        if body_field.type in _DIMENSIONS:
-            arrays.append((body_field.name, _checked_array(body_field.name, value, body_field.type)))
+        if body_field.type in DIMENSIONS:
+            arrays.append((body_field.name, checked_array(body_field.name, value, body_field.type)))
         else:
             scalars[body_field.name] = _plain_scalar(body_field, value)
     head = {
@@ -325,11 +323,11 @@ def _build_message(head: Any, data: bytes, start: int, end: int) -> Message:
     if not isinstance(head["arrays"], list) or not isinstance(head["scalars"], dict):
         raise BadMessage("its head has other fields than a message")
     for name, dtype, shape in head["arrays"]:
-        array, start = _array(data, start, end, dtype, shape)
-        values[name] = _checked_array(name, array, declared[name].type)
+        array, start = array_in(data, start, end, dtype, shape)
+        values[name] = checked_array(name, array, declared[name].type)
         if values[name].dtype != array.dtype:
             raise BadMessage(f"{name} is of another type than encode writes")
-        _check_content(name, array)
+        check_content(name, array)
     if start != end:
         raise BadMessage("it has bytes that belong to nothing")
     for name, value in head["scalars"].items():
@@ -344,55 +342,6 @@ def _build_message(head: Any, data: bytes, start: int, end: int) -> Message:
         round=head["round"],
         body=kind(**values),
     )
-
-
-def _array(data: bytes, start: int, end: int, dtype: Any, shape: Any) -> tuple[NDArray[Any], int]:
-    if not isinstance(dtype, str) or _DTYPE.fullmatch(dtype) is None:
-        raise BadMessage("an array is of a type that is not allowed")
-    if not isinstance(shape, list) or not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
-        raise BadMessage("an array has no shape")
-    item = np.dtype(dtype)
-    count = 1
-    for side in shape:
-        count *= side
-    after = start + count * item.itemsize
-    if after > end:
-        raise BadMessage("an array is truncated")
-    return np.frombuffer(data, dtype=item, count=count, offset=start).reshape(shape), after
-
-
-def _checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
-    array = np.asarray(value)
-    if array.ndim != _DIMENSIONS[declared]:
-        raise BadMessage(f"{name} has {array.ndim} dimensions")
-    if declared in _DTYPES:
-        if array.dtype.kind != np.dtype(_DTYPES[declared]).kind:
-            raise BadMessage(f"{name} holds {array.dtype}")
-        with np.errstate(over="ignore"):  # whoever reads it refuses what is not finite
-            return np.ascontiguousarray(array, dtype=_DTYPES[declared])
-    if array.dtype.kind in "iu":
-        array = array.astype("<i8")
-    elif array.dtype.kind == "f":
-        array = array.astype("<f8")
-    elif array.dtype.kind == "U" and array.dtype.itemsize == 0:
-        array = array.astype("<U1")
-    if _DTYPE.fullmatch(array.dtype.str) is None:
-        raise BadMessage(f"{name} holds {array.dtype}")
-    if array.dtype.kind == "U" and int(array.dtype.str[2:]) > MOST_LETTERS:
-        # Whoever puts arrays of texts together needs for every text the room of the longest.
-        raise BadMessage(f"a text has more than {MOST_LETTERS} letters")
-    return np.ascontiguousarray(array)
-
-
-def _check_content(name: str, array: NDArray[Any]) -> None:
-    """Bytes that are no text and no truth value would end in an error wherever somebody first looks at them."""
-    if array.dtype.kind == "U":
-        codes = np.frombuffer(array.tobytes(), dtype="<u4")
-        surrogates = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
-        if bool((surrogates | (codes > _LAST_CODE_POINT)).any()):
-            raise BadMessage(f"{name} holds something that is not text")
-    if array.dtype.kind == "b" and bool((np.frombuffer(array.tobytes(), dtype=np.uint8) > 1).any()):
-        raise BadMessage(f"{name} holds something that is neither yes nor no")
 
 
 def _plain_scalar(field: Any, value: Any) -> Any:

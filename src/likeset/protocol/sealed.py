@@ -20,7 +20,8 @@ from likeset.protocol.cross_fitting import HeldOut, cross_fit
 from likeset.protocol.curator import Curator, Held, is_number, join_labels
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, CuratorState
-from likeset.protocol.messages import Asked, Labels, Message, Misfit, Offer, Target, TargetRelease, Vector, decode
+from likeset.protocol.message_arrays import Labels, Vector
+from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, decode
 from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, fit_drawing, weigh
 from likeset.protocol.owner import Owner, key_in_run
 from likeset.protocol.party import CURATOR

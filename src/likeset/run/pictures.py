@@ -114,11 +114,12 @@ def _distance(rows: Rows, others: Rows) -> float:
 
 def _marginal(name: str, declared: Any, tables: tuple[pa.Table, pa.Table]) -> dict[str, Any] | None:
     target, summary = (table.column(name).combine_chunks() for table in tables)
-    known = {"column": name, "missing": _together(_share_missing(target), _share_missing(summary))}
+    missing = _together(_share_missing(target), _share_missing(summary))
+    known: dict[str, Any] = {"column": name, "missing": missing}
     if isinstance(declared, CategoryColumn | OrdinalColumn | BooleanColumn):
         values = [True, False] if isinstance(declared, BooleanColumn) else list(declared.values)
         shares = {value: (_share(target, value), _share(summary, value)) for value in values}
-        return known | {"kind": "category", "edges": None} | _most_frequent(shares, known["missing"])
+        return known | {"kind": "category", "edges": None} | _most_frequent(shares, missing)
     if isinstance(declared, NumericColumn | DateColumn):
         numbers = [_numbers(column) for column in (target, summary)]
         together = np.concatenate(numbers)
@@ -173,7 +174,7 @@ def _together(target: float, summary: float) -> dict[str, float] | None:
 
 
 def _share_missing(column: Any) -> float:
-    return round(column.null_count / max(1, len(column)), 5)
+    return round(int(column.null_count) / max(1, len(column)), 5)
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:

@@ -12,7 +12,6 @@ import numpy as np
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
-from likeset.geometry.kernels import median_gamma
 from likeset.homes.run_accounts import check_relations, check_rows_left, limit_of, open_accounts
 from likeset.ledger import Account, Ledger, Limit, Request
 from likeset.mechanisms import width_choice
@@ -24,18 +23,16 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView, planned_views, size_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
-from likeset.protocol.selection import Selection, is_usable_width
+from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
 from likeset.run.inputs import Inputs
+from likeset.run.kernel_widths import NO_WIDTH, check_scale, check_width, gamma_by_median, public_width
 from likeset.run.run_secrets import RunSecrets
 
 __all__ = ["Plan", "RunDraws", "SettledRun", "make_plan"]
 
-_NO_WIDTH = 1.0
-"""Stands where a width is not known yet, or nobody uses it."""
 _ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
-_DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 
 
@@ -199,7 +196,7 @@ class Plan:
         """The width of the release's kernel: public, or by a private choice charged to the target's budget."""
         plan = self.width_plan
         if plan is None:
-            return self.public_width or _NO_WIDTH
+            return self.public_width or NO_WIDTH
         event: Event = plan.event if noise.private else Simulated(plan.event)
 
         def run() -> tuple[bytes, Release[float]]:
@@ -219,14 +216,14 @@ def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     seed_rows = _checked_seed_rows(wishes, inputs)
     selection = _selection(wishes, inputs)
     draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
-    width = _public_width(wishes, inputs, released=draft.releases_target)
+    width = public_width(wishes, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
     terms = draft.planned(target_budget=budget)
     _check_enough_asked(wishes, terms)
     if width is None or not draft.releases_target:
-        _check_scale(inputs)
+        check_scale(inputs)
     # A kernel under which no row has features is refused here, and not after something was spent.
-    terms.kernel.drawn(gamma=width or _NO_WIDTH, seed=0, largest=_largest_entry(inputs))
+    terms.kernel.drawn(gamma=width or NO_WIDTH, seed=0, largest=_largest_entry(inputs))
     return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, tuple(draft.notes))
 
 
@@ -277,25 +274,11 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     if wishes.folds:
         arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
     if wishes.gamma == "median":
-        gamma = _median_gamma("target", inputs.target, scale=scale)
+        gamma = gamma_by_median("target", inputs.target, scale=scale)
     else:
         gamma = arguments.positive("gamma", wishes.gamma)
-    _check_width("gamma_scale" if wishes.gamma == "median" else "gamma", gamma, inputs)
+    check_width("gamma_scale" if wishes.gamma == "median" else "gamma", gamma, inputs)
     return Selection(gamma=gamma, weighted=wishes.weights, labels=wishes.labels, folds=wishes.folds)
-
-
-def _public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
-    """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
-    if wishes.release_gamma is not None:
-        gamma = arguments.positive("release_gamma", wishes.release_gamma)
-    elif inputs.public_rows is not None:
-        gamma = _median_gamma("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
-    elif released:
-        return None
-    else:
-        return _NO_WIDTH  # nobody uses it
-    _check_width("release_gamma", gamma, inputs)
-    return gamma
 
 
 def _public_size(wishes: RunSettings, inputs: Inputs) -> int:
@@ -321,44 +304,6 @@ def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
     rows = arguments.matrix("seed_rows", inputs.seed_rows)
     arguments.same_columns("target", inputs.target, "seed_rows", rows)
     return rows
-
-
-def _check_width(argument: str, gamma: float, inputs: Inputs) -> None:
-    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1."""
-    in_thinning = argument == "release_gamma"
-    finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
-    if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
-        raise InvalidArgument(
-            argument,
-            f"{gamma:g}",
-            "is too large for these rows: a kernel of them is not a number; scale them to about 1",
-        )
-
-
-def _check_scale(inputs: Inputs) -> None:
-    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
-    narrowest = max(_NO_WIDTH, RELEASE_SCALE / min(width_choice.grid(inputs.target.shape[1])))
-    if _loses_exponents(narrowest / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
-        raise InvalidArgument(
-            "target",
-            f"array of shape {inputs.target.shape}",
-            "is not scaled, or owners' rows are not: some lie hundreds of units from its middle, where a unit should "
-            "be about the spread of a column; divide each column by a spread that is public knowledge, or give "
-            "release_gamma",
-        )
-
-
-def _loses_exponents(gamma: float, inputs: Inputs, *, digits: int) -> bool:
-    """Whether rounding alone moves an exponent of the kernel by 1 or more; never where a schema bounds the rows."""
-    return 4.0 * gamma * (inputs.largest_squared_distance or 0.0) >= 2.0**digits
-
-
-def _median_gamma(argument: str, rows: Rows, *, scale: float) -> float:
-    """By the median squared distance; an error names the argument that the caller gave."""
-    try:
-        return median_gamma(rows, scale=scale, coins=np.random.default_rng(0))
-    except InvalidArgument as error:
-        raise InvalidArgument(argument, error.value, error.reason) from error
 
 
 def _check_affordable(quoted: Iterable[tuple[Account, Account]], about_target: PlannedView) -> None:

@@ -11,7 +11,7 @@ from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import match_hashed
 from likeset.privacy.noise import Noise
 from likeset.protocol.cross_fitting import HeldOut
-from likeset.protocol.messages import Labels
+from likeset.protocol.message_arrays import Labels
 from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.selection import Selected
 from likeset.protocol.terms import Terms

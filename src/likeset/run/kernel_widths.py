@@ -1,0 +1,72 @@
+"""Widths of the kernels that a plan settles: what public facts give, and whether rows can be told apart by them."""
+
+import numpy as np
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import InvalidArgument
+from likeset.geometry.kernels import median_gamma
+from likeset.mechanisms import width_choice
+from likeset.protocol.run_settings import RunSettings
+from likeset.protocol.selection import is_usable_width
+from likeset.protocol.term_parts import RELEASE_SCALE
+from likeset.run.inputs import Inputs
+
+__all__ = ["NO_WIDTH", "check_scale", "check_width", "gamma_by_median", "public_width"]
+
+NO_WIDTH = 1.0
+"""Stands where a width is not known yet, or nobody uses it."""
+
+_DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
+
+
+def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
+    """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
+    if wishes.release_gamma is not None:
+        gamma = arguments.positive("release_gamma", wishes.release_gamma)
+    elif inputs.public_rows is not None:
+        gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
+    elif released:
+        return None
+    else:
+        return NO_WIDTH  # nobody uses it
+    check_width("release_gamma", gamma, inputs)
+    return gamma
+
+
+def check_width(argument: str, gamma: float, inputs: Inputs) -> None:
+    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1."""
+    in_thinning = argument == "release_gamma"
+    finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
+    if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
+        raise InvalidArgument(
+            argument,
+            f"{gamma:g}",
+            "is too large for these rows: a kernel of them is not a number; scale them to about 1",
+        )
+
+
+def check_scale(inputs: Inputs) -> None:
+    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
+    narrowest = max(NO_WIDTH, RELEASE_SCALE / min(width_choice.grid(inputs.target.shape[1])))
+    if _loses_exponents(narrowest / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
+        raise InvalidArgument(
+            "target",
+            f"array of shape {inputs.target.shape}",
+            "is not scaled, or owners' rows are not: some lie hundreds of units from its middle, where a unit should "
+            "be about the spread of a column; divide each column by a spread that is public knowledge, or give "
+            "release_gamma",
+        )
+
+
+def _loses_exponents(gamma: float, inputs: Inputs, *, digits: int) -> bool:
+    """Whether rounding alone moves an exponent of the kernel by 1 or more; never where a schema bounds the rows."""
+    return 4.0 * gamma * (inputs.largest_squared_distance or 0.0) >= 2.0**digits
+
+
+def gamma_by_median(argument: str, rows: Rows, *, scale: float) -> float:
+    """By the median squared distance; an error names the argument that the caller gave."""
+    try:
+        return median_gamma(rows, scale=scale, coins=np.random.default_rng(0))
+    except InvalidArgument as error:
+        raise InvalidArgument(argument, error.value, error.reason) from error
