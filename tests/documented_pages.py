@@ -9,6 +9,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs/tutorial.md"
+CLAIMS = ROOT / "docs/claims.md"
+PYTHON = ROOT / "docs/python.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 

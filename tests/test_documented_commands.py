@@ -1,4 +1,4 @@
-"""What README and tutorial say to type is typed here, word by word, and prints what they show."""
+"""What README, claims and tutorial say to type is typed here, word by word, and prints what they show."""
 
 import csv
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from documented_pages import README, ROOT, TUTORIAL, Block, Command, assert_shown, blocks, commands
+from documented_pages import CLAIMS, PYTHON, README, ROOT, TUTORIAL, Block, Command, assert_shown, blocks, commands
 
 ENVIRONMENT = Path(sys.executable).parents[1]
 DATA = Path(os.environ.get("LIKESET_DATA", ROOT.parent / "shared/data")) / "heart_disease_4hospitals.csv"
@@ -48,8 +48,9 @@ def write_files(found: list[Block], folder: Path) -> None:
             (folder / name[1]).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
 
 
-def test_the_python_in_the_readme_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    found = blocks(README)
+@pytest.mark.parametrize("page", [README, PYTHON], ids=lambda page: page.name)
+def test_the_python_in_a_page_runs_and_prints_what_it_says(page: Path, tmp_path: Path) -> None:
+    found = blocks(page)
     programs = [place for place, block in enumerate(found) if block.kind == "python"]
     assert programs
     for place in programs:
@@ -61,16 +62,22 @@ def test_the_python_in_the_readme_runs_and_prints_what_it_says(tmp_path: Path) -
             assert_shown(found[place + 1].lines, result.stdout)
 
 
+def test_the_readme_is_read_in_five_minutes() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 130
+
+
 def test_the_first_example_has_at_most_fifteen_lines() -> None:
     program = next(block for block in blocks(README) if block.kind == "python")
     assert sum(bool(line.strip()) for line in program.lines) <= 15
 
 
 @pytest.mark.slow
-def test_commands_in_the_readme_run_in_a_fresh_clone_and_print_what_it_shows(tmp_path: Path) -> None:
+def test_commands_in_readme_and_claims_run_in_a_fresh_clone_and_print_what_they_show(tmp_path: Path) -> None:
+    """The claims' page goes on with what the README made."""
     (tmp_path / ".venv").symlink_to(ENVIRONMENT)
-    typed = [command for command in commands(README) if not command.typed.startswith("make ")]
-    assert len(typed) > 5
+    typed = [command for page in (README, CLAIMS) for command in commands(page)]
+    typed = [command for command in typed if not command.typed.startswith("make ")]
+    assert len(typed) > 7
     for command in typed:
         assert command.typed.startswith(".venv/bin/likeset "), "works when pasted after a make target"
         follow(command, tmp_path)
