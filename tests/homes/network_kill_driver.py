@@ -39,7 +39,7 @@ _KINDS: tuple[dict[str, Any], ...] = (
     {"protocol": "interactive", "size": ROUNDS},
     {"protocol": "interactive", "size": ROUNDS, "summary_release": "gaussian", "owner_epsilon": 8.0},
 )
-_VICTIMS = ("site", "job", "server", "consumer", "server")
+_VICTIMS = ("server", "consumer", "site", "job", "server")
 _LINES = 12 * ROUNDS  # about what is heard in a run, by all parties together
 _SECONDS = 90.0
 _KILLS_IN_A_RUN = 3
@@ -136,7 +136,7 @@ def _until(what: Callable[[], bool], seconds: float) -> bool:
     while not what():
         if time.monotonic() > end:
             return False
-        time.sleep(0.01)
+        time.sleep(0.05)
     return True
 
 
