@@ -1,5 +1,8 @@
 """Whoever keeps a mailbox, or reaches it, can delete and delay: it is noticed and named, and does no other harm."""
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +10,7 @@ from typing import Any
 
 import pytest
 from kill_world import CONSUMER
-from mail_homes import RUN, MailHomes, homes_in, posts_of
+from mail_homes import RUN, Clock, MailHomes, MemoryStore, homes_in, posts_of
 from test_mail_runs import check_done
 
 from likeset.errors import HomeRestored, MailboxTrouble
@@ -18,16 +21,25 @@ from likeset.transports.outcomes import Ending
 from likeset.trust.posts import POST_STEP, Post, PostKind, file_name
 
 SIZE = POST_STEP + 16
+_begun: dict[str, MailHomes] = {}
 
 
 def begun(tmp_path: Path, **job: Any) -> MailHomes:
-    """A run whose first letters lie in the mailbox, unread."""
-    homes = homes_in(tmp_path, **job)
-    homes.look()
-    homes.approve()
-    homes.look("a", "b", CONSUMER)
-    assert homes.progress.began
-    return homes
+    """A run whose first letters lie in the mailbox, unread; begun once in each process of tests, and copied."""
+    key = repr(sorted(job.items()))
+    if key not in _begun:
+        folder = Path(tempfile.mkdtemp(prefix="mail-begun-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _begun[key] = homes_in(folder, **job)
+        _begun[key].look()
+        _begun[key].approve()
+        _begun[key].look("a", "b", CONSUMER)
+        assert _begun[key].progress.began
+        _begun[key].drop()
+    clock, first = Clock(), _begun[key]
+    shutil.copytree(first.place, tmp_path / "homes")
+    files = {folder: dict(posts) for folder, posts in first.store.files.items()}
+    return MailHomes(tmp_path / "homes", first.owners, clock, MemoryStore(clock, files))
 
 
 def leave(homes: MailHomes, writer: str, reader: str, kind: PostKind, document: bytes) -> str:
