@@ -73,6 +73,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
         terminalreporter.write_line(f"{REPEATED_BY} repeats it")
 
 
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without their drawings, which take longer than small runs; for tests that look at something else."""
+    monkeypatch.setattr("likeset.app.report.match_section.draw_picks", lambda *_, **__: "")
+    for what in ("images", "marginal", "projection"):
+        monkeypatch.setattr(f"likeset.app.report.page.draw_{what}", lambda *_, **__: "")
+
+
 @pytest.fixture(autouse=True)
 def width_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """A console that was made while COLUMNS was set keeps that width, and test workers set it."""

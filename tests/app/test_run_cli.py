@@ -34,6 +34,8 @@ from likeset.transports.nvflare.run_report import News
 from likeset.transports.outcomes import Ending, SiteState
 from likeset.transports.sites import SiteSettings
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 
 class World:
     """A consumer at a keyboard."""

@@ -30,6 +30,8 @@ from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.outcomes import Ending, SiteState
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 UNTIL = "2099-01-01"
 
 

@@ -30,6 +30,8 @@ from likeset.run.submission import look, submit
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.sources.source import open_source
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> ConsumerHome:
