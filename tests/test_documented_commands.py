@@ -48,6 +48,7 @@ def write_files(found: list[Block], folder: Path) -> None:
             (folder / name[1]).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [README, PYTHON], ids=lambda page: page.name)
 def test_the_python_in_a_page_runs_and_prints_what_it_says(page: Path, tmp_path: Path) -> None:
     found = blocks(page)

@@ -111,7 +111,13 @@ def _ends(shape: str) -> Iterator[OddTerms]:
     yield from (odd for odd in let_in if odd.name.startswith("as many owners"))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(shape, marks=[pytest.mark.slow] * (shape not in ("sealed", "threshold", "interactive")))
+        for shape in SHAPES
+    ],
+)
 def test_terms_with_odd_numbers_are_read_or_refused_in_few_steps_and_little_room(shape: str) -> None:
     let_in = [odd.name for odd in odd_numbers(shape) if _read(odd) is not None]
     assert len(let_in) > 50, "what is meant is let in"

@@ -195,8 +195,8 @@ def killed_at(call: int, life: Callable[[], None], prepare: Callable[[], None] =
     return True
 
 
-def every_step(directory: Path) -> dict[str, Any]:
-    """Kill at every system call of a release, each time from the same start; resume; look."""
+def every_step(directory: Path, stride: int = 1) -> dict[str, Any]:
+    """Kill at system calls all through a release, each time from the same start; resume; look."""
     template = directory / "template"
     template.mkdir()
     with opened(Ledger(World(template).ledger)) as ledger:
@@ -217,7 +217,7 @@ def every_step(directory: Path) -> dict[str, Any]:
         def life(world: World = world, open_ledgers: list[Ledger] = open_ledgers) -> None:
             one_release(world, open_ledgers[0], 1)
 
-        if not killed_at(deaths + 1, life, prepare):
+        if not killed_at(deaths * stride + 1, life, prepare):
             return {"deaths": deaths, "faults": found, "sent_at_death": sorted(sent_at_death)}
         deaths += 1
         sent_at_death.add(len(world.sent()))
@@ -361,7 +361,7 @@ if __name__ == "__main__":
     scenario = {function.__name__: function for function in (every_step, creation, any_moment, hammer, calls)}
     started = time.monotonic()
     try:
-        report = scenario[sys.argv[1]](Path(sys.argv[2]))
+        report = scenario[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))
     except NoTracing:
         report = {"unavailable": "this system does not let a process trace its child"}
     sys.stdout.write(json.dumps({**report, "seconds": round(time.monotonic() - started, 2)}) + "\n")

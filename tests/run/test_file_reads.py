@@ -25,7 +25,10 @@ import job_world
 from chance import pinned_coins
 from likeset.tables.sources.source import open_source
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts the bytes of a process")
+pytestmark = [
+    pytest.mark.slow,  # tests/walk counts passes over files, too, and these files are large
+    pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts the bytes of a process"),
+]
 
 SCHEMA = """\
 likeset: schema
@@ -151,10 +154,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Market]:
         yield Market.make(tmp_path_factory.mktemp("reads"))
 
 
-_SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PROTOCOLS if name != "sealed"]
-
-
-@pytest.fixture(scope="module", params=["sealed", *_SLOW])
+@pytest.fixture(scope="module", params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -172,10 +172,7 @@ def copy_bytes(place: str) -> int:
         return path.stat().st_size if path.parent.name.startswith("likeset-") else 0
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [kind if kind in ("csv", "parquet") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_owners_file_is_read_at_most_twice(kind: str, protocol: str, usual: int, market: Market) -> None:
     """Once to check it, once to draw. What is copied first is read once, and the copy at most twice."""
     place, files = write(market.folder, f"large-{protocol}", rows(LARGE, seed=4), kind)
