@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from protocol_world import CONSUMER, QuickLedger, World, carry, terms
 from test_neighbouring_worlds import RELEASED, ScriptedCurator, ScriptedNoise
 
-from chance import examples, public_coins
+from chance import EXAMPLES, examples, public_coins
 from likeset.errors import BadTable, IllegalMessage, InvalidArgument
 from likeset.homes.shell import CuratorShell
 from likeset.protocol.admission import Admission
@@ -158,7 +158,10 @@ def test_owner_and_curator_admit_the_same_rows_of_every_kind(column: str) -> Non
 
 @pytest.mark.parametrize("column", [name for name in CELLS if name in EVERY_KIND.declaration.columns])
 def test_what_a_cell_is_does_not_depend_on_the_cells_beside_it(column: str) -> None:
-    """Every cell alone and with every other one of its type before it: the same numbers, and the same verdict."""
+    """Every cell alone and with others of its type before it: the same numbers, and the same verdict.
+
+    In the soak all others; else every third, from another one on for each cell.
+    """
     everything = EVERY_KIND.declaration
     declared = DeclaredRecords(Schema(everything.model_copy(
         update={"columns": {column: everything.columns[column]}, "label": None}
@@ -170,9 +173,9 @@ def test_what_a_cell_is_does_not_depend_on_the_cells_beside_it(column: str) -> N
             by_type.setdefault(kind, []).append(value)
     compared = 0
     for kind, values in by_type.items():
-        for value in values:
+        for place, value in enumerate(values):
             alone, good_alone = declared.rows_of(pa.table({column: pa.array([value], kind)}))
-            for other in values:
+            for other in values if EXAMPLES > 1 else values[place % 3 :: 3]:
                 rows, good = declared.rows_of(pa.table({column: pa.array([other, value], kind)}))
                 assert good[1] == good_alone[0], (column, kind)
                 assert not good[1] or rows[1].tobytes() == alone[0].tobytes(), (column, kind)

@@ -24,7 +24,7 @@ from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms
 
 DELTA = 0.05  # smaller ones are decided in tails that so few observations do not reach
-RUNS = 4_000
+RUNS = 2_400
 AUCTIONS = 600  # owners take longer: each fits its offer anew
 KERNEL = Kernel(columns=1, dimension=2, gamma=0.5, seed=3)
 

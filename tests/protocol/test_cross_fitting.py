@@ -57,8 +57,8 @@ def check_coverage(lines: NDArray[np.float64], *, slack: float) -> None:
 
 
 def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good() -> None:
-    """Fixed seeds; of 120 about 114 are covered, give or take 2.4; the slow test has more."""
-    check_coverage(coverage(range(120), target_rows=60, pool_rows=200, size=20, weighted=False), slack=0.01)
+    """Fixed seeds; of 60 about 57 are covered, give or take 1.7; the slow test has more."""
+    check_coverage(coverage(range(60), target_rows=60, pool_rows=200, size=20, weighted=False), slack=0.02)
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def _accounted(relation: Relation) -> float:
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE])
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 2**32))
 def test_with_everyone_asked_no_neighbours_differ_by_more_than_is_accounted_for(relation: Relation, seed: int) -> None:
     replaced = relation is Relation.REPLACE_ONE
@@ -169,10 +169,10 @@ def test_the_accounted_number_is_reached() -> None:
     assert max(_neighbours_differ(RELEASED, seed, replaced=False) for seed in range(10)) == 1
 
 
-def _first_counterexample(options: dict[str, Any], *, keeps_pool: bool) -> int | None:
+def _first_counterexample(options: dict[str, Any], *, keeps_pool: bool, begin: int) -> int | None:
     """One world in eighty is one; the search begins where it will not take long."""
     most = _accounted(Relation.ADD_OR_REMOVE)
-    for seed in range(70, 400):
+    for seed in range(begin, begin + 330):
         if _neighbours_differ(options, seed, replaced=False, keeps_pool=keeps_pool) > most:
             return seed
     return None
@@ -182,12 +182,12 @@ def test_with_a_selective_auction_the_search_finds_neighbours_that_differ_by_mor
     """Where the top bid can be passed over, the basis is none, and rightly so."""
     views = {view.view: view.guarantee for view in planned_views(terms(**SELECTIVE))}
     assert views[View.owners("a")].basis is Basis.NONE
-    assert _first_counterexample(SELECTIVE, keeps_pool=True) is not None
+    assert _first_counterexample(SELECTIVE, keeps_pool=True, begin=170) is not None
 
 
 def test_without_the_pool_the_search_finds_neighbours_that_differ_by_more() -> None:
     """Why rows that were sent and not used stay at hand."""
-    assert _first_counterexample(RELEASED, keeps_pool=False) is not None
+    assert _first_counterexample(RELEASED, keeps_pool=False, begin=70) is not None
 
 
 def test_the_papers_auction_tells_with_certainty_what_it_claims_to_hide() -> None:

@@ -25,7 +25,7 @@ from protocol_world import (
     world,
 )
 
-from chance import public_coins
+from chance import examples, public_coins
 from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed, UnreliableArithmetic
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.noise import Integers
@@ -81,7 +81,7 @@ def test_an_owner_who_misses_steps_does_not_make_its_rows_count_for_more(release
     kernel = Kernel(columns=2, dimension=4, gamma=0.5, seed=7, kind="paper" if release == "mwem" else "paired")
     bound = 1 if relation is Relation.ADD_OR_REMOVE else 2
     coins = public_coins(3)
-    for case in range(60):
+    for case in range(examples(30)):
         agreed = terms(**{**STREAM, "kernel": kernel, "summary_release": release, "relation": relation})
         made = world(agreed, QuickLedger(), count=14, noise_seed=case)
         made.data = {name: rows(1000 * case + place, 14, columns=2) for place, name in enumerate(agreed.owners)}
