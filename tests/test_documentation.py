@@ -14,6 +14,7 @@ from documented_pages import PAGES, README, ROOT, anchors, commands, prose
 from likeset.app.cli import app
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+_REPEATING = ("CHANGELOG.md", "docs/cli.md", "docs/walk.md")  # what changed; what programs write
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -32,6 +33,21 @@ def test_relative_links_resolve(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_pages_name_no_place_on_somebodys_machine(page: Path) -> None:
     assert re.search(r"(?<![\w.])/(home|root|tmp|work|Users)/", page.read_text(encoding="utf-8")) is None
+
+
+def test_no_sentence_stands_on_two_pages() -> None:
+    """A fact that is told twice is mended once: fourteen words in a row belong to one page; others link to it."""
+    places: dict[tuple[str, ...], set[str]] = {}
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        if name in _REPEATING or name.startswith("docs/studies/"):
+            continue
+        for paragraph in re.split(r"\n\n|\n(?=[-|#\d])", prose(page)):
+            said = re.findall(r"[a-z0-9']+", paragraph.lower())
+            for start in range(len(said) - 13):
+                places.setdefault(tuple(said[start : start + 14]), set()).add(name)
+    twice = {" ".join(said): sorted(pages) for said, pages in places.items() if len(pages) > 1}
+    assert twice == {}
 
 
 def test_make_targets_that_pages_name_exist() -> None:
