@@ -40,14 +40,15 @@ def home_in(folder: Path) -> PartyHome:
 
 
 @contextmanager
-def pins_to_change(home: PartyHome, *, by: str) -> Iterator[Pins]:
+def pins_to_change(home: PartyHome, *, by: str, node: OwnerNode | None = None) -> Iterator[Pins]:
     """The pinned cards of a home, for somebody who changes them.
 
     Args:
         home: the home.
         by: who does.
+        node: the owner's node in it, where it is open already: a long log takes time to open.
     """
-    with _noted(home, by=by) as note:
+    with _noted(home, by=by, node=node) as note:
         yield home.pins(note=lambda pin: note(_words(pin)))
 
 
@@ -119,10 +120,12 @@ def _words(pin: Pin) -> dict[str, Any]:
 
 
 @contextmanager
-def _noted(home: PartyHome, *, by: str) -> Iterator[_Note]:
+def _noted(home: PartyHome, *, by: str, node: OwnerNode | None = None) -> Iterator[_Note]:
     """Where changes of cards are written down: an owner's audit log; others have none."""
-    if isinstance(home, Home):
-        with OwnerNode(home.folder) as node:
-            yield lambda words: node.note("card", "", **words, by=by)
+    if node is not None:
+        yield lambda words: node.note("card", "", **words, by=by)
+    elif isinstance(home, Home):
+        with OwnerNode(home.folder) as opened:
+            yield lambda words: opened.note("card", "", **words, by=by)
     else:
         yield lambda _: None

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from likeset.app.cli.consoles import ConsoleFlag, PortOption, console_beside
 from likeset.app.cli.mailbox import (
     EveryOption,
     MailboxOption,
@@ -39,16 +40,22 @@ def serve(
     *,
     mailbox: MailboxOption = None,
     every: EveryOption = 60.0,
+    console: ConsoleFlag = False,
+    port: PortOption = 0,
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
     """Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
 
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again.
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. With
+    --console, a steward decides in a browser meanwhile; --port is the console's.
 
     Example: [bold]likeset owner serve --mailbox file:///mnt/share --node st-mary[/]
     """
-    with _desks(node, mailbox) as desks:
+    with (
+        _desks(node, mailbox) as desks,
+        console_beside(node, port=port, wanted=console, as_json=as_json),
+    ):
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(node))
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from likeset.app.cli import run_mail, run_nvflare, run_result, run_setup, run_terms, run_watch
+from likeset.app.cli import consoles, run_mail, run_nvflare, run_result, run_setup, run_terms, run_watch
 
 __all__ = ["run"]
 
@@ -23,6 +23,7 @@ run.command()(run_watch.cancel)
 run.command()(run_result.report)
 run.command()(run_result.shares)
 run.command(name="list")(run_terms.list_runs)
+run.command(name="console")(consoles.of_consumer)
 run.command()(run_nvflare.sites)
 run.command()(run_nvflare.submit)
 run.command()(run_nvflare.resume)

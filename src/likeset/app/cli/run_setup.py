@@ -118,9 +118,6 @@ def invited(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
 def result_of(home: "ConsumerHome", kept_run: "KeptRun") -> dict[str, Any]:
     """The result of a run whose summary has come; published when it is first asked for."""
     from likeset.app.report import render
-    from likeset.run.publish import read_result
-    from likeset.run.remote import collect, conclude
+    from likeset.run.kept_runs import published
 
-    if not kept_run.result.exists():
-        conclude(home, kept_run, collect(kept_run), render=render)
-    return read_result(kept_run.result)[0]
+    return published(home, kept_run, render=render)

@@ -1,6 +1,6 @@
 """``likeset run plan``, ``invite`` and ``list``: what a job asks for, and the terms that were signed."""
 
-from typing import Any
+from dataclasses import asdict
 
 from likeset.app.cli.run_setup import HERE, Days, HomePath, JobPath, invited, opened_home
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
@@ -80,40 +80,11 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: [bold]likeset run list --home clinic[/]
     """
-    runs: list[dict[str, Any]] = [
-        {
-            "run": kept_run.name,
-            "digest": kept_run.terms.digest,
-            "invitation": str(kept_run.invitation_path),
-            "expires": kept_run.terms.expires,
-            "mailbox": None if kept_run.travel is None else kept_run.travel.mailbox,
-            "cancelled": kept_run.cancelled,
-            "jobs": len(kept_run.jobs),
-            "result": kept_run.result.exists(),
-        }
-        for kept_run in opened_home(home).runs()
-    ]
+    from likeset.run.kept_runs import listed_run
+
+    runs = [listed_run(kept_run) for kept_run in opened_home(home).runs()]
     if as_json:
-        show_json({"runs": runs})
+        show_json({"runs": [asdict(run) for run in runs]})
         return
-    lines = [
-        [
-            run_document["run"],
-            run_document["expires"],
-            _way(run_document),
-            "yes" if run_document["result"] else "no",
-            run_document["digest"][:12],
-        ]
-        for run_document in runs
-    ]
+    lines = [[run.run, run.expires, run.way, "yes" if run.result else "no", run.digest[:12]] for run in runs]
     show_table("Runs", ["run", "terms until", "travels by", "result", "terms"], lines)
-
-
-def _way(run_document: dict[str, Any]) -> str:
-    """How a run travels, in a word or two."""
-    if run_document["cancelled"]:
-        return "cancelled"
-    if run_document["mailbox"] is not None:
-        return "mailbox"
-    jobs = run_document["jobs"]
-    return f"NVFlare, {jobs} job{'' if jobs == 1 else 's'}" if jobs else "nothing yet"

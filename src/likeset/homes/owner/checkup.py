@@ -17,6 +17,7 @@ from likeset.homes.findings import Finding, guarded
 from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.setting_up import policy_gaps
 from likeset.homes.owner.small_groups import SmallGroups
 from likeset.tables.schema.rows_per_id import check_ids
 from likeset.tables.schema.table_checks import Inspection
@@ -59,9 +60,7 @@ def _home(node: OwnerNode) -> Iterator[Finding]:
 
 def _policy(node: OwnerNode) -> Iterator[Finding]:
     policy = node.policy
-    empty = [word for word in ("consumers", "purposes", "columns") if not getattr(policy, word)]
-    if not policy.total.rows or not policy.per_run.rows:
-        empty.append("rows in per_run and total")
+    empty = policy_gaps(node)
     if empty:
         yield Finding("policy", ok=False, words=f"allows nothing yet: fill in {', '.join(empty)} in owner.yaml")
     elif policy.per_run.rows > policy.total.rows or policy.per_run.epsilon > policy.total.epsilon:

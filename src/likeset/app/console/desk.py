@@ -1,0 +1,109 @@
+"""What both consoles share: sign-in, sign-out, the stylesheet and the script, and how a template becomes a page."""
+
+import getpass
+from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from likeset.app.console.guard import COOKIE, Doors, Guard
+from likeset.app.console.links import Links
+from likeset.app.console.live import events
+from likeset.app.console.rendering import environment
+from likeset.app.console.sessions import Sessions
+from likeset.app.console.visits import Visit, doing, see_other
+
+__all__ = ["Desk", "guarded_app", "login", "page_of"]
+
+_FILES = {"console.css": "text/css", "console.js": "text/javascript"}
+
+
+class Desk(Protocol):
+    """Whose console it is."""
+
+    sessions: Sessions
+
+    def version(self) -> str:
+        """Stands for what there is to see; changes with it."""
+
+    def render(self, visit: Visit, template: str, *, status: int = 200, **words: Any) -> Response:
+        """A page."""
+
+
+def login() -> str:
+    """Who started the console, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a list of users
+        return "unknown"
+
+
+def page_of(
+    visit: Visit, template: str, *, menu: Sequence[tuple[str, str]], house: str, status: int, **words: Any
+) -> HTMLResponse:
+    """A template, filled in.
+
+    Args:
+        visit: who looks.
+        template: its name.
+        menu: address and title of the pages at the top.
+        house: whose console it is.
+        status: of the answer.
+        **words: what the template needs.
+    """
+    shared = {
+        "menu": menu,
+        "house": house,
+        "here": visit.path,
+        "answer": bool(visit.form.fields),
+        "session": visit.session,
+        "notices": visit.session.take_notices(),
+        "form_token": visit.session.form_token,
+    }
+    return HTMLResponse(environment().get_template(template).render(**shared, **words), status)
+
+
+def guarded_app(desk: Desk, routes: Sequence[Route], *, doors: Doors, links: Links, person: str) -> ASGIApp:
+    """All pages of a console, behind its guard."""
+    shared = [
+        Route("/enter", _entrance(links, desk.sessions, doors, person), methods=["GET"]),
+        doing("/leave", _leave, desk),
+        events(desk.version, desk.sessions),
+        *_static_files(),
+    ]
+    return Guard(Starlette(routes=[*routes, *shared]), doors=doors, sessions=desk.sessions)
+
+
+def _entrance(links: Links, sessions: Sessions, doors: Doors, person: str) -> Callable[[Request], Response]:
+    def enter(request: Request) -> Response:
+        if doors.user_header or not links.use(request.query_params.get("token", "")):
+            return HTMLResponse(environment().get_template("used.html").render(), 403)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            COOKIE, sessions.begin(person), httponly=True, samesite="strict", secure=doors.secure, path="/"
+        )
+        return answer
+
+    return enter
+
+
+def _leave(visit: Visit) -> Response:
+    visit.desk.sessions.end(visit.session)
+    answer = see_other(visit, "/")
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def _static_files() -> Iterator[Route]:
+    for name, kind in _FILES.items():
+        content = resources.files(__package__).joinpath("static", name).read_bytes()
+        yield Route(f"/static/{name}", _file(content, kind), methods=["GET"])
+
+
+def _file(content: bytes, kind: str) -> Callable[[Request], Response]:
+    return lambda _: Response(content, media_type=kind, headers={"cache-control": "private, max-age=300"})

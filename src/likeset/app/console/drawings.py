@@ -1,0 +1,113 @@
+"""Drawings as SVG: bars of budgets, what others could learn, rows over time. Each says in words what it shows."""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+
+from markupsafe import Markup, escape
+
+from likeset.homes.owner.budgets import Spent
+from likeset.homes.owner.policy import Accounts, TotalLimit
+from likeset.privacy.guarantee import Guarantee
+
+__all__ = ["budget_bar", "budget_bars", "learned", "rows_over_time"]
+
+_WIDTH = 400
+_MOST_POINTS = 200
+_MOST_FACTOR = 8.0
+
+
+def budget_bars(accounts: Accounts, limit: TotalLimit) -> list[Markup]:
+    """Both budgets before and after a run."""
+    return [
+        budget_bar("rows to curators", accounts.rows_spent, accounts.rows_after, limit.rows),
+        budget_bar("epsilon to owners", accounts.epsilon_spent, accounts.epsilon_after, limit.epsilon),
+    ]
+
+
+def budget_bar(what: str, before: float, after: float, limit: float) -> Markup:
+    """One budget: what is spent, what a run adds, and the limit; past the limit where it would pass it."""
+    most = max(limit, after, 1e-9)
+    spent, added, end = (_WIDTH * part / most for part in (before, after - before, limit))
+    left = max(0, limit - after)
+    words = f"{what}: {_number(before)} spent, {_number(after - before)} by this run, {_number(limit)} in all"
+    words = words if after != before else f"{what}: {_number(before)} of {_number(limit)} spent, {_number(left)} left"
+    over = ' class="over"' if after > limit else ' class="added"'
+    return _figure(
+        words,
+        26,
+        f'<rect class="room" x="0" y="4" width="{_WIDTH}" height="18" rx="3"/>'
+        f'<rect class="spent" x="0" y="4" width="{spent:.1f}" height="18" rx="3"/>'
+        f'<rect{over} x="{spent:.1f}" y="4" width="{added:.1f}" height="18"/>'
+        f'<line class="limit" x1="{min(end, _WIDTH - 1):.1f}" y1="0" x2="{min(end, _WIDTH - 1):.1f}" y2="26"/>',
+        caption=words,
+    )
+
+
+def learned(guarantee: Guarantee) -> Markup:
+    """How much likelier anything that other owners hear may become by one row: two bars, side by side."""
+    if math.isinf(guarantee.epsilon):
+        words = "Nobody can say how much other owners learn: there is no proof."
+        return _figure(words, 60, _bar(6, _WIDTH, "unknown") + _bar(34, _WIDTH, "unknown"), caption=words)
+    factor = math.exp(min(guarantee.epsilon, 700.0))
+    if guarantee.epsilon == 0.0:
+        words = "Whatever other owners hear is as likely with any row of yours as with another in its place."
+    else:
+        words = (
+            f"Whatever other owners hear is at most {factor:.3g} times as likely with a row of yours (below) as with "
+            "another in its place (above)."
+        )
+    short = _WIDTH / min(max(factor, 1.0), _MOST_FACTOR)
+    return _figure(words, 60, _bar(6, short, "without") + _bar(34, _WIDTH, "with"), caption=words)
+
+
+def rows_over_time(history: Sequence[Spent], limit: float) -> Markup | None:
+    """The rows that curators may have seen so far, at each charge; None before the first."""
+    charges = [charge for charge in history if charge.rows and charge.toward == "curator"]
+    if not charges:
+        return None
+    total, steps = 0, list[tuple[float, int]]()
+    for charge in charges:
+        total += charge.rows
+        steps.append((datetime.fromisoformat(charge.at).timestamp(), total))
+    steps = _thinned(steps)
+    first, last, most = steps[0][0], steps[-1][0], max(limit, total, 1)
+    span = max(last - first, 1.0)
+    path, height = [f"M 0 {_y(0, most):.1f}"], 0
+    for at, rows in steps:
+        x = 12 + (_WIDTH - 24) * (at - first) / span
+        path.append(f"L {x:.1f} {_y(height, most):.1f} L {x:.1f} {_y(rows, most):.1f}")
+        height = rows
+    path.append(f"L {_WIDTH} {_y(height, most):.1f}")
+    words = (
+        f"{total:,} rows charged in {len(charges):,} charges from {charges[0].at[:10]} to {charges[-1].at[:10]}; "
+        f"the limit is {limit:,}"
+    )
+    line = f'<line class="limit" x1="0" y1="{_y(limit, most):.1f}" x2="{_WIDTH}" y2="{_y(limit, most):.1f}"/>'
+    return _figure(words, 150, f'{line}<path class="curve" d="{" ".join(path)}"/>', caption=words)
+
+
+def _thinned(steps: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    """The same curve with fewer points: the last one stays."""
+    every = -(-len(steps) // _MOST_POINTS)
+    return [*steps[: len(steps) - 1 : every], steps[-1]]
+
+
+def _y(value: float, most: float) -> float:
+    return 142.0 - 134.0 * value / most
+
+
+def _bar(top: int, width: float, kind: str) -> str:
+    return f'<rect class="{kind}" x="0" y="{top}" width="{width:.1f}" height="20" rx="3"/>'
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _figure(words: str, height: int, shapes: str, *, caption: str) -> Markup:
+    """A drawing with its words, for those who see it and for those who do not. Shapes are written here alone."""
+    return Markup(
+        '<figure class="drawing"><svg viewBox="0 0 {width} {height}" role="img" aria-label="{words}">'
+        "{shapes}</svg><figcaption>{caption}</figcaption></figure>"
+    ).format(width=_WIDTH, height=height, words=words, shapes=Markup(shapes), caption=escape(caption))  # noqa: S704

@@ -1,0 +1,63 @@
+"""News for pages that are open: server-sent events, one for each change, until somebody goes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from likeset.app.console.guard import SESSION
+from likeset.app.console.sessions import Session, Sessions
+from likeset.errors import LikesetError
+
+__all__ = ["events"]
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+_LOOKS = 600
+_LOOKS_BETWEEN_SIGNS = 15
+_MOST_OF_SESSION = 6
+
+
+def events(version: Callable[[], str], sessions: Sessions) -> Route:
+    """The address that pages listen at.
+
+    Args:
+        version: stands for what there is to see; changes with it.
+        sessions: who is signed in: news end with a session.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        session: Session = request.scope[SESSION]
+        if session.streams >= _MOST_OF_SESSION:
+            return PlainTextResponse("Too many pages of this session are listening.\n", 429)
+        return StreamingResponse(_news(version, sessions, session), media_type="text/event-stream")
+
+    return Route("/events", endpoint, methods=["GET"])
+
+
+async def _news(version: Callable[[], str], sessions: Sessions, session: Session) -> AsyncIterator[str]:
+    session.streams += 1
+    try:
+        last = await _version(version)
+        yield f"retry: 3000\nevent: version\ndata: {last}\n\n"
+        for look in range(_LOOKS):
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            if not sessions.is_open(session):
+                return
+            now = await _version(version)
+            if now != last:
+                last = now
+                yield f"event: version\ndata: {now}\n\n"
+            elif look % _LOOKS_BETWEEN_SIGNS == 0:
+                yield ": still here\n\n"
+    finally:
+        session.streams -= 1
+
+
+async def _version(version: Callable[[], str]) -> str:
+    try:
+        return await run_in_threadpool(version)
+    except LikesetError:
+        return "trouble"  # the page itself says which

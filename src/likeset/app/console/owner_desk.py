@@ -1,0 +1,84 @@
+"""The steward's console: one owner's node, open while the console runs, and what its pages have in common."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import Response
+
+from likeset.app.console.desk import page_of
+from likeset.app.console.sessions import Sessions
+from likeset.app.console.visits import Visit
+from likeset.errors import HomeRestored, InvalidArgument, LikesetError
+from likeset.homes.owner.node import OwnerNode
+from likeset.private_files import PRIVATE_FOLDER
+
+__all__ = ["OwnerDesk"]
+
+MENU = (
+    ("/", "Inbox"),
+    ("/budgets", "Budgets"),
+    ("/data", "Data sets"),
+    ("/left", "What left"),
+    ("/log", "Log"),
+    ("/rules", "Rules"),
+    ("/cards", "Cards"),
+    ("/check", "Check"),
+)
+
+
+class OwnerDesk:
+    """An owner's node, for its pages.
+
+    Args:
+        folder: the node's directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.node = OwnerNode(folder)
+        self.sessions = Sessions()
+
+    def version(self) -> str:
+        """The number of the log's last entry: whatever happens here is in it."""
+        return str(self.node.ledger.head().number)
+
+    def render(self, visit: Visit, template: str, *, status: int = 200, **words: Any) -> Response:
+        """A page of this console."""
+        shown = {"stopped": self._stopped(), "version": self.version(), **words}
+        return page_of(visit, template, menu=MENU, house=self.node.name, status=status, **shown)
+
+    @contextmanager
+    def kept_files(self, **files: bytes | None) -> Iterator[dict[str, Path]]:
+        """Uploaded files, for as long as the block lasts, under names of our own in a private folder of the home.
+
+        An error that names one of them names it without the folder.
+        """
+        place = self.node.home.folder / "console"
+        place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="upload-", dir=place))
+        try:
+            paths = {}
+            for name, content in files.items():
+                if content is not None:
+                    paths[name] = folder / f"{name}.yaml"
+                    paths[name].write_bytes(content)
+            yield paths
+        except LikesetError as error:
+            raise InvalidArgument("file", "that you chose", str(error).replace(f"{folder}/", "")) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let go of the node."""
+        self.node.close()
+
+    def _stopped(self) -> str:
+        """Why this node does nothing any more; empty if it does."""
+        try:
+            self.node.check_running()
+        except HomeRestored as error:
+            return str(error)
+        return ""

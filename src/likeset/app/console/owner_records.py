@@ -1,0 +1,76 @@
+"""Pages of records: budgets over time, what left, and the log."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from likeset.app.console import drawings
+from likeset.app.console.paging import Pages
+from likeset.app.console.visits import Visit
+from likeset.homes.owner import outbox
+from likeset.homes.owner.budget_overview import budget_overview
+from likeset.homes.owner.log_pages import log_page
+from likeset.homes.owner.node import OwnerNode
+from likeset.ledger import Head
+
+__all__ = ["budgets", "left", "log", "verify"]
+
+_ROWS_SHOWN = 50
+
+
+def budgets(visit: Visit) -> Response:
+    """Both budgets, and what was charged when."""
+    overview = budget_overview(visit.desk.node)
+    history = list(reversed(overview.history))
+    pages = Pages.of(len(history), visit.number("page", 1))
+    words = {
+        "overview": overview,
+        "bars": [drawings.budget_bar(line.what, line.spent, line.spent, line.limit) for line in overview.lines],
+        "chart": drawings.rows_over_time(overview.history, overview.rows.limit),
+        "history": pages.part(history),
+        "pages": pages,
+    }
+    return _rendered(visit, "budgets.html", **words)
+
+
+def left(visit: Visit) -> Response:
+    """What left, by run; of one run also the rows."""
+    node: OwnerNode = visit.desk.node
+    run = visit.query.get("run", "")
+    if run:
+        node.record_of(run)
+        rows = outbox.rows_that_left(node, run)
+        shown = [] if rows.table is None else rows.table.slice(0, _ROWS_SHOWN).to_pylist()
+        messages = outbox.messages_with_receipts(node, run)
+        return _rendered(visit, "left_run.html", run=run, messages=messages, rows=rows, shown=shown)
+    node.log.refresh()
+    runs = [record for record in reversed(node.runs.by_name.values()) if record.heard]
+    pages = Pages.of(len(runs), visit.number("page", 1))
+    messages = [message for record in pages.part(runs) for message in outbox.messages_with_receipts(node, record.run)]
+    return _rendered(visit, "left.html", messages=messages, pages=pages)
+
+
+def log(visit: Visit) -> Response:
+    """The last entries of the log, and its head."""
+    return _log_page(visit)
+
+
+def verify(visit: Visit) -> Response:
+    """Check the whole chain, what left and the receipts; with a head that was kept elsewhere, against that."""
+    node: OwnerNode = visit.desk.node
+    kept = visit.form.text("head", most=100)
+    problems, notes = outbox.verify(node, head=Head.parse(kept) if kept else None)
+    return _log_page(visit, checked=True, problems=[str(problem) for problem in problems], remarks=notes)
+
+
+def _log_page(visit: Visit, **found: Any) -> Response:
+    node: OwnerNode = visit.desk.node
+    about, before = visit.query.get("about", "").strip(), visit.number("before", 0)
+    page = log_page(node, before=before or None, run=about)
+    found = {"checked": False, "problems": [], "remarks": [], **found}
+    return _rendered(visit, "log.html", page=page, about=about, head=str(node.ledger.head()), **found)
+
+
+def _rendered(visit: Visit, template: str, **words: Any) -> Response:
+    answer: Response = visit.desk.render(visit, template, **words)
+    return answer

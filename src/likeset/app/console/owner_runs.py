@@ -1,0 +1,163 @@
+"""Pages of runs: the inbox, one run with everything about it, and the decision with its second look."""
+
+from typing import Any, get_args
+
+from starlette.responses import Response
+
+from likeset.app.console import drawings
+from likeset.app.console.paging import Pages
+from likeset.app.console.rendering import link
+from likeset.app.console.visits import Visit, see_other
+from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.homes.owner.inbox import inbox_records, inbox_run
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.open_decisions import Choice, open_decisions
+from likeset.homes.owner.outbox import LeftRows
+from likeset.homes.owner.rehearsal import Rehearsal, rehearse
+from likeset.homes.owner.review import Review, review, status_of
+from likeset.homes.owner.run_records import RunRecord
+from likeset.homes.owner.setting_up import steps_left
+from likeset.homes.signed_invitation import Invitation
+
+__all__ = ["add", "decide", "inbox", "run", "trial"]
+
+_EXAMPLES = 5
+_MOST_REASON = 1000
+_DONE: dict[Choice, str] = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
+
+
+def inbox(visit: Visit) -> Response:
+    """What waits for a decision, and until when; with ``every``, all that came."""
+    node: OwnerNode = visit.desk.node
+    every = visit.query.get("show") == "all"
+    records = inbox_records(node, every=every)
+    pages = Pages.of(len(records), visit.number("page", 1))
+    newest = list(reversed(records)) if every else records
+    runs = [inbox_run(node, record) for record in pages.part(newest)]
+    return _rendered(visit, "inbox.html", runs=runs, every=every, pages=pages, steps=steps_left(node))
+
+
+def add(visit: Visit) -> Response:
+    """Put a signed invitation that came by another way into the inbox."""
+    node: OwnerNode = visit.desk.node
+    data = visit.form.files.get("invitation")
+    if data is None:
+        raise InvalidArgument("invitation", "nothing", "no file was chosen")
+    invitation = Invitation.read(data)
+    new = node.add_invitation(invitation)
+    name = invitation.terms.run
+    return see_other(visit, link("/run", name=name), f"Run {name} {'is in the inbox' if new else 'was known already'}.")
+
+
+def run(visit: Visit) -> Response:
+    """Everything about a run."""
+    return _run_page(visit, visit.desk.node.record_of(visit.query.get("name", "")))
+
+
+def trial(visit: Visit) -> Response:
+    """The same, with rows as they would leave: computed here, nothing is sent or charged."""
+    node: OwnerNode = visit.desk.node
+    record = node.record_of(visit.form.text("run"))
+    terms = record.latest
+    rehearsed = rehearse(node, terms, data=visit.form.text("data"))
+    words: dict[str, str] = {"digest": terms.digest, "by": visit.by, "basis": rehearsed.basis}
+    node.note("rehearsed", record.run, **words)
+    return _run_page(visit, record, rehearsed=rehearsed)
+
+
+def decide(visit: Visit) -> Response:
+    """A decision: shown once more before it is made, and made only if nobody else decided meanwhile."""
+    node: OwnerNode = visit.desk.node
+    record = node.record_of(visit.form.text("run"))
+    choice = _choice(visit)
+    by, reason = visit.by, visit.form.text("reason", most=_MOST_REASON)
+    digest, seen = visit.form.text("digest"), visit.form.text("seen")
+    if choice == "deny" and not reason:
+        raise InvalidArgument("reason", "nothing", "say why; it stays in this house")
+    if visit.form.text("sure") != "yes":
+        return _second_look(visit, record, choice, by=by, reason=reason)
+    if choice == "approve":
+        verdict = node.approve(
+            record.run, digest, by=by, data=visit.form.text("data"), hash_seed=_seed(visit), seen=seen
+        )
+        if not verdict.accepted:
+            return _rendered(visit, "refused.html", status=409, run=record.run, reasons=verdict.reasons)
+    elif choice == "deny":
+        node.deny(record.run, by=by, reason=reason, seen=seen)
+    else:
+        node.withdraw(record.run, by=by, seen=seen)
+    return see_other(visit, link("/run", name=record.run), f"Run {record.run} is {_DONE[choice]}, by {by}.")
+
+
+def _choice(visit: Visit) -> Choice:
+    for choice in get_args(Choice):
+        if visit.form.text("choice") == choice:
+            known: Choice = choice
+            return known
+    raise InvalidArgument("choice", "another one", "must be approve, deny or withdraw")
+
+
+def _seed(visit: Visit) -> int | None:
+    text = visit.form.text("hash_seed", most=64)
+    if not text:
+        return None
+    try:
+        return int(text, 16)
+    except ValueError as error:
+        raise InvalidArgument("hash seed", "something else", "must be one number in hexadecimal digits") from error
+
+
+def _second_look(visit: Visit, record: RunRecord, choice: Choice, *, by: str, reason: str) -> Response:
+    """What is about to happen, in a few words; that somebody looked is in the log before they approve."""
+    node: OwnerNode = visit.desk.node
+    looked = _looked(node, record)
+    if looked is not None and choice == "approve":
+        node.note("reviewed", record.run, digest=looked.terms.digest, by=by)
+    kept = {name: visit.form.text(name) for name in ("digest", "seen", "data", "hash_seed")}
+    if kept["digest"] != record.latest_digest:
+        raise InvalidArgument("terms", kept["digest"][:12], "other terms came meanwhile; look at the run again")
+    words: dict[str, Any] = {"choice": choice, "by": by, "reason": reason, "kept": kept, "review": looked}
+    return _rendered(visit, "second_look.html", record=record, **words)
+
+
+def _run_page(visit: Visit, record: RunRecord, *, rehearsed: Rehearsal | None = None) -> Response:
+    node: OwnerNode = visit.desk.node
+    looked = _looked(node, record)
+    fitting = [] if looked is None else [data.name for data in node.registry.for_terms(looked.terms)]
+    choices = open_decisions(node, record)
+    words: dict[str, Any] = {
+        "record": record,
+        "review": looked,
+        "standing": status_of(node, record.run),
+        "choices": [choice for choice in choices if looked is not None or choice != "approve"],
+        "fitting": fitting,
+        "examples": {} if rehearsed is None else _examples(rehearsed.rows),
+        "rehearsed": rehearsed,
+        "bars": [] if looked is None else drawings.budget_bars(looked.accounts, node.policy.total),
+        "learned": None if looked is None else drawings.learned(looked.others),
+    }
+    return _rendered(visit, "run.html", **words)
+
+
+def _looked(node: OwnerNode, record: RunRecord) -> Review | None:
+    """The review; None where the terms cannot be read here."""
+    try:
+        return review(node, record.run)
+    except IllegalMessage:
+        return None
+
+
+def _examples(rows: LeftRows) -> dict[str, list[str]]:
+    """Values of a few rows, by column."""
+    if rows.table is None:
+        return {}
+    few = rows.table.slice(0, _EXAMPLES)
+    return {
+        name: ["" if value is None else str(value) for value in few.column(name).to_pylist()]
+        for name in few.column_names
+    }
+
+
+def _rendered(visit: Visit, template: str, **words: Any) -> Response:
+    answer: Response = visit.desk.render(visit, template, **words)
+    return answer

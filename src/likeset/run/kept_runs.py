@@ -1,0 +1,98 @@
+"""A consumer's runs as lists and pages show them: one typed place for both."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from likeset.homes.consumer.home import ConsumerHome, KeptRun
+from likeset.protocol.plans import planned_views
+from likeset.protocol.terms import Terms
+from likeset.run.publish import Render, read_result
+from likeset.run.remote import collect, conclude
+
+__all__ = ["ListedRun", "PlannedPrice", "listed_run", "planned_guarantees", "published"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run in a list.
+
+    Attributes:
+        run: its name.
+        digest: of its terms.
+        invitation: the file of the signed terms.
+        expires: when the terms end.
+        mailbox: by which it travels; None if by none.
+        cancelled: whether its consumer stopped it.
+        jobs: how many were submitted for it over NVFlare.
+        result: whether its result is here.
+    """
+
+    run: str
+    digest: str
+    invitation: str
+    expires: str
+    mailbox: str | None
+    cancelled: bool
+    jobs: int
+    result: bool
+
+    @property
+    def way(self) -> str:
+        """How it travels, in a word or two."""
+        if self.cancelled:
+            return "cancelled"
+        if self.mailbox is not None:
+            return "mailbox"
+        return f"NVFlare, {self.jobs} job{'' if self.jobs == 1 else 's'}" if self.jobs else "nothing yet"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPrice:
+    """What somebody may learn about somebody's rows, by the terms.
+
+    Attributes:
+        who: observes.
+        whose: rows.
+        epsilon: at most; None where rows are seen.
+        delta: beside it.
+        rows: that are seen, at most.
+    """
+
+    who: str
+    whose: str
+    epsilon: float | None
+    delta: float
+    rows: int
+
+
+def listed_run(run: KeptRun) -> ListedRun:
+    """A run, as a list shows it; nobody is asked."""
+    terms, travel = run.terms, run.travel
+    return ListedRun(
+        run=run.name,
+        digest=terms.digest,
+        invitation=str(run.invitation_path),
+        expires=terms.expires,
+        mailbox=None if travel is None else travel.mailbox,
+        cancelled=run.cancelled,
+        jobs=len(run.jobs),
+        result=run.result.exists(),
+    )
+
+
+def planned_guarantees(terms: Terms) -> tuple[PlannedPrice, ...]:
+    """The plan of a run: what each may learn, each kind of view once."""
+    prices = {}
+    for view in planned_views(terms):
+        whose = "your rows" if view.view.protected == terms.consumer else "each owner's rows"
+        rows = view.rows if view.view.observer != "owners" else 0
+        epsilon = None if rows else view.guarantee.epsilon
+        prices[view.view.observer, whose] = PlannedPrice(view.view.observer, whose, epsilon, view.guarantee.delta, rows)
+    return tuple(prices.values())
+
+
+def published(home: ConsumerHome, run: KeptRun, *, render: Render) -> dict[str, Any]:
+    """The result of a run whose summary has come; published when it is first asked for."""
+    if not run.result.exists():
+        conclude(home, run, collect(run), render=render)
+    return read_result(run.result)[0]
