@@ -149,7 +149,7 @@ def _multipart(fields: Mapping[str, str], files: Mapping[str, bytes] | None) -> 
 
 
 @contextmanager
-def opened_console(folder: Path, **doors: str) -> Iterator[OwnerDesk]:
+def opened_console(folder: Path) -> Iterator[OwnerDesk]:
     """A steward's console of a node."""
     desk = OwnerDesk(folder)
     try:

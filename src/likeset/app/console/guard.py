@@ -11,6 +11,7 @@ import traceback
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,6 +32,7 @@ MOST_FORM = 2 << 20
 """Bytes of a form, with its files."""
 
 _FORM_SECONDS = 30.0
+_CLOSE = {"connection": "close"}
 _MOST_USER = 128
 _OPEN = ("/enter", "/static/console.css", "/static/console.js")
 _QUIET = ("/events",)
@@ -113,10 +115,6 @@ class Guard:
             return
         try:
             await self._app(scope, _bounded(receive), _with_headers(send))
-        except _FormTooLarge:
-            await _TOO_LARGE(scope, receive, _with_headers(send))
-        except TimeoutError:
-            await _TOO_SLOW(scope, receive, _with_headers(send))
         except Exception as error:
             # Its text may quote rows: the place tells whoever mends it, and the page tells nothing.
             place = traceback.extract_tb(error.__traceback__)[-1]
@@ -155,16 +153,12 @@ class Guard:
         return self._sessions.of_user(name, quietly=quietly)
 
 
-class _FormTooLarge(Exception):
-    """More came than a form may have."""
-
-
 def _refused(status: int, words: str) -> Response:
-    return PlainTextResponse(words + "\n", status, headers={"connection": "close"})
+    return PlainTextResponse(words + "\n", status, headers=_CLOSE)
 
 
-_TOO_LARGE = _refused(413, f"A form may have {MOST_FORM >> 20} MB at most, with its files.")
-_TOO_SLOW = _refused(408, "The form did not come in time.")
+_SIZE = f"A form may have {MOST_FORM >> 20} MB at most, with its files."
+_TOO_LARGE = _refused(413, _SIZE)
 _NOT_SIGNED_IN = PlainTextResponse(
     "You are not signed in, or your session has ended.\n"
     "Ask for a new link at the machine where this console runs: add --link to the command that started it.\n",
@@ -188,12 +182,15 @@ def _bounded(receive: Receive) -> Receive:
             first_wait.append(loop.time() + _FORM_SECONDS)
         if size < 0:  # the form is here; what is waited for now is the end of the connection
             return await receive()
-        async with asyncio.timeout_at(first_wait[0]):
-            message = await receive()
+        try:
+            async with asyncio.timeout_at(first_wait[0]):
+                message = await receive()
+        except TimeoutError as error:
+            raise HTTPException(408, "The form did not come in time.", _CLOSE) from error
         if message["type"] == "http.request":
             size += len(message.get("body", b""))
             if size > MOST_FORM:
-                raise _FormTooLarge
+                raise HTTPException(413, _SIZE, _CLOSE)
             if not message.get("more_body", False):
                 size = -1
         return message
