@@ -12,6 +12,7 @@ from protocol_world import CONSUMER, THRESHOLD, terms, world
 from likeset.errors import IllegalMessage
 from likeset.homes.shell import Resident
 from likeset.protocol.legality import (
+    ComputeState,
     ConsumerState,
     CuratorState,
     OwnerState,
@@ -19,6 +20,7 @@ from likeset.protocol.legality import (
     Rules,
     Sender,
     State,
+    compute_rules,
     consumer_rules,
     curator_rules,
     owner_rules,
@@ -36,13 +38,21 @@ from likeset.protocol.messages import (
     Target,
     TargetRelease,
 )
+from likeset.protocol.split.split_messages import (
+    Envelopes,
+    OfferShare,
+    PicksOpened,
+    RosterVote,
+    ShareReceipts,
+    TargetShare,
+)
 from likeset.protocol.terms import Terms
 
 SEALED, AUCTIONED = terms(), terms(**THRESHOLD)
 ROUNDS = terms(protocol="interactive", size=2)
 LAST = ROUNDS.size
 
-_NONE = np.empty(0)
+_NONE, _BYTES = np.empty(0), np.empty(0, dtype=np.uint8)
 _ROWS: dict[str, Any] = {"rows": np.zeros((1, 3), np.float32), "labels": _NONE}
 BODIES: dict[str, Body] = {
     body.kind: body
@@ -67,6 +77,12 @@ BODIES: dict[str, Body] = {
             flagged=np.empty(0, np.int64),
             reasons=np.empty(0, dtype="<U1"),
         ),
+        TargetShare(share=_BYTES, salt=_BYTES, commitments=_BYTES),
+        OfferShare(part=_BYTES),
+        ShareReceipts(receipts=_BYTES),
+        RosterVote(roster=_BYTES, reach=_BYTES),
+        Envelopes(envelopes=_BYTES),
+        PicksOpened(openings=4),
     )
 }
 Legal = set[tuple[State, str, int, Sender]]
@@ -76,7 +92,14 @@ def _said(state: State, kind: str, sender: Sender, *rounds: int) -> Legal:
     return {(state, kind, number, sender) for number in rounds}
 
 
-OWNER, CURATOR = OwnerState, CuratorState
+OWNER, CURATOR, COMPUTING = OwnerState, CuratorState, ComputeState
+_COLLECTED = (
+    _said(COMPUTING.COLLECTING, "offer-share", Sender.AWAITED, 1)
+    | _said(COMPUTING.COLLECTING, "share-receipts", Sender.PEER, 2)
+    | _said(COMPUTING.COUNTED, "share-receipts", Sender.PEER, 2)
+    | _said(COMPUTING.COUNTED, "roster-vote", Sender.PEER, 3)
+    | _said(COMPUTING.VOTED, "roster-vote", Sender.PEER, 3)
+)
 FROM_CURATOR = (Sender.CURATOR,)
 CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
     # Rules, states, the round in which the party stands, and all that may come then.
@@ -129,6 +152,22 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         | _said(CURATOR.BIDS, "bid", Sender.AWAITED, LAST)
         | _said(CURATOR.DELIVERIES, "delivery", Sender.AWAITED, LAST),
     ),
+    "witness of a split run": (
+        compute_rules("witness"),
+        COMPUTING,
+        2,
+        _COLLECTED
+        | _said(COMPUTING.COLLECTING, "target-share", Sender.CONSUMER, 0)
+        | _said(COMPUTING.READY, "picks-opened", Sender.CONSUMER, 4),
+    ),
+    "consumer of a split run": (
+        compute_rules("consumer"),
+        COMPUTING,
+        2,
+        _COLLECTED
+        | _said(COMPUTING.VOTED, "envelopes", Sender.CURATOR, 3)
+        | _said(COMPUTING.READY, "envelopes", Sender.CURATOR, 3),
+    ),
     "consumer": (
         consumer_rules(),
         ConsumerState,
@@ -140,6 +179,8 @@ LATE = {
     "sealed curator": {"offer"},
     "curator of an auction": {"misfit", "offer"},
     "interactive curator": {"bid", "delivery"},
+    "witness of a split run": {"offer-share"},
+    "consumer of a split run": {"offer-share"},
 }
 """What may come late: in any state, of any round."""
 
@@ -153,7 +194,7 @@ def test_a_message_may_come_exactly_where_the_table_says(name: str) -> None:
     rules, states, standing, legal = CASES[name]
     seen = set()
     everywhere: list[State] = list(states)
-    for state, kind, number, sender in product(everywhere, BODIES, (0, 1, 2, 3, 99), Sender):
+    for state, kind, number, sender in product(everywhere, BODIES, (0, 1, 2, 3, 4, 99), Sender):
         late = sender is Sender.LATE and kind in LATE.get(name, set())
         try:
             after = rules.after(Position(state, standing), _message(kind, number), sender)

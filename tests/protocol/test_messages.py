@@ -30,6 +30,14 @@ from likeset.protocol.messages import (
     decode,
     encode,
 )
+from likeset.protocol.split.split_messages import (
+    Envelopes,
+    OfferShare,
+    PicksOpened,
+    RosterVote,
+    ShareReceipts,
+    TargetShare,
+)
 
 SETTINGS = settings(max_examples=examples(60))
 
@@ -78,6 +86,12 @@ _bodies: dict[str, st.SearchStrategy[Body]] = {
         flagged=_vector("<i8"),
         reasons=_text,
     ),
+    "target-share": st.builds(TargetShare, share=_vector("|u1"), salt=_vector("|u1"), commitments=_vector("|u1")),
+    "offer-share": st.builds(OfferShare, part=_vector("|u1")),
+    "share-receipts": st.builds(ShareReceipts, receipts=_vector("|u1")),
+    "roster-vote": st.builds(RosterVote, roster=_vector("|u1"), reach=_vector("|u1")),
+    "envelopes": st.builds(Envelopes, envelopes=_vector("|u1")),
+    "picks-opened": st.builds(PicksOpened, openings=_uint64),
 }
 
 
@@ -204,7 +218,7 @@ def test_damage_is_called_by_its_name_and_a_message_of_the_version_before_too() 
     data = encode(_message(Misfit(misfit=0.5)))
     with pytest.raises(BadMessage, match="digest does not match"):
         decode(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(BadMessage, match="not a message of version 5"):
+    with pytest.raises(BadMessage, match="not a message of version 6"):
         decode(_signed(b"LKST\x02" + data[5:-32]))
 
 

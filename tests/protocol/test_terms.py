@@ -16,6 +16,7 @@ from likeset.privacy.relation import Relation
 from likeset.protocol.foreign_terms import check_between
 from likeset.protocol.planned_terms import SUMMARY_RELEASE, PlannedTerms
 from likeset.protocol.plans import planned_views
+from likeset.protocol.split.split_terms import SplitShape, SplitTerms
 from likeset.protocol.term_parts import Budget, Kernel, KernelShape, digest_of_rows
 from likeset.protocol.terms import Terms
 
@@ -29,6 +30,9 @@ def _card(letter: str) -> str:
 CARDS = {name: _card(letter) for name, letter in zip(("hospital", "a", "b", "c", "curator"), "ABCDE", strict=True)}
 NAMED: dict[str, Any] = {"run_id": "0a" * 16, "cards": CARDS}
 
+SPLIT = SplitTerms(2, "ab" * 32, 4, gamma=0.5)
+NARROW = replace(KERNEL, largest=20.0)
+
 CHANGES: dict[str, dict[str, Any]] = {
     "run": {"run": "run-2"},
     "consumer": {"consumer": "clinic"},
@@ -40,6 +44,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "columns": {"columns": ("age", "weight", "height")},
     "record_bytes": {"record_bytes": 24},
     "kernel": {"kernel": replace(KERNEL, seed=8)},
+    "split": {"run_id": "0a" * 16, "cards": CARDS, "split": SPLIT, "kernel": NARROW},
     "protocol": {"protocol": "interactive"},
     "size": {"size": 5},
     "target_size": {"target_size": 31},
@@ -94,6 +99,54 @@ def test_seed_rows_have_a_digest_exactly_where_there_are_some(count: int, digest
 def test_every_part_of_the_kernel_is_part_of_the_digest(part: str) -> None:
     other = replace(KERNEL, **{part: getattr(KERNEL, part) * (0.5 if part == "largest" else 2)})
     assert terms(kernel=other).digest != terms().digest
+
+
+def split_run(**changes: Any) -> Terms:
+    return terms(**{**NAMED, "split": SPLIT, "kernel": NARROW, **changes})
+
+
+@pytest.mark.parametrize("part", [{"program": "cd" * 32}, {"gamma": 0.25}])
+def test_every_part_of_a_split_curator_is_part_of_the_digest(part: dict[str, Any]) -> None:
+    assert split_run(split=replace(SPLIT, **part)).digest != split_run().digest
+
+
+def test_three_parties_compute_exactly_where_there_is_a_witness() -> None:
+    cards = {**CARDS, "witness": _card("G")}
+    assert split_run(cards=cards, split=replace(SPLIT, parties=3)).digest != split_run().digest
+    for wrong in ({"cards": cards}, {"split": replace(SPLIT, parties=3)}):
+        with pytest.raises(InvalidArgument, match="parties"):
+            split_run(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"run_id": "", "cards": {}}, "cards"),
+        ({"protocol": "interactive"}, "curator"),
+        (THRESHOLD, "curator"),
+        ({"size": 5}, "openings"),
+        ({"target_size": (1 << 14) + 1}, "target_size"),
+        ({"offer_factor": 1e6}, "offer_factor"),
+        ({"kernel": KERNEL}, "split.gamma"),
+        ({"kernel": replace(KERNEL, largest=40.0)}, "split.gamma"),
+    ],
+)
+def test_terms_of_a_split_run_ask_for_nothing_that_its_program_cannot_do(change: dict[str, Any], named: str) -> None:
+    """2^11 / (0.5 * 3) is 36.95 squared: rows of 40 could be too far apart for 64 bits, rows of 20 are not."""
+    with pytest.raises(InvalidArgument, match=named):
+        split_run(**change)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"parties": 4}, {"parties": True}, {"program": "ab"}, {"openings": 0}, {"gamma": 0.0}, {"gamma": 1e7}]
+)
+def test_what_is_no_split_curator_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=rf"split\.{next(iter(wrong))}"):
+        replace(SPLIT, **wrong)
+
+
+def test_the_planned_shape_gets_its_width_later() -> None:
+    assert SplitShape(2, "ab" * 32, 4).drawn(gamma=0.5) == SPLIT
 
 
 @pytest.mark.parametrize("name", sorted(CHANGES))

@@ -115,7 +115,8 @@ _UNREADABLE = object()
 
 def _label_bytes(labels: NDArray[Any], code: int) -> list[bytes]:
     if code != _TEXT:
-        return [number.tobytes() for number in labels.astype(_TYPES[code])]
+        data, size = labels.astype(_TYPES[code]).tobytes(), _TYPES[code].itemsize
+        return [data[start : start + size] for start in range(0, len(data), size)]
     texts = [text.encode("utf-8") for text in labels.tolist()]
     if max(map(len, texts), default=0) > LABEL_BYTES:
         reason = f"a text must have at most {LABEL_BYTES} bytes where the curator is split; shorten it"

@@ -304,12 +304,26 @@ class ComputeParty(Party):
                 f"{len(roster.lists)} of {len(self.terms.owners)} owners took part; the terms ask for "
                 f"{self.terms.quorum}"
             )
+        self._log_left_out(roster)
         self._roster = roster
         vote = self._votes[self.role] = sign_roster(self._secret, roster, self.role)
         self._move(ComputeState.VOTED)
         signed_bytes = np.frombuffer(vote.to_bytes(), dtype=np.uint8)
         reach = np.frombuffer(self._reach, dtype=np.uint8)
         return self._to_peers(ROSTER_ROUND, RosterVote(roster=signed_bytes, reach=reach))
+
+    def _log_left_out(self, roster: Roster) -> None:
+        """Who acknowledged an offer that is not computed on, and who did not: nobody is left out in silence."""
+        signers: dict[str, set[ComputeRole]] = {}
+        for receipt in self.receipts:
+            signers.setdefault(receipt.context.owner, set()).add(receipt.role)
+        for owner in self.terms.owners:
+            signed_by = signers.get(self.terms.cards[owner], set())
+            missing = [role for role in compute_roles(self.terms) if role not in signed_by]
+            if not signed_by or self.terms.cards[owner] in roster.lists or owner in {f.party for f in self.faults}:
+                continue
+            reason = f"{' and '.join(missing)} acknowledged no part of it" if missing else "it signed different lists"
+            self.faults.append(PartyFault(owner, f"its offer is not computed on: {reason}"))
 
     def _agree(self) -> list[Message]:
         """All signed: the same, or somebody told different parties different things, and nobody computes."""
