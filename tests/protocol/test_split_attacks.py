@@ -1,0 +1,513 @@
+"""Owners and compute parties of a split run who lie: each is refused or found out, logged, and costs others nothing."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_world import CONSUMER, QuickLedger, rows
+from shared_run_world import SharedRun, Told, carry_shares, clear_picks, not_ready, secret_of, shared_run, split_run
+
+from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.protocol.messages import Message, decode
+from likeset.protocol.split.bare_records import BareRecords
+from likeset.protocol.split.run_shape import offer_context, offer_shape, party_name
+from likeset.protocol.split.split_messages import (
+    Envelopes,
+    OfferShare,
+    PicksOpened,
+    RosterVote,
+    ShareReceipts,
+    TargetShare,
+)
+from likeset.protocol.terms import Terms
+from likeset.trust import shared_offers
+from likeset.trust.encoding import SHARE_RECEIPT_CONTEXT, fields, read_fields
+from likeset.trust.row_shares import ComputeRole, Words, slot_words, split_words
+from likeset.trust.share_receipts import Roster, ShareReceipt, SignedRoster, sign_roster
+from likeset.trust.shared_offers import OfferPart, SharedOffer, share_offer
+
+AGREED = split_run()
+LIAR = "b"
+NEAR = np.array([[0.31, 0.29, 0.3], [0.3, 0.31, 0.32]], dtype=np.float32)
+"""In the middle of the target: what a liar lets the program see is picked."""
+
+
+def shared_by(name: str = LIAR, *, seen: Any = NEAR, sold: Any = NEAR, handles: Sequence[int] = (1, 2)) -> SharedOffer:
+    """An offer whose shares are of some rows, and whose records are of others."""
+    records = BareRecords(3).encode(sold, np.empty(0), np.array(handles, dtype=np.uint64))
+    shape = offer_shape(AGREED)
+    context = offer_context(AGREED, name)
+    classes = np.empty(0, dtype=np.int64)
+    return share_offer(secret_of(name), context=context, shape=shape, rows=seen, classes=classes, records=records)
+
+
+def forged(monkeypatch: pytest.MonkeyPatch, step: str, forger: Any) -> SharedOffer:
+    """The liar's offer, with one step of its making done otherwise; all other owners stay honest."""
+    with monkeypatch.context() as patched:
+        patched.setattr(shared_offers, step, forger)
+        return shared_by()
+
+
+def sending(shared: SharedOffer, name: str = LIAR, agreed: Terms = AGREED) -> Callable[[Message], list[Message]]:
+    """An owner that sends this offer in place of its honest one."""
+    parts = {party_name(agreed, role): part for role, part in shared.parts.items()}
+
+    def lie(message: Message) -> list[Message]:
+        if message.sender != name:
+            return [message]
+        part = np.frombuffer(parts[message.receiver].to_bytes(), dtype=np.uint8)
+        return [dataclasses.replace(message, body=OfferShare(part=part))]
+
+    return lie
+
+
+def carried(shared: SharedOffer, run: SharedRun | None = None) -> Told:
+    return carry_shares(run or shared_run(AGREED), tamper=sending(shared))
+
+
+def bytes_of(data: bytes) -> Any:
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def check_left_out(told: Told, words: str, *, bought: int | None = None) -> None:
+    """The liar's rows are not in the summary, the liar is named with the reason, and all others were bought from."""
+    summary = told.consumer.party.summary
+    assert summary is not None
+    assert 1 not in summary.owners
+    assert summary.flagged.tolist() == [1]
+    assert words in str(summary.reasons[0])
+    assert len(summary.rows) == (AGREED.size if bought is None else bought)
+
+
+def test_the_liar_in_these_tests_would_be_bought_from_if_it_were_honest() -> None:
+    told = carried(shared_by())
+    summary = told.consumer.party.summary
+    assert summary is not None
+    assert (summary.owners == 1).sum() >= 1
+
+
+def test_shares_that_do_not_belong_to_the_records() -> None:
+    """The program sees rows like the target, the envelopes hold others: the checksum of what was picked tells."""
+    told = carried(shared_by(sold=NEAR + np.float32(1.0)))
+    check_left_out(told, "does not make the row that was computed on", bought=_others_bought(told))
+
+
+def _others_bought(told: Told) -> int:
+    summary = told.consumer.party.summary
+    assert summary is not None
+    assert 0 < len(summary.rows) < AGREED.size  # the liar's picks are left out, and not made up for
+    return len(summary.rows)
+
+
+def test_a_record_sold_twice() -> None:
+    """Two slots, one row and one handle: the second pick is left out."""
+    both = np.concatenate([NEAR[:1], NEAR[:1]])
+    run = shared_run(AGREED)
+    run.data["a"] += 3.0
+    run.data["c"] += 3.0  # so that both slots are picked
+    summary = carried(shared_by(seen=both, sold=both, handles=(7, 7)), run).consumer.party.summary
+    assert summary is not None
+    assert (summary.owners == 1).sum() == 1
+    assert summary.flagged.tolist() == [1]
+    assert "bought already" in str(summary.reasons[0])
+
+
+def test_envelopes_that_their_owner_swapped_after_it_signed_its_list() -> None:
+    shared = shared_by()
+    size = offer_shape(AGREED).envelope_bytes
+    part = shared.parts["curator"]
+    swapped = part.envelopes[size : 2 * size] + part.envelopes[:size] + part.envelopes[2 * size :]
+    parts = {**shared.parts, "curator": dataclasses.replace(part, envelopes=swapped)}
+    told = carried(SharedOffer(parts, shared.slot_of_row))
+    assert "not those that the owner committed to" in told.faults("curator")[LIAR]
+    assert "curator acknowledged no part" in told.faults(CONSUMER)[LIAR]
+    check_left_out(told, "acknowledged no part")
+
+
+def test_envelopes_that_their_owner_swapped_before_it_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is made for its slot: what was sealed for another one does not open."""
+    honest = shared_offers._sealed
+
+    def swapped(records: Any, **more: Any) -> list[bytes]:
+        return honest(records, **more)[::-1]
+
+    told = carried(forged(monkeypatch, "_sealed", swapped))
+    check_left_out(told, "does not open", bought=_others_bought(told))
+
+
+def test_a_wrong_r(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shares add up to another r than the list commits to: whatever was picked does not open, and that shows."""
+
+    def other_r(words: Words, parties: int) -> tuple[Words, ...]:
+        changed = words.copy()
+        changed[:, -1] ^= np.uint64(1)
+        return split_words(changed, parties)
+
+    told = carried(forged(monkeypatch, "split_words", other_r))
+    check_left_out(told, "is not the one of the owner's list", bought=_others_bought(told))
+
+
+def test_a_valid_bit_that_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No slot but one whose bit is exactly 1 is ever picked."""
+
+    def doubled(layout: Any, *rest: Any, **more: Any) -> Words:
+        words = slot_words(layout, *rest, **more)
+        words[:, layout.valid] *= np.uint64(2)
+        return words
+
+    summary = carried(forged(monkeypatch, "slot_words", doubled)).consumer.party.summary
+    assert summary is not None
+    assert 1 not in summary.owners
+    assert len(summary.rows) == AGREED.size
+
+
+@pytest.mark.parametrize("honest_record", [True, False])
+def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
+    """The program cuts it to the range; then it is far from the target, or, if it is picked, not what was sold."""
+    far = NEAR * np.float32(1e5)
+    run = shared_run(split_run(size=12, offer_factor=3.0))
+    run.data = {name: data[:3] for name, data in run.data.items()}  # fewer rows than picks: everything is picked
+    agreed = run.terms
+    records = BareRecords(3).encode(far if honest_record else NEAR, np.empty(0), np.array([1, 2], dtype=np.uint64))
+    shared = share_offer(
+        secret_of(LIAR),
+        context=offer_context(agreed, LIAR),
+        shape=offer_shape(agreed),
+        rows=far,
+        classes=np.empty(0, dtype=np.int64),
+        records=records,
+    )
+    summary = carry_shares(run, tamper=sending(shared, agreed=agreed)).consumer.party.summary
+    assert summary is not None
+    assert sorted(summary.owners.tolist()) == [0, 0, 0, 2, 2, 2]
+    assert summary.flagged.tolist() == [1]
+    assert "does not make the row" in str(summary.reasons[0])
+
+
+def test_an_owner_that_repeats_another_ones_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It got them from a compute party. Which of the two copied is not told: both are left out, and that is logged."""
+    run = shared_run(AGREED)
+    release = next(message for message in run.consumer().start() if message.receiver == "a")
+    parts = [OfferPart.from_bytes(message.body.part.tobytes()) for message in run.owner("a").take(release)]  # type: ignore[union-attr]
+    copied = tuple(part.words(offer_shape(AGREED).layout) for part in parts)
+    told = carried(forged(monkeypatch, "split_words", lambda *_: copied), run)
+    for name in (CONSUMER, "curator", "witness"):
+        assert {LIAR, "a"} == set(told.faults(name))
+        assert all("repeats" in reason for reason in told.faults(name).values())
+    summary = told.consumer.party.summary
+    assert summary is not None
+    assert set(summary.owners.tolist()) == {2}
+    assert summary.flagged.tolist() == [0, 1]
+
+
+def test_an_owner_that_sends_another_ones_parts_as_its_own() -> None:
+    run = shared_run(AGREED)
+    release = next(message for message in run.consumer().start() if message.receiver == "a")
+    stolen = {message.receiver: message.body for message in run.owner("a").take(release)}
+
+    def lie(message: Message) -> list[Message]:
+        return [dataclasses.replace(message, body=stolen[message.receiver]) if message.sender == LIAR else message]
+
+    told = carry_shares(run, tamper=lie)
+    assert "another owner" in told.faults("witness")[LIAR]
+    check_left_out(told, "another owner")
+
+
+def test_shares_that_differ_between_parties() -> None:
+    """Two offers, each sound by itself: no party sees it alone, the receipts together tell."""
+    first, second = shared_by(), shared_by()
+    told = carried(SharedOffer({**first.parts, "witness": second.parts["witness"]}, first.slot_of_row))
+    for name in (CONSUMER, "curator", "witness"):
+        assert "different lists" in told.faults(name)[LIAR]
+    check_left_out(told, "different lists")
+
+
+def test_parts_that_are_for_another_party_or_nothing_at_all() -> None:
+    shared = shared_by()
+    for data in (shared.parts["consumer"].to_bytes(), b"", b"\0" * 1000):
+
+        def lie(message: Message, data: bytes = data) -> list[Message]:
+            wrong = message.sender == LIAR and message.receiver == "witness"
+            return [dataclasses.replace(message, body=OfferShare(part=bytes_of(data))) if wrong else message]
+
+        told = carry_shares(shared_run(AGREED), tamper=lie)
+        assert "a part that is not used" in told.faults("witness")[LIAR]
+        assert told.consumer.party.summary is not None
+        assert 1 not in told.consumer.party.summary.owners
+
+
+@pytest.mark.parametrize("how", ["swapped", "withheld", "short", "another owner's"])
+def test_a_curator_that_swaps_or_withholds_envelopes(how: str) -> None:
+    """The consumer has the digest of each from its owner. It computes only when it holds all: nothing was opened."""
+    shape = offer_shape(AGREED)
+    whole = shape.envelope_bytes * shape.slots
+
+    def lie(message: Message) -> list[Message]:
+        if not isinstance(message.body, Envelopes):
+            return [message]
+        data = message.body.envelopes.tobytes()
+        lies = {
+            "swapped": data[shape.envelope_bytes : 2 * shape.envelope_bytes]
+            + data[: shape.envelope_bytes]
+            + data[2 * shape.envelope_bytes :],
+            "short": data[:-1],
+            "another owner's": data[whole : 2 * whole] + data[:whole] + data[2 * whole :],
+        }
+        return [] if how == "withheld" else [dataclasses.replace(message, body=Envelopes(bytes_of(lies[how])))]
+
+    ledger = QuickLedger()
+    told = carry_shares(shared_run(AGREED, ledger), tamper=lie)
+    assert not_ready(told)
+    assert [name for name, _ in told.refused] == ([] if how == "withheld" else [CONSUMER])
+    assert len(ledger.answers) == 5  # the release, the target's shares and one offer of each owner: nothing more
+
+
+def lying_receipts(role: ComputeRole, change: Callable[[list[ShareReceipt]], list[ShareReceipt]]) -> Any:
+    """A compute party that tells everybody other receipts than it signed for itself."""
+
+    def lie(message: Message) -> list[Message]:
+        if not isinstance(message.body, ShareReceipts) or message.sender != party_name(AGREED, role):
+            return [message]
+        told = [
+            ShareReceipt.from_bytes(data)
+            for data in read_fields(message.body.receipts.tobytes(), None, what="share receipts")
+        ]
+        body = ShareReceipts(bytes_of(fields(*(receipt.to_bytes() for receipt in change(told)))))
+        return [dataclasses.replace(message, body=body)]
+
+    return lie
+
+
+def test_a_curator_that_swaps_lists() -> None:
+    """It acknowledges a list that no owner signed: the others hold another one, so the owner is left out, and named."""
+
+    def other_list(told: list[ShareReceipt]) -> list[ShareReceipt]:
+        made = dataclasses.replace(told[1], list_digest=hashlib.sha256(b"another list").digest())
+        signature = secret_of("curator").sign(SHARE_RECEIPT_CONTEXT, *made._parts())
+        return [told[0], dataclasses.replace(made, signature=signature), told[2]]
+
+    told = carry_shares(shared_run(AGREED), tamper=lying_receipts("curator", other_list))
+    assert "different lists" in told.faults(CONSUMER)[LIAR]
+    assert not_ready(told)  # to itself the curator said otherwise, so it signs another roster, and is found out
+    assert any("curator" in words and "roster" in words for _, words in told.refused)
+
+
+def test_receipts_that_their_sender_did_not_sign_or_that_are_of_others() -> None:
+    """Of another role, of nobody's offer, twice, and with a signature that is none."""
+    lies: list[Callable[[list[ShareReceipt]], list[ShareReceipt]]] = [
+        lambda told: [dataclasses.replace(told[0], role="curator"), *told[1:]],
+        lambda told: [told[0], told[0]],
+        lambda told: [dataclasses.replace(told[0], signature=bytes(64)), *told[1:]],
+        lambda told: [
+            dataclasses.replace(told[0], context=dataclasses.replace(told[0].context, terms=bytes(32))),
+            *told[1:],
+        ],
+    ]
+    for change in lies:
+        told = carry_shares(shared_run(AGREED), tamper=lying_receipts("witness", change))
+        assert not_ready(told)
+        assert {name for name, _ in told.refused} == {CONSUMER, "curator"}
+
+
+def lying_vote(role: ComputeRole, lists: Callable[[Roster], dict[str, bytes]], *, to: str = "") -> Any:
+    """A compute party that signs another roster than the one of the receipts."""
+
+    def lie(message: Message) -> list[Message]:
+        body = message.body
+        if not isinstance(body, RosterVote) or message.sender != party_name(AGREED, role):
+            return [message]
+        if to and message.receiver != to:
+            return [message]
+        honest = SignedRoster.from_bytes(body.roster.tobytes()).roster
+        vote = sign_roster(secret_of(message.sender), Roster(honest.terms, honest.parties, lists(honest)), role)
+        return [dataclasses.replace(message, body=RosterVote(roster=bytes_of(vote.to_bytes()), reach=body.reach))]
+
+    return lie
+
+
+def without_liar(roster: Roster) -> dict[str, bytes]:
+    return {owner: digest for owner, digest in roster.lists.items() if owner != AGREED.cards[LIAR]}
+
+
+@pytest.mark.parametrize("role", ["curator", "witness"])
+def test_a_roster_that_drops_an_owner_or_a_party_that_denies_its_receipt(role: ComputeRole) -> None:
+    """Its own receipt proves that it had its part. Nobody computes, nothing is opened."""
+    told = carry_shares(shared_run(AGREED), tamper=lying_vote(role, without_liar))
+    assert not_ready(told)
+    assert {name for name, _ in told.refused} == {CONSUMER, "curator", "witness"} - {role}
+    assert all("leaves out an owner" in words for _, words in told.refused)
+
+
+def test_a_consumer_that_drops_an_owner_is_refused_by_both_others() -> None:
+    told = carry_shares(shared_run(AGREED), tamper=lying_vote("consumer", without_liar))
+    assert not_ready(told)
+    assert {name for name, _ in told.refused} == {"curator", "witness"}
+
+
+def test_a_roster_with_an_owner_that_nobody_acknowledged() -> None:
+    run = shared_run(AGREED)
+    del run.data[LIAR]
+    invented = {AGREED.cards[LIAR]: bytes(32)}
+    told = carry_shares(run, tamper=lying_vote("curator", lambda roster: {**roster.lists, **invented}))
+    assert not_ready(told)
+    assert all("not the one that follows" in words for _, words in told.refused)
+
+
+def test_a_roster_that_one_party_is_told_otherwise() -> None:
+    """Whoever hears it refuses it, and waits in vain: the computation needs all three."""
+    told = carry_shares(shared_run(AGREED), tamper=lying_vote("curator", without_liar, to="witness"))
+    assert [name for name, _ in told.refused] == ["witness"]
+    assert not told.parties["witness"].party.is_ready
+
+
+def test_a_witness_that_denies_what_it_got_leaves_the_owner_out_by_name() -> None:
+    """It says so before it signed a receipt, so nobody can prove otherwise; but everybody sees who said it."""
+
+    def deny(message: Message) -> list[Message]:
+        return [] if message.sender == LIAR and message.receiver == "witness" else [message]
+
+    told = carry_shares(shared_run(AGREED), tamper=deny)
+    for name in (CONSUMER, "curator"):
+        assert "witness acknowledged no part" in told.faults(name)[LIAR]
+    check_left_out(told, "witness acknowledged no part")
+
+
+def other_target() -> list[Message]:
+    """What a consumer says that threw its ledger away and comes back with another target."""
+    again = shared_run(AGREED)
+    again.target = rows(77, AGREED.target_size, shift=2.0)
+    return [message for message in again.consumer().start() if isinstance(message.body, TargetShare)]
+
+
+def test_a_consumer_that_comes_back_with_another_target() -> None:
+    run = shared_run(AGREED)
+    told = carry_shares(run)
+    for message in other_target():
+        with pytest.raises(IllegalMessage, match="another one came in its place"):
+            told.parties[message.receiver].take(message)
+
+
+def test_a_consumer_that_tells_one_party_another_target() -> None:
+    """What each put in has another digest: the workers refuse to compute together, before any input is used."""
+    run = shared_run(AGREED)
+    second = {message.receiver: message for message in other_target()}
+
+    def lie(message: Message) -> list[Message]:
+        wrong = isinstance(message.body, TargetShare) and message.receiver == "witness"
+        return [second["witness"] if wrong else message]
+
+    parties = run.parties()
+
+    def disagree(inputs: Any) -> Any:
+        assert inputs["witness"].digest != inputs["curator"].digest == inputs["consumer"].digest
+        return clear_picks({role: dataclasses.replace(each, digest="") for role, each in inputs.items()})
+
+    carry_shares(run, tamper=lie, parties=parties, picks=disagree)
+
+
+def test_a_home_that_goes_on_with_another_target_is_told_so() -> None:
+    run = shared_run(AGREED)
+    run.consumer().start()
+    run.target = run.target + np.float32(0.5)
+    with pytest.raises(InvalidArgument, match="another one than this run began with"):
+        run.consumer().start()
+
+
+@pytest.mark.parametrize("part", ["share", "salt", "commitments"])
+def test_a_share_of_the_target_that_is_not_what_was_committed_to(part: str) -> None:
+    run = shared_run(AGREED)
+    message = next(said for said in run.consumer().start() if said.receiver == "curator")
+    assert isinstance(message.body, TargetShare)
+    damaged = getattr(message.body, part).copy()
+    damaged[0] ^= 1
+    for wrong in (damaged, damaged[:-1]):
+        lie = dataclasses.replace(message, body=dataclasses.replace(message.body, **{part: wrong}))
+        with pytest.raises(IllegalMessage, match="target"):
+            run.compute("curator").take(lie)
+
+
+def test_messages_of_another_program_are_of_another_run() -> None:
+    """The program's digest is part of the terms: whoever builds another one does not even share a run."""
+    assert AGREED.split is not None
+    other = AGREED.with_changes(split=dataclasses.replace(AGREED.split, program="ee" * 32))
+    foreign = shared_run(other).consumer().start()
+    run = shared_run(AGREED)
+    for message in foreign:
+        with pytest.raises(IllegalMessage, match="other terms"):
+            run.parties()[message.receiver].take(message)
+
+
+def test_messages_out_of_turn_are_refused_and_change_nothing() -> None:
+    """All that a whole run says, told to a party that has heard nothing yet but what may come first."""
+    told = carry_shares(shared_run(AGREED))
+    early = {"offer-share", "share-receipts", "target-share"}
+    later: list[Message] = []
+    for name in (CONSUMER, "curator", "witness"):
+        later += [message for message in _heard(told, name) if message.body.kind not in early]
+    assert {message.body.kind for message in later} == {"roster-vote", "envelopes", "picks-opened"}
+    for message in later:
+        fresh = shared_run(AGREED).parties()[message.receiver]
+        before = fresh.party.position
+        with pytest.raises(IllegalMessage):
+            fresh.take(message)
+        assert fresh.party.position == before
+
+
+def _heard(told: Told, name: str) -> list[Message]:
+    return [decode(data) for data in told.heard[name]]
+
+
+@pytest.mark.parametrize("sender", ["a", "curator", "witness", "stranger"])
+def test_nobody_but_the_consumer_fixes_the_target_or_ends_the_run(sender: str) -> None:
+    run = shared_run(AGREED)
+    told = carry_shares(run)
+    said = [message for message in run.consumer().start() if message.receiver == "witness"]
+    ends = [message for message in _heard(told, "witness") if isinstance(message.body, PicksOpened)]
+    for message in (*said, *ends):
+        party = run.compute("witness")
+        with pytest.raises(IllegalMessage):
+            party.take(dataclasses.replace(message, sender=sender))
+
+
+def test_an_end_that_names_more_openings_than_were_allowed() -> None:
+    def lie(message: Message) -> list[Message]:
+        if not isinstance(message.body, PicksOpened):
+            return [message]
+        return [dataclasses.replace(message, body=PicksOpened(openings=message.body.openings + 1))]
+
+    told = carry_shares(shared_run(AGREED), tamper=lie)
+    assert {name for name, _ in told.refused} == {"curator", "witness"}
+    assert not told.parties["curator"].party.finished
+
+
+def test_garbage_from_the_computation_is_not_taken_for_rows() -> None:
+    """A compute party that deviates can spoil picks: what is opened then does not open an envelope, and that shows."""
+    rng = np.random.default_rng(3)
+
+    def spoiled(inputs: Any) -> Any:
+        picks = clear_picks(inputs)
+        secrets = picks.secrets.copy()
+        secrets[0] = rng.integers(-(2**63), 2**63 - 1, 4)
+        checksums = picks.checksums.copy()
+        checksums[1] += 1
+        numbers = picks.numbers.copy()
+        numbers[2] = 10_000
+        return dataclasses.replace(picks, numbers=numbers, secrets=secrets, checksums=checksums)
+
+    told = carry_shares(shared_run(AGREED), picks=spoiled)
+    summary = told.consumer.party.summary
+    assert summary is not None
+    assert len(summary.rows) == 1
+    assert told.consumer.party.lost_picks == 1
+
+
+def test_owners_hear_nothing_of_any_of_this() -> None:
+    """An owner hears the release, whatever others send: the same bytes in every world."""
+    honest = carry_shares(shared_run(AGREED))
+    lied = carried(shared_by(sold=NEAR + np.float32(1.0)))
+    for name in ("a", "c"):
+        assert honest.heard[name] == lied.heard[name]
+        assert len(honest.heard[name]) == 1
