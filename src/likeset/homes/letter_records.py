@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from likeset.protocol.messages import Delivery, Message, Offer
+from likeset.protocol.split.shared_replies import slots_in
+from likeset.protocol.split.split_messages import OfferShare
 from likeset.trust.encoding import fields
 from likeset.trust.letters import Letter, Stub
 from likeset.trust.sealing import SealingSecret
@@ -89,6 +91,8 @@ def contents_of(message: Message | None, data: bytes, enclosures: Sequence[bytes
     digest = hashlib.sha256(fields(data, *enclosures)).digest()
     if message is None:
         return Contents(RECEIPT, 0, digest)
+    if isinstance(message.body, OfferShare):
+        return Contents(message.body.kind, slots_in(message.body), digest)
     # Rows of no width take no room: anybody could write of any number of them.
     rows = len(message.body.rows) if isinstance(message.body, Offer | Delivery) and message.body.rows.size else 0
     return Contents(message.body.kind, rows, digest)

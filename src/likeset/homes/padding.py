@@ -6,6 +6,7 @@ protected size shows it. A body is padded to a multiple of the size that such a 
 
 from likeset.privacy.relation import Relation
 from likeset.protocol.messages import Delivery, Message, Offer, Summary, Target
+from likeset.protocol.split.split_messages import TargetShare
 from likeset.protocol.terms import Terms
 
 __all__ = ["most_bytes_to_owner", "most_receipt_bytes", "padded_size"]
@@ -40,6 +41,10 @@ def padded_size(terms: Terms, message: Message | None) -> int:
             most = terms.target_size * (2 if terms.relation is Relation.ADD_OR_REMOVE else 1)
             enclosed = _PER_ACCEPTANCE * len(terms.owners)
             return _HEAD + 4 * width * most + _PER_NUMBER * terms.kernel.dimension + enclosed
+        case TargetShare():
+            # Of the words of the target alone; parts, receipts, votes and envelopes have lengths that terms fix.
+            most = terms.target_size * (2 if terms.relation is Relation.ADD_OR_REMOVE else 1)
+            return _HEAD + _PER_NUMBER * width * most + _PER_ACCEPTANCE * (len(terms.owners) + 1)
         case _:
             return _SHORT
 

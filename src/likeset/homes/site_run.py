@@ -12,9 +12,10 @@ from likeset.errors import IllegalMessage, LetterContradicts, LikesetError
 from likeset.homes.correspondence import Correspondence, HeardLetter
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
 from likeset.homes.signed_invitation import Invitation
+from likeset.homes.transcripts import acknowledging_party
 from likeset.protocol.messages import Message, Summary, Target
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import WITNESS, Terms
 from likeset.trust.letters import is_stub
 from likeset.trust.signed_terms import is_acceptance
 
@@ -96,7 +97,7 @@ class OwnerRun(SiteRun):
     """At an owner.
 
     Args:
-        keep_receipt: takes the curator's receipt; looks at it, and returns whether it keeps it.
+        keep_receipt: takes a receipt for what left; looks at it, and returns whether it keeps it.
         absent: the owner does not take part (any more). It hears receipts, which are about what left before, and
             nothing else.
     """
@@ -116,10 +117,16 @@ class OwnerRun(SiteRun):
     def _admit(self, heard: HeardLetter) -> None:
         if heard.message is not None:
             self._check_present()
-            if self._is_of_consumer(heard) and CURATOR not in self.letters.introduce(heard.enclosures):
-                raise IllegalMessage(f"run {self.terms.run}: nobody says where to write to the curator")
-        elif heard.arrival.peer != CURATOR or len(heard.enclosures) != 1:
+            if self._is_of_consumer(heard):
+                self._meet_computing(heard.enclosures)
+        elif heard.arrival.peer != acknowledging_party(self.terms) or len(heard.enclosures) != 1:
             raise IllegalMessage(f"run {self.terms.run}: a letter that says nothing, and brings no receipt")
+
+    def _meet_computing(self, enclosures: Iterable[bytes]) -> None:
+        present = self.letters.introduce(enclosures)
+        for name in (CURATOR, WITNESS):
+            if name in self.terms.cards and name not in present:
+                raise IllegalMessage(f"run {self.terms.run}: nobody says where to write to the {name}")
 
     def _check_present(self) -> None:
         if self.absent:

@@ -22,6 +22,7 @@ __all__ = [
     "Line",
     "Slot",
     "Transcript",
+    "acknowledging_party",
     "compare",
     "differences",
     "other_names",
@@ -83,7 +84,7 @@ class Transcript:
         terms: digest of its terms.
         owner: whose letters.
         owner_card: fingerprint of its card.
-        curator_card: that of the curator's.
+        curator_card: that of whoever acknowledges: the curator's, or in a split run the consumer's.
         lines: in the order of rounds.
     """
 
@@ -106,22 +107,28 @@ class Transcript:
         return {**{name: getattr(self, name) for name in _NAMES}, "lines": lines}
 
 
+def acknowledging_party(terms: Terms) -> str:
+    """Who signs receipts: the curator, who reads what owners send, or in a split run the consumer, who alone may."""
+    return CURATOR if terms.split is None else terms.consumer
+
+
 def transcript_of(
-    book: LetterBook | None, terms: Terms, *, owner: str, kept_by: Literal["owner", "curator"]
+    book: LetterBook | None, terms: Terms, *, owner: str, kept_by: Literal["owner", "curator", "consumer"]
 ) -> Transcript:
     """The copy of a run's transcript that is in a letter book.
 
     Args:
-        book: of the owner, or of the curator; None where nobody has written a letter yet.
+        book: of the owner, or of whoever acknowledges; None where nobody has written a letter yet.
         terms: of the run.
         owner: the owner's name.
         kept_by: whose book it is.
     """
-    peer, from_owner = (CURATOR, OUT) if kept_by == "owner" else (owner, IN)
+    reader = acknowledging_party(terms)
+    peer, from_owner = (reader, OUT) if kept_by == "owner" else (owner, IN)
     letters = [] if book is None else book.letters(bytes.fromhex(terms.digest), peer)
     lines = (_line(letter, FROM_OWNER if letter.way == from_owner else TO_OWNER) for letter in letters)
     ordered = sorted(line for line in lines if line.kind != RECEIPT)  # what acknowledges is not acknowledged
-    cards = (terms.cards.get(owner, ""), terms.cards.get(CURATOR, ""))
+    cards = (terms.cards.get(owner, ""), terms.cards.get(reader, ""))
     return Transcript(terms.run, terms.run_id, terms.digest, owner, *cards, tuple(ordered))
 
 

@@ -14,7 +14,9 @@ from likeset.homes.owner.run_records import HEARD
 from likeset.ledger import Ledger, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
-from likeset.protocol.messages import Delivery, Message, Offer
+from likeset.protocol.messages import Delivery, Message, Offer, decode
+from likeset.protocol.split.shared_replies import is_kept_offer, shared_replies, slots_in
+from likeset.protocol.split.split_messages import OfferShare
 from likeset.protocol.steps import ChargeWanted, Draw
 
 __all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in"]
@@ -32,14 +34,19 @@ class Exchange:
         run: of the run.
         at: when the replies were stored (UTC).
         heard: the message's bytes.
-        replies: the bytes of each reply.
+        kept: what was drawn for it: the reply, or in a split run everything that its replies are made of.
     """
 
     entry: int
     run: str
     at: str
     heard: bytes = field(repr=False)
-    replies: tuple[bytes, ...] = field(repr=False)
+    kept: bytes = field(repr=False)
+
+    @property
+    def replies(self) -> tuple[bytes, ...]:
+        """The bytes of each reply."""
+        return tuple(reply.data for reply in _shared(self.heard, self.kept)) or ((self.kept,) if self.kept else ())
 
 
 @dataclass(eq=False)
@@ -133,14 +140,20 @@ def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
     for stored in messages:
         heard, reply = _unpacked(stored.message)
         entry = reserved.get((stored.key, stored.fingerprint), 0)
-        heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, (reply,) if reply else ()))
+        heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, reply))
     return heard_and_answered
 
 
 def rows_in(replies: Iterable[Message]) -> int:
-    """How many rows these messages disclose."""
-    bodies = (reply.body for reply in replies)
-    return sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery))
+    """How many rows these messages disclose, or offer: parts of one offer are the same rows."""
+    bodies = [reply.body for reply in replies]
+    shared = max((slots_in(body) for body in bodies if isinstance(body, OfferShare)), default=0)
+    return shared + sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery))
+
+
+def _shared(heard: bytes, kept: bytes) -> tuple[Message, ...]:
+    """The parts of an offer in a split run; none where something else was kept."""
+    return shared_replies(decode(heard), kept) if is_kept_offer(kept) else ()
 
 
 def _packed(heard: bytes, reply: bytes) -> bytes:

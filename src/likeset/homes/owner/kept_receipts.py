@@ -25,7 +25,7 @@ from likeset.errors import BadDocument, IllegalMessage, LedgerUnavailable
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.receipts import Receipt, file_name, read_receipt, receipt_in, write_receipt
-from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript, compare, differences
+from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript, acknowledging_party, compare, differences
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
@@ -130,9 +130,11 @@ def _take(node: OwnerNode, receipt: Receipt, terms: Terms) -> bool:
 
 def fault_under(receipt: Receipt, terms: Terms) -> str | None:
     """What is wrong with who signed a receipt under these terms; None if nothing is."""
-    signer, curator = receipt.card.fingerprint, terms.cards.get(CURATOR)
-    if signer != curator:
-        return f"it is signed by the card {signer}, and the curator's in this run is {curator}"
+    who = acknowledging_party(terms)
+    signer, reader = receipt.card.fingerprint, terms.cards.get(who)
+    if signer != reader:
+        whose = "the curator's" if who == CURATOR else "the consumer's"
+        return f"it is signed by the card {signer}, and {whose} in this run is {reader}"
     return receipt.fault()
 
 

@@ -73,7 +73,14 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
     data_set = node.data_for(terms, data=chosen)
     basis, heard, used = _release(node, terms, release)
     with data_set.opened(terms, smallest_group=smallest, key=node.home.key()) as opened:
-        owner = make_owner(used, node.name, scan=opened.scan, key=node.home.key(), declared=opened.declared)
+        owner = make_owner(
+            used,
+            node.name,
+            scan=opened.scan,
+            key=node.home.key(),
+            declared=opened.declared,
+            secret=None if terms.split is None else node.home.card_secret(),
+        )
         replies = [reply for call in _calls(used, heard) for reply in _said(owner, call)]
         leaving = tuple(reply.data for reply in replies if exchanges.rows_in([reply]))
         return Rehearsal(

@@ -147,12 +147,19 @@ class RunAnswers:
 
     def _resumed(self, record: RunRecord, terms: Terms, opened: OpenedData) -> _Active:
         """The owner of the protocol, where it was before: it hears again what it heard, and nothing is charged anew."""
-        party = make_owner(terms, self._name, scan=opened.scan, key=self._key, declared=opened.declared)
+        party = make_owner(
+            terms,
+            self._name,
+            scan=opened.scan,
+            key=self._key,
+            declared=opened.declared,
+            secret=None if terms.split is None else self._home.card_secret(),
+        )
         active = _Active(party, purges=record.purges)
         for past in exchanges.exchanges(self._ledger, terms.run):
             if not past.entry:
                 continue  # a crash came before it was on record: nothing was sent, and it may come again
-            heard, kept = decode(past.heard), b"".join(past.replies)
+            heard, kept = decode(past.heard), past.kept
             replies = carry(party.receive(heard), lambda _wanted, kept=kept: kept)  # type: ignore[misc]
             if tuple(reply.data for reply in replies) != past.replies:
                 raise IllegalMessage(f"run {terms.run}: its past does not repeat itself; it cannot go on")

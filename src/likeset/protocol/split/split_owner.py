@@ -10,18 +10,15 @@ from likeset.protocol.messages import Message
 from likeset.protocol.offers import Weighing, draw_offer
 from likeset.protocol.owner import Scan
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.split.run_shape import compute_roles, offer_context, offer_shape, party_name
+from likeset.protocol.split.run_shape import offer_context, offer_shape
+from likeset.protocol.split.shared_replies import kept_offer, shared_replies
 from likeset.protocol.split.slot_records import records_of_run
-from likeset.protocol.split.split_messages import OFFER_ROUND, OfferShare
 from likeset.protocol.steps import ChargeWanted, Work
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
-from likeset.trust.encoding import fields, read_tagged
-from likeset.trust.shared_offers import SharedOffer, share_offer
+from likeset.trust.shared_offers import share_offer
 
 __all__ = ["SplitOwner"]
-
-_KEPT_TAG = b"likeset shared offer"
 
 
 class SplitOwner(SealedOwner):
@@ -78,7 +75,7 @@ class SplitOwner(SealedOwner):
                 classes=np.empty(0, dtype=np.int64),
                 records=records,
             )
-            return _kept_bytes(shared), None
+            return kept_offer(shared), None
 
         kept = yield ChargeWanted(
             costs=(
@@ -94,16 +91,4 @@ class SplitOwner(SealedOwner):
             repeatable=True,
         )
         self.rows_disclosed = len(records)
-        roles = compute_roles(self.terms)
-        parts = read_tagged(_KEPT_TAG, kept, len(roles))
-        return [
-            self._message(
-                party_name(self.terms, role), OFFER_ROUND, OfferShare(part=np.frombuffer(part, dtype=np.uint8))
-            )
-            for role, part in zip(roles, parts, strict=True)
-        ]
-
-
-def _kept_bytes(shared: SharedOffer) -> bytes:
-    """Everything that was drawn: what each compute party gets, in their order."""
-    return fields(_KEPT_TAG, *(part.to_bytes() for part in shared.parts.values()))
+        return shared_replies(message, kept)
