@@ -18,7 +18,7 @@ from likeset.errors import (
 from likeset.homes.acceptances import is_given_up, peer_in
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import IN, OUT, Arrival, Outgoing, Peer, contents_of
+from likeset.homes.letter_records import IN, OUT, Arrival, KeptLetter, Outgoing, Peer, contents_of
 from likeset.homes.padding import padded_size
 from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
 from likeset.protocol.messages import Message, decode
@@ -177,6 +177,28 @@ class Correspondence:
         known = self._book.introduced(self._digest)
         self._newcomers = {peer.party: peer for peer in peers if peer.party not in known}
         return known | self._newcomers.keys()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it is written down who takes part, and the key that opens their letters is there."""
+        keys = self._book.run_keys(self._digest)
+        return keys is not None and keys.secret is not None and bool(self._book.introduced(self._digest))
+
+    @property
+    def cards(self) -> dict[str, Card]:
+        """Of all who take part besides this home, by their names in the terms."""
+        names = {self.terms.consumer, *self._book.introduced(self._digest), *self._newcomers} - {self.party}
+        peers = (self._peer(name) for name in sorted(names))
+        return {peer.party: _card(peer.card) for peer in peers if peer is not None}
+
+    @property
+    def kept(self) -> list[KeptLetter]:
+        """All letters of the run, in the order in which they came and were written."""
+        return self._book.letters(self._digest)
+
+    def data_of(self, letter: KeptLetter) -> bytes | None:
+        """The bytes of a letter; None if they are not kept."""
+        return self._book.letter_data(self._digest, letter.peer, letter.way, letter.number)
 
     def _admitted(self, data: bytes) -> Peer | None:
         """Somebody who accepted these terms; None if the acceptance does not hold."""

@@ -8,12 +8,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from likeset import documents
 from likeset.arguments import Rows
@@ -41,6 +42,7 @@ from likeset.trust.cards import CardSecret
 __all__ = ["SETTINGS_FILE", "Connection", "ConsumerHome", "KeptRun", "Travel", "make_consumer_home"]
 
 SETTINGS_FILE = "consumer.yaml"
+_MOST_HOURS = 24 * 3650
 _INVITATION = ".invitation"
 _CANCELLED = "cancelled"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -56,6 +58,7 @@ class Connection(Document):
         user: that user's name.
         listen: in split runs, where its tunnels listen: ``HOST:PORT``.
         reach_at: where others reach them, if elsewhere.
+        patience_hours: in split runs, how long it waits for owners after it asked; then it goes on without them.
     """
 
     likeset: Literal["consumer"] = "consumer"
@@ -66,6 +69,12 @@ class Connection(Document):
     user: str = ""
     listen: TunnelText = ""
     reach_at: TunnelText = ""
+    patience_hours: Annotated[float, Field(ge=0.0, le=_MOST_HOURS, allow_inf_nan=False)] = 72.0
+
+    @property
+    def patience(self) -> timedelta:
+        """How long owners may take in a split run."""
+        return timedelta(hours=self.patience_hours)
 
 
 class Travel(Document):

@@ -4,26 +4,42 @@ The site answers only in runs whose very invitation lies there: nobody else can 
 summary only in a letter of the curator whose card the terms name: nobody else can make it take rows.
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
-from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.compute_folder import ComputeFolder
+from likeset.homes.compute_run import ComputeResident, SplitConsumerRun
+from likeset.homes.compute_side import check_computes
+from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.identity import Identity
+from likeset.homes.receipts import file_name, signed_once
 from likeset.homes.shell import ConsumerShell
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun
+from likeset.homes.transcripts import transcript_of
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.private_files import keep_private_bytes
+from likeset.private_files import keep_private_bytes, make_private_folder
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.messages import MOST_BYTES
+from likeset.protocol.messages import MOST_BYTES, Message, Summary
+from likeset.protocol.split.split_consumer import SplitConsumer
+from likeset.split.environment import split_python
 from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.trust.cards import Card
 
 __all__ = ["consumer"]
 
 
-def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> ConsumerRun:
+def consumer(
+    invitation: Invitation,
+    name: str,
+    folder: Path,
+    *,
+    identity: Identity | None = None,
+    check_workers: Callable[[], object] = split_python,
+) -> ConsumerRun | SplitConsumerRun:
     """The consumer's side of a run.
 
     Args:
@@ -31,6 +47,7 @@ def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Ident
         name: the site's name, which must be the consumer's.
         folder: the consumer's directory.
         identity: who the consumer is, where that is open already.
+        check_workers: raises where no worker can be started, which a split run needs.
 
     Raises:
         LikesetError: these terms are not those that this consumer signed, or it has no keys to answer with.
@@ -44,6 +61,8 @@ def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Ident
     schema = run.schema
     letters = Correspondence(identity or home.identity, run.invitation, name)
     letters.identity.book.settle_ended()
+    if terms.split is not None:
+        return _split_run(home, run, letters, check_workers=check_workers)
     party = Consumer(
         terms,
         target=run.target,
@@ -56,3 +75,46 @@ def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Ident
         keep_private_bytes(run.summary_path, data)
 
     return ConsumerRun(letters, ConsumerShell(party, Ledger(home.ledger)), MOST_BYTES, keep=keep)
+
+
+def _split_run(
+    home: ConsumerHome, run: KeptRun, letters: Correspondence, *, check_workers: Callable[[], object]
+) -> SplitConsumerRun:
+    """Where nobody but the consumer reads a row: it computes, and builds itself what a curator would have sent."""
+    terms, place = run.terms, check_computes(home, run.terms, "consumer", check_workers)
+    kept = ComputeFolder(home.folder, terms.digest)
+
+    def make(cards: Mapping[str, Card]) -> SplitConsumer:
+        return SplitConsumer(
+            terms,
+            target=run.target,
+            noise=SecretNoise(),
+            secret=letters.identity.secret,
+            cards=cards,
+            selection=run.selection,
+            declared=DeclaredRecords(run.schema),
+            reach=kept.reach(place).to_bytes(),
+        )
+
+    def keep(summary: Summary) -> None:
+        message = Message(
+            run=terms.run, terms=terms.digest, sender=terms.consumer, receiver=terms.consumer, round=0, body=summary
+        )
+        keep_private_bytes(run.summary_path, message.data)
+
+    resident = ComputeResident(terms.consumer, make, Ledger(home.ledger))
+    return SplitConsumerRun(
+        letters, resident, MOST_BYTES, kept=kept, keep=keep, receipts=lambda: _receipts(run, letters.identity)
+    )
+
+
+def _receipts(run: KeptRun, identity: Identity) -> dict[str, bytes]:
+    """What this consumer signs for owners: how many rows each of them offered, and never which it bought."""
+    terms, receipts = run.terms, {}
+    present = identity.book.introduced(bytes.fromhex(terms.digest))
+    for owner in (name for name in terms.owners if name in present):
+        make_private_folder(run.folder / "receipts")
+        path = run.folder / "receipts" / f"{file_name(owner)}.json"
+        copy = transcript_of(identity.book, terms, owner=owner, kept_by="consumer")
+        receipts[owner] = signed_once(path, copy, identity.secret).to_bytes()
+    return receipts

@@ -13,6 +13,8 @@ from typing import Any
 
 from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated
+from likeset.homes.compute_run import ComputeRun
+from likeset.homes.compute_side import compute_run
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.curator.public_rows import PublicRows
 from likeset.homes.curator.settings import SETTINGS_FILE, CuratorSettings, starting_settings
@@ -35,6 +37,7 @@ from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import is_digest
 from likeset.protocol.terms import Terms
+from likeset.split.environment import split_python
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.trust.cards import CardSecret
@@ -218,8 +221,15 @@ def make_curator_home(
     return home
 
 
-def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> CuratorRun:
-    """The curator's side of a run.
+def curator(
+    invitation: Invitation,
+    name: str,
+    folder: Path,
+    *,
+    identity: Identity | None = None,
+    check_workers: Callable[[], object] = split_python,
+) -> CuratorRun | ComputeRun:
+    """The curator's side of a run; in a split run it reads nothing, and needs to know no schema.
 
     Keys of runs go when their terms have ended: until then a consumer may resume, and nobody tells the curator that
     everything arrived.
@@ -229,6 +239,7 @@ def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identi
         name: the curator's name in all runs.
         folder: the curator's directory.
         identity: who the curator is, where that is open already.
+        check_workers: raises where no worker can be started, which a split run needs.
 
     Raises:
         LikesetError: it does not curate this run.
@@ -239,6 +250,8 @@ def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identi
     home.check()
     home.check_knows(terms)
     identity = identity or home.identity  # without its keys no receipt could be signed when rows are here
+    if terms.split is not None:
+        return compute_run(home, invitation, "curator", identity=identity, check_workers=check_workers)
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)

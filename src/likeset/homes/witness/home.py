@@ -1,20 +1,26 @@
 """The directory of a witness: ``witness.yaml``, its card, its letters, and what it computes on while runs last."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from likeset import documents
-from likeset.errors import InvalidArgument
+from likeset.errors import IllegalMessage, InvalidArgument, NotCurated
+from likeset.homes.compute_run import ComputeRun
+from likeset.homes.compute_side import compute_run
+from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
 from likeset.homes.mailbox_address import checked_addresses
 from likeset.homes.party_home import PartyHome
+from likeset.homes.signed_invitation import Invitation, unpinned
 from likeset.homes.tunnel_address import TunnelPlace, check_tunnels
 from likeset.homes.witness.settings import SETTINGS_FILE, WitnessSettings, starting_settings
 from likeset.private_files import make_home_folder
+from likeset.protocol.terms import WITNESS, Terms
+from likeset.split.environment import split_python
 from likeset.trust.cards import CardSecret
 
-__all__ = ["WitnessHome", "make_witness_home"]
+__all__ = ["WitnessHome", "make_witness_home", "witness"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,17 @@ class WitnessHome(PartyHome):
         settings = self.settings
         return TunnelPlace.of(settings.listen, settings.reach_at, file=SETTINGS_FILE)
 
+    def check_knows(self, terms: Terms) -> None:
+        """Raise unless these terms are for this witness, from a consumer and with a curator whom a person here knows.
+
+        Raises:
+            NotCurated: they are not; in fixed words, which whoever asked for the run reads.
+        """
+        if terms.cards.get(WITNESS) != self.card().fingerprint:
+            raise NotCurated("the terms name another card than the witness's; pin the card that it has now")
+        if unpinned(terms, WITNESS, self.pins()):
+            raise NotCurated("the witness has not pinned the cards of consumer and curator; give them to its people")
+
     def check(self) -> None:
         """Raise unless this is the directory of a witness."""
         _ = self.settings
@@ -79,3 +96,30 @@ def make_witness_home(
     text = starting_settings(name, mailboxes=addresses, listen=listen, reach_at=reach_at)
     documents.write_text(folder / SETTINGS_FILE, text)
     return home
+
+
+def witness(
+    invitation: Invitation,
+    name: str,
+    folder: Path,
+    *,
+    identity: Identity | None = None,
+    check_workers: Callable[[], object] = split_python,
+) -> ComputeRun:
+    """The witness's side of a split run.
+
+    Args:
+        invitation: the signed terms.
+        name: the witness's name in all runs.
+        folder: its directory.
+        identity: who it is, where that is open already.
+        check_workers: raises where no worker can be started.
+
+    Raises:
+        LikesetError: it does not take part.
+    """
+    if name != WITNESS:
+        raise IllegalMessage("this is a witness's directory")
+    home = WitnessHome(folder)
+    home.check_knows(invitation.terms)
+    return compute_run(home, invitation, "witness", identity=identity or home.identity, check_workers=check_workers)
