@@ -15,11 +15,17 @@ def pin(home: Path, other: Path, role: Role) -> None:
         pins.pin(home_in(other).card(), role, fingerprint=None)
 
 
-def introduce(owners: Iterable[Path], *, curator: Path, consumer: Path) -> None:
+def introduce(owners: Iterable[Path], *, curator: Path, consumer: Path, witness: Path | None = None) -> None:
     """All parties of a network to those whom they must know."""
+    owners = list(owners)
     pin(consumer, curator, "curator")
     pin(curator, consumer, "consumer")
     for owner in owners:
         pin(owner, consumer, "consumer")
         pin(owner, curator, "curator")
         pin(consumer, owner, "owner")
+    for home in (consumer, *owners) if witness is not None else ():
+        pin(home, witness, "witness")
+    if witness is not None:
+        pin(witness, consumer, "consumer")
+        pin(witness, curator, "curator")

@@ -33,7 +33,7 @@ def test_a_new_witness_has_a_card_and_settings_and_is_found_as_a_home(tmp_path: 
     )
     assert home.card().name == "university"
     assert home.settings.mailboxes == ("file:///mnt/share",)
-    assert home.tunnels == TunnelPlace(TunnelPorts("0.0.0.0", 7301, 7301), TunnelPorts("u.ex", 80, 80))
+    assert home.tunnels == TunnelPlace(TunnelPorts.parse("0.0.0.0:7301"), TunnelPorts("u.ex", 80, 80))
     assert isinstance(home_in(home.folder), WitnessHome)
     with pytest.raises(InvalidArgument, match="make one with `likeset witness init`"):
         WitnessHome(tmp_path).check()

@@ -21,6 +21,9 @@ class Ending(StrEnum):
     UNFINISHED = "unfinished"
     """The curator has a charge without a draw, and draws nothing again."""
 
+    NOT_COMPUTED = "not computed"
+    """In a split run: the compute parties did not come to an end together."""
+
     FAILED = "failed"
 
 

@@ -7,12 +7,14 @@ curator and a quorum of owners take part; that time is fixed when it starts, and
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, QuorumMissed, UnfinishedRequest
 from likeset.homes.acceptances import peer_in
+from likeset.homes.compute import ComputeRoom
+from likeset.homes.compute_run import SplitConsumerRun
 from likeset.homes.consumer.home import ConsumerHome
 from likeset.homes.consumer.site import consumer
 from likeset.homes.expiry import utc_now
@@ -23,9 +25,12 @@ from likeset.homes.site_run import ConsumerRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.messages import Summary
 from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import WITNESS
+from likeset.split.environment import split_python
 from likeset.transports.mailbox.desk import REMEMBERED, MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
+from likeset.transports.mailbox.split_runs import PROGRESS, SplitRuns
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords
 from likeset.transports.outcomes import Ending
@@ -34,10 +39,7 @@ from likeset.trust.cards import Card
 from likeset.trust.posts import PostKind
 from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES
 
-__all__ = ["PROGRESS", "ConsumerDesk", "TravellingRun", "consumer_desk"]
-
-PROGRESS = "@progress"
-"""In the place of a party: what the curator said last about whom it waits for."""
+__all__ = ["ConsumerDesk", "TravellingRun", "consumer_desk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,29 @@ class ConsumerDesk(MailDesk):
 
     Args:
         travelling: the runs that travel by this mailbox, by name.
+        patience: how long it waits for owners in split runs, from its own letter.
+        room: where it computes in split runs; None for a process that only looks.
     """
 
     travelling: Callable[[], Iterable[TravellingRun]] = field(kw_only=True)
+    patience: timedelta = field(default=timedelta(hours=72), kw_only=True)
+    room: ComputeRoom | None = field(default=None, kw_only=True)
+    split: SplitRuns = field(init=False)
     _decide_by: dict[bytes, datetime] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.split = SplitRuns(self, self._end, self.patience, self.room, "likeset run watch RUN")
+
+    def close(self) -> None:
+        """Let go of the home's files; what is computed stops, and goes on with the next process."""
+        if self.room is not None:
+            self.room.close()
+        super().close()
+
+    def _next_deadline(self) -> datetime | None:
+        times = (super()._next_deadline(), self.split.next_look)
+        return min((time for time in times if time is not None), default=None)
 
     def _visit(self) -> None:
         for travelling in self.travelling():
@@ -75,7 +96,7 @@ class ConsumerDesk(MailDesk):
             if digest not in self.runs and not travelling.cancelled and not is_forgotten:
                 self.follow(travelling.invitation)
             if travelling.cancelled and digest in self.runs and not self.runs[digest].ended:
-                self._end(self.runs[digest], Ending.CANCELLED)
+                self._cancel(self.runs[digest])
         self._load_runs()
         open_runs = [run for run in self.runs.values() if not run.ended and run.terms in self._decide_by]
         for run in open_runs:
@@ -89,6 +110,12 @@ class ConsumerDesk(MailDesk):
             self._go_on(run)
         for card in self._peers(self.runs.values()).values():
             self.postman.look_after(card)
+
+    def _cancel(self, run: KnownRun) -> None:
+        if self.split.is_split(run) and self._has_begun(run):
+            self.split.finish(run, Ending.CANCELLED, tell=True)
+        else:
+            self._end(run, Ending.CANCELLED)
 
     def _peers(self, runs: Iterable[KnownRun]) -> dict[str, Card]:
         """All who take part in runs, by fingerprint."""
@@ -104,8 +131,12 @@ class ConsumerDesk(MailDesk):
         return peers
 
     def _most_bytes(self, card: Card, runs: Iterable[KnownRun]) -> int:
-        curates = any(self.terms(run).cards[CURATOR] == card.fingerprint for run in runs)
-        return SiteSettings.most_bytes if curates else MOST_ACCEPTANCE_BYTES
+        writes = any(
+            self.terms(run).cards[CURATOR] == card.fingerprint or self.split.is_split(run)
+            for run in runs
+            if card.fingerprint in self.terms(run).cards.values()
+        )
+        return SiteSettings.most_bytes if writes else MOST_ACCEPTANCE_BYTES
 
     def _leave_terms(self, run: KnownRun) -> None:
         """For everybody who has not accepted yet, until the run begins."""
@@ -126,6 +157,9 @@ class ConsumerDesk(MailDesk):
         run = self.runs[arrived.post.terms]
         names = [name for name, fingerprint in self.terms(run).cards.items() if fingerprint == card.fingerprint]
         try:
+            if names and not run.ended and arrived.post.kind == "letter" and self.split.is_split(run):
+                self._take_split(run, names[0], arrived)
+                return
             good = bool(names) and (
                 bool(run.ended) or self._dealt_with(run, names[0], arrived.post.kind, arrived.post.document)
             )
@@ -147,17 +181,25 @@ class ConsumerDesk(MailDesk):
                 return self._take_letter(run, party, document)
             case "progress" if party == CURATOR:
                 return self._take_progress(run, document)
-            case "ending" if party == CURATOR:
-                return self._take_ending(run, document)
+            case "ending" if party in (CURATOR, WITNESS):
+                return self._take_ending(run, party, document)
             case _:
                 return False
+
+    def _take_split(self, run: KnownRun, party: str, arrived: Arrived) -> None:
+        fate = self.split.hear(run, party, arrived.post.document) if self._has_begun(run) else "refused"
+        if fate == "later":
+            self.postman.tally.left += 1
+        else:
+            self.postman.take(arrived, fate)
 
     def _take_standing(self, run: KnownRun, party: str, document: bytes) -> bool:
         word = {data.encode(): data for data in (WAITING, ABSTAINS)}.get(document)
         if word is None:
             return False
         known = self.memory.answers(run.terms).get(party)
-        if known is None or known.word != READY:
+        refuses_now = word == ABSTAINS and self.split.is_split(run) and self._has_begun(run)
+        if known is None or known.word != READY or refuses_now:
             self.memory.answer(run.terms, party, Answer(word))
         return True
 
@@ -201,14 +243,16 @@ class ConsumerDesk(MailDesk):
         self.memory.answer(run.terms, PROGRESS, Answer("", document))
         return True
 
-    def _take_ending(self, run: KnownRun, document: bytes) -> bool:
+    def _take_ending(self, run: KnownRun, party: str, document: bytes) -> bool:
         words = EndingWords.read(document)
         if words is None:
             return False
         if words.ended is Ending.NOT_CURATED:
-            known = self.memory.answers(run.terms).get(CURATOR)
+            known = self.memory.answers(run.terms).get(party)
             if known is None or known.word != READY:
-                self.memory.answer(run.terms, CURATOR, Answer(ABSTAINS, words.detail.encode()))
+                self.memory.answer(run.terms, party, Answer(ABSTAINS, words.detail.encode()))
+        elif self.split.is_split(run):
+            return self.split.hear_ending(run, document)
         elif words.ended is not Ending.DONE:  # then the summary is on its way
             self._end(run, words.ended, words.detail)
         return True
@@ -219,29 +263,28 @@ class ConsumerDesk(MailDesk):
         if self.memory_says_ended(run):
             return
         now, terms = self.clock(), self.terms(run)
-        if now >= run.ends:
+        if self._has_begun(run) and self.split.is_split(run):
+            self.split.go_on(run)
+        elif now >= run.ends:
             self._end(run, Ending.TERMS_EXPIRED)
         elif not self._has_begun(run):
             answers = self.memory.answers(run.terms)
-            asked = {CURATOR, *terms.owners}
+            computing = {CURATOR, WITNESS} & terms.cards.keys()
+            asked = computing | set(terms.owners)
             accepted = {party for party in asked if party in answers and answers[party].word == READY}
             all_decided = all(party in answers and answers[party].word != WAITING for party in asked)
-            enough = CURATOR in accepted and len(accepted) > terms.quorum
+            enough = computing <= accepted and len(accepted - computing) >= terms.quorum
             if enough and (all_decided or now >= self._decide_by[run.terms]):
                 self._begin(run, [answers[party].document for party in sorted(accepted)])
-            elif all_decided and CURATOR in accepted:
+            elif all_decided and computing <= accepted:
                 self._end(run, Ending.QUORUM_MISSED)
             else:
                 decide_by = self._decide_by[run.terms]
                 self.memory.set_due(run.terms, decide_by if now < decide_by else None)
 
-    def memory_says_ended(self, run: KnownRun) -> bool:
-        """Whether the run has ended since this look began."""
-        return any(known.ended for known in self.memory.runs() if known.terms == run.terms)
-
     def _begin(self, run: KnownRun, acceptances: list[bytes]) -> None:
         side = self.side(run)
-        assert isinstance(side, ConsumerRun)  # noqa: S101 - the factory makes nothing else here
+        assert isinstance(side, ConsumerRun | SplitConsumerRun)  # noqa: S101 - the factory makes nothing else here
         self.memory.set_due(run.terms, None)
         try:
             side.begin(acceptances)
@@ -265,8 +308,10 @@ class ConsumerDesk(MailDesk):
 
     def _is_settled(self, run: KnownRun, /) -> bool:
         # After an auction nobody may see when it ended: an owner would see its files go. They go with the terms.
+        # In a split run others read its last letters when they look.
         is_seen = self.terms(run).auction != "everyone" and run.ended != Ending.CANCELLED.value
-        return bool(run.ended) and not is_seen
+        is_last_word = self.split.is_split(run) and self._has_begun(run)
+        return bool(run.ended) and not is_seen and not is_last_word
 
 
 def _words(error: Exception) -> str:
@@ -274,13 +319,24 @@ def _words(error: Exception) -> str:
     return str(error) if isinstance(error, LikesetError) else type(error).__name__
 
 
-def consumer_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = utc_now) -> ConsumerDesk:
+def consumer_desk(
+    folder: Path,
+    store: Store,
+    *,
+    patience: timedelta | None = None,
+    clock: Callable[[], datetime] = utc_now,
+    room: ComputeRoom | None = None,
+    check_workers: Callable[[], object] = split_python,
+) -> ConsumerDesk:
     """A consumer's desk at one mailbox: it carries all runs that travel by it (``run.travel.mailbox``).
 
     Args:
         folder: the consumer's directory.
         store: the mailbox.
+        patience: how long it waits for owners in split runs; by ``consumer.yaml`` if None.
         clock: tells the time.
+        room: where it computes in split runs; None for a process that only looks.
+        check_workers: raises where no worker can be started, which split runs need.
 
     Raises:
         LikesetError: this is no consumer's directory, or it has no keys.
@@ -299,4 +355,13 @@ def consumer_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] =
                 known[run.name] = TravellingRun(run.invitation, travel.decide_by, run.cancelled)
         return known.values()
 
-    return ConsumerDesk(folder, store, partial(consumer, identity=identity), identity, clock, travelling=travelling)
+    return ConsumerDesk(
+        folder,
+        store,
+        partial(consumer, identity=identity, check_workers=check_workers),
+        identity,
+        clock,
+        travelling=travelling,
+        patience=home.connection.patience if patience is None else patience,
+        room=room,
+    )

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from likeset.errors import (
     HomeRestored,
@@ -17,29 +16,29 @@ from likeset.errors import (
     LikesetError,
     NotCurated,
 )
+from likeset.homes.compute import ComputeRoom
 from likeset.homes.curator.home import CuratorHome, curator
-from likeset.homes.curator.settings import CuratorSettings
+from likeset.homes.curator.settings import SETTINGS_FILE, CuratorSettings
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import IN, OUT, KeptLetter
 from likeset.homes.site_run import CuratorRun
 from likeset.homes.standings import ABSTAINS, READY
 from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import WITNESS
+from likeset.split.environment import environment_folder, split_python
 from likeset.transports.mailbox.curator_steps import MOST_BYTES, CuratorSteps
 from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
+from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.mailbox.stores import Store
-from likeset.transports.mailbox.words import EndingWords, ProgressWords
+from likeset.transports.mailbox.words import EndingWords, ProgressWords, last_time
 from likeset.transports.outcomes import Ending
 from likeset.trust.cards import Card
 from likeset.trust.posts import PostKind
 
-__all__ = ["BEFORE_END", "CuratorDesk", "curator_desk"]
-
-BEFORE_END: Final = timedelta(hours=24)
-"""A curator waits for nobody during the last day of the terms, or the last quarter of what was left of them when the
-run began: with the terms their keys go, and nobody could read a summary or a receipt any more."""
+__all__ = ["CuratorDesk", "curator_desk"]
 
 _OWN = ""  # in the place of a party: what this home said itself
 
@@ -52,12 +51,29 @@ class CuratorDesk(CuratorSteps):
         patience: how long it waits for an owner's answer.
         after_auction: how long receipts wait at least after owners were told whether they are asked.
         prepared: something that changes whenever this home may know more than before.
+        room: where it computes in split runs; None for a process that only looks.
     """
 
     patience: timedelta = field(default=CuratorSettings().patience, kw_only=True)
     after_auction: timedelta = field(default=CuratorSettings().after_auction, kw_only=True)
     prepared: Callable[[], object] = field(default=object, kw_only=True)
+    room: ComputeRoom | None = field(default=None, kw_only=True)
+    split: SplitRuns = field(init=False)
     _asked: dict[bytes, object] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.split = SplitRuns(self, self._end, self.patience, self.room, "likeset curator serve")
+
+    def close(self) -> None:
+        """Let go of the home's files; what is computed stops, and goes on with the next process."""
+        if self.room is not None:
+            self.room.close()
+        super().close()
+
+    def _next_deadline(self) -> datetime | None:
+        times = (super()._next_deadline(), self.split.next_look)
+        return min((time for time in times if time is not None), default=None)
 
     def _visit(self) -> None:
         self._stuck, self._lacking = set(), set()
@@ -67,32 +83,32 @@ class CuratorDesk(CuratorSteps):
                 self._take(card, arrived)
         for run in self.runs.values():
             self._take_up(run)
-        owners = self._owners()
-        for card in owners.values():
-            for arrived in self.postman.arrivals(card, most_bytes=MOST_BYTES, wanted=self._wanted_of_owner):
+        others = self._others()
+        for card in others.values():
+            for arrived in self.postman.arrivals(card, most_bytes=MOST_BYTES, wanted=self._wanted_of_other):
                 self._take(card, arrived)
         for run in list(self.runs.values()):
             self._go_on(run)
-        for card in (*consumers, *self._owners(closed=True).values()):
+        for card in (*consumers, *self._others(closed=True).values()):
             self.postman.look_after(card)
 
-    def _owners(self, *, closed: bool = False) -> dict[str, Card]:
-        """Owners whom letters introduced in runs that are not closed yet, or in all, by fingerprint."""
-        owners: dict[str, Card] = {}
+    def _others(self, *, closed: bool = False) -> dict[str, Card]:
+        """Owners, and witnesses, whom letters introduced in runs that are not closed yet, or in all, by fingerprint."""
+        others: dict[str, Card] = {}
         for run in self.runs.values():
             if closed or not run.closed:
-                for party in self.identity.book.introduced(run.terms) & set(self.terms(run).owners):
+                for party in self.identity.book.introduced(run.terms) & {*self.terms(run).owners, WITNESS}:
                     card = self.card_of(run, party)
                     if card is not None:
-                        owners[card.fingerprint] = card
-        return owners
+                        others[card.fingerprint] = card
+        return others
 
     # What may come.
 
     def _wanted_of_consumer(self, kind: PostKind, terms: bytes) -> bool:
         return kind != "letter" or self._is_accepted(terms)
 
-    def _wanted_of_owner(self, _kind: PostKind, terms: bytes) -> bool:
+    def _wanted_of_other(self, _kind: PostKind, terms: bytes) -> bool:
         return self._is_accepted(terms) and terms not in self._stuck
 
     def _is_accepted(self, terms: bytes) -> bool:
@@ -109,6 +125,10 @@ class CuratorDesk(CuratorSteps):
             self.postman.take(arrived, "refused")
         elif run.ended:
             self.postman.take(arrived, "heard")  # too late, whatever it says
+        elif post.kind == "letter" and self.split.is_split(run):
+            self._take_split(run, party, arrived)
+        elif post.kind == "ending" and party in (self.terms(run).consumer, WITNESS) and self.split.is_split(run):
+            self.postman.take(arrived, "heard" if self.split.hear_ending(run, post.document) else "refused")
         elif post.kind == "letter":
             step = self.memory.add_step(run.terms, "hears", party, folder=arrived.folder, name=arrived.name)
             self.postman.tally.taken += 1
@@ -119,6 +139,15 @@ class CuratorDesk(CuratorSteps):
             self.postman.take(arrived, "heard")
         else:
             self.postman.take(arrived, "refused")
+
+    def _take_split(self, run: KnownRun, party: str, arrived: Arrived) -> None:
+        fate = self.split.hear(run, party, arrived.post.document)
+        if fate == "later":
+            self.postman.tally.left += 1
+            return
+        self.postman.take(arrived, fate)
+        if party == self.terms(run).consumer:
+            self.remove(run, lambda file: file.kind == "acceptance")  # the consumer has it: it wrote
 
     def _take_terms(self, card: Card, arrived: Arrived) -> bool:
         try:
@@ -173,13 +202,15 @@ class CuratorDesk(CuratorSteps):
     def _go_on(self, run: KnownRun) -> None:
         now, run = self.clock(), self._again(run)
         is_open = not run.ended and self._is_accepted(run.terms)
-        if is_open and now >= run.ends:
+        if is_open and self.split.is_split(run):
+            self._patiently(run, lambda: self.split.go_on(run))
+        elif is_open and now >= run.ends:
             self._end(run, Ending.TERMS_EXPIRED)
         elif is_open and run.terms not in self._stuck and run.due is not None and now >= run.due:
             self._patiently(run, lambda: self._attend(run, now))
         if run.terms in self._lacking:
             began = self._began(run, self.identity.book.letters(run.terms))
-            if began is not None and now >= _last_time(run, began):
+            if began is not None and now >= last_time(run.ends, began):
                 self._end(run, Ending.FAILED, "a letter was removed from the mailbox and not put back")
         run = self._again(run)
         if run.ended:
@@ -215,7 +246,7 @@ class CuratorDesk(CuratorSteps):
         if began is None:
             return {}
         asked = {letter.peer: datetime.fromisoformat(letter.at) for letter in letters if letter.way == OUT}
-        last = _last_time(run, began)
+        last = last_time(run.ends, began)
         return {owner: min(asked.get(owner, began) + self.patience, last) for owner in side.waiting_for}
 
     def _began(self, run: KnownRun, letters: Sequence[KeptLetter]) -> datetime | None:
@@ -244,6 +275,9 @@ class CuratorDesk(CuratorSteps):
         if self.clock() >= run.ends:
             self.memory.close_run(run.terms)  # everybody's keys are gone; receipts can be given by hand
             return
+        if self.split.is_split(run):
+            self.memory.close_run(run.terms)  # the consumer says how it ended, and gives receipts
+            return
         words = EndingWords(Ending(run.ended), run.detail)
         told = self.send(run, self.terms(run).consumer, "ending", words.to_bytes())
         self.remove(run, lambda file: file.kind == "progress")
@@ -260,7 +294,7 @@ class CuratorDesk(CuratorSteps):
         except Exception as error:  # a full disk, a key that is gone: they can be signed when that is mended
             self.postman.note(f"run {self.terms(run).run}: receipts wait ({type(error).__name__})")
             return
-        self._post_letters(run)
+        self.post_letters(run)
         if told:
             self.memory.close_run(run.terms)
         self.memory.set_due(run.terms, None)
@@ -276,15 +310,10 @@ class CuratorDesk(CuratorSteps):
         began = self._began(run, letters)
         if not told or began is None:
             return None
-        return min(max(map(datetime.fromisoformat, told)) + self.after_auction, _last_time(run, began))
+        return min(max(map(datetime.fromisoformat, told)) + self.after_auction, last_time(run.ends, began))
 
     def _is_settled(self, _run: KnownRun, /) -> bool:
         return False  # nobody tells a curator that everything arrived: its files go when the terms end
-
-
-def _last_time(run: KnownRun, began: datetime) -> datetime:
-    """What comes of a run must reach everybody before the terms end, and with them the keys."""
-    return run.ends - min(BEFORE_END, (run.ends - began) / 4)
 
 
 def curator_desk(
@@ -294,6 +323,8 @@ def curator_desk(
     patience: timedelta | None = None,
     after_auction: timedelta | None = None,
     clock: Callable[[], datetime] = utc_now,
+    room: ComputeRoom | None = None,
+    check_workers: Callable[[], object] = split_python,
 ) -> CuratorDesk:
     """A curator's desk at one mailbox.
 
@@ -304,6 +335,8 @@ def curator_desk(
             None.
         after_auction: in a run with an auction, how long receipts wait at least after owners were told; likewise.
         clock: tells the time.
+        room: where it computes in split runs; None for a process that only looks.
+        check_workers: raises where no worker can be started, which split runs need.
 
     Raises:
         LikesetError: this is no curator's directory, or it has no keys.
@@ -314,10 +347,16 @@ def curator_desk(
     return CuratorDesk(
         folder,
         store,
-        partial(curator, identity=identity),
+        partial(curator, identity=identity, check_workers=check_workers),
         identity,
         clock,
         patience=home.settings.patience if patience is None else patience,
         after_auction=home.settings.after_auction if after_auction is None else after_auction,
-        prepared=lambda: [path.stat().st_mtime_ns for path in (home.schemas, home.cards) if path.exists()],
+        prepared=lambda: _stamps(home.schemas, home.cards, folder / SETTINGS_FILE, environment_folder()),
+        room=room,
     )
+
+
+def _stamps(*paths: Path) -> list[int]:
+    """What changes whenever one of these does."""
+    return [path.stat().st_mtime_ns for path in paths if path.exists()]

@@ -74,7 +74,7 @@ class MailDesk(ABC):
             self._visit()
             self._load_runs()
             for run in self.runs.values():
-                self._post_letters(run)
+                self.post_letters(run)
             self._clean_up()
             return self.postman.tally.look(self._next_deadline())
 
@@ -220,7 +220,7 @@ class MailDesk(ABC):
             if is_stub(data) or is_acceptance(data):
                 self.send(run, party, "letter", data)
 
-    def _post_letters(self, run: KnownRun) -> None:
+    def post_letters(self, run: KnownRun) -> None:
         """Leave what this home wrote and did not leave yet."""
         book = self.identity.book
         written = book.written(run.terms, after=self._posted_to.get(run.terms, 0))
@@ -256,6 +256,10 @@ class MailDesk(ABC):
         """Whether this home has said all that it will say in a run, and others have what they need."""
         keys = self.identity.book.run_keys(run.terms)
         return keys is not None and keys.secret is None
+
+    def memory_says_ended(self, run: KnownRun) -> bool:
+        """Whether the run has ended since this look began."""
+        return any(known.ended for known in self.memory.runs() if known.terms == run.terms)
 
     def heard(self, work: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...] | Exception:
         """The replies to a letter, or why there are none.

@@ -21,6 +21,7 @@ from likeset.homes.padding import most_bytes_to_owner
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import SiteRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
+from likeset.homes.transcripts import acknowledging_party
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
@@ -56,7 +57,7 @@ class OwnerDesk(MailDesk):
         self.on_close()
 
     def _visit(self) -> None:
-        peers = [pin for pin in self.identity.pins.all() if pin.state == "pinned" and pin.role in ("consumer", CURATOR)]
+        peers = [pin for pin in self.identity.pins.all() if pin.state == "pinned" and pin.role != "owner"]
         for pin in peers:
             wanted = self._wanted(pin)
             for arrived in self.postman.arrivals(pin.card, most_bytes=self._most_bytes(pin), wanted=wanted):
@@ -127,7 +128,8 @@ class OwnerDesk(MailDesk):
         if isinstance(replies, Exception):
             comes_back = is_stub(data) or is_acceptance(data)
             if not comes_back and self._told(run).word == READY:
-                self.send(run, CURATOR, "standing", ABSTAINS.encode())  # as by every transport: one word, and no reason
+                waits = acknowledging_party(self.terms(run))
+                self.send(run, waits, "standing", ABSTAINS.encode())  # as by every transport: one word, and no reason
             return False
         self._acknowledge(run)
         self.send_back(run, writer, replies)
@@ -136,7 +138,7 @@ class OwnerDesk(MailDesk):
     def _writer(self, pin: Pin, run: KnownRun) -> str | None:
         terms = self.terms(run)
         party = terms.consumer if pin.role == "consumer" else CURATOR
-        return party if terms.cards[party] == pin.card.fingerprint else None
+        return party if terms.cards[party] == pin.card.fingerprint else None  # no witness writes to an owner
 
     def _hearing(self, run: KnownRun) -> SiteRun:
         """This owner's side of a run, to hear a letter."""

@@ -13,8 +13,8 @@ from likeset.homes.expiry import utc_now
 from likeset.homes.signed_invitation import end_of
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.consumer_desk import PROGRESS
 from likeset.transports.mailbox.memory import MEMORY_FILE, Answer, KnownRun, MailMemory
+from likeset.transports.mailbox.split_runs import PROGRESS
 from likeset.transports.mailbox.words import ProgressWords
 from likeset.transports.outcomes import Ending
 

@@ -2,13 +2,17 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Self
+from datetime import datetime, timedelta
+from typing import Any, Final, Self
 
 from likeset.shown_text import harmless
 from likeset.transports.outcomes import Ending
 
-__all__ = ["EndingWords", "ProgressWords"]
+__all__ = ["BEFORE_END", "EndingWords", "ProgressWords", "last_time"]
+
+BEFORE_END: Final = timedelta(hours=24)
+"""Nobody is waited for during the last day of the terms, or the last quarter of what was left of them when the run
+began: with the terms their keys go, and nobody could read a summary or a receipt any more."""
 
 _MOST_BYTES = 1 << 18
 _MOST_DETAIL = 300
@@ -67,6 +71,11 @@ class EndingWords:
                 return cls(Ending(ended), harmless(detail, most=_MOST_DETAIL))
             case _:
                 return None
+
+
+def last_time(ends: datetime, began: datetime) -> datetime:
+    """What comes of a run must reach everybody before the terms end, and with them the keys."""
+    return ends - min(BEFORE_END, (ends - began) / 4)
 
 
 def _document(data: bytes) -> Any:

@@ -1,0 +1,251 @@
+"""Real homes of a split run with a mailbox between them, and the public program in the clear in place of workers."""
+
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from kill_world import CONSUMER, folder_of
+from mail_homes import EXPIRES, NOON, RUN, Clock, MailHomes, MemoryStore
+from node_world import make_node, rows_text
+from pinned_homes import introduce
+from shared_run_world import clear_picks
+
+from likeset.errors import NoAnswer
+from likeset.homes.compute import Computation, ComputeJob, ComputeRoom
+from likeset.homes.consumer.home import make_consumer_home
+from likeset.homes.consumer.named_cards import named_cards
+from likeset.homes.curator.home import make_curator_home
+from likeset.homes.signed_invitation import Invitation
+from likeset.homes.witness.home import WitnessHome, make_witness_home
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.protocol.party import CURATOR
+from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
+from likeset.protocol.split.split_terms import SplitTerms
+from likeset.protocol.terms import WITNESS
+from likeset.run.job import Job
+from likeset.run.remote import plan_between
+from likeset.split.digest import program_digest
+from likeset.transports.mailbox.consumer_desk import consumer_desk
+from likeset.transports.mailbox.curator_desk import curator_desk
+from likeset.transports.mailbox.desk import MailDesk
+from likeset.transports.mailbox.owner_desk import owner_desk
+from likeset.transports.mailbox.witness_desk import witness_desk
+
+LISTEN = "127.0.0.1:0"
+_ROLES = ("curator", "consumer", "witness")
+_SECONDS = 120.0
+
+
+@dataclass
+class ClearMeeting:
+    """Where compute parties of one process meet, and put their shares together: nothing is private here.
+
+    Attributes:
+        opened: how often picks were made, by session.
+    """
+
+    inputs: dict[str, dict[int, ComputeInputs]] = field(default_factory=dict)
+    opened: dict[str, int] = field(default_factory=dict)
+    picks: dict[str, OpenedSlots] = field(default_factory=dict)
+    turn: threading.Condition = field(default_factory=threading.Condition)
+
+    def begin(self, job: ComputeJob) -> Computation:
+        """A party's part."""
+        return ClearComputation(self, job)
+
+
+@dataclass
+class ClearComputation:
+    """One party's part: it waits for the others, as with tunnels."""
+
+    meeting: ClearMeeting
+    job: ComputeJob
+    stopped: bool = False
+
+    def run(self) -> OpenedSlots | None:
+        inputs, meeting = self.job.inputs, self.meeting
+        session = inputs.digest
+        assert set(self.job.peers) == set(range(inputs.parties)) - {inputs.rank}
+        self.job.progress("picks", 0, inputs.size)
+        with meeting.turn:
+            here = meeting.inputs.setdefault(session, {})
+            here[inputs.rank] = inputs
+            meeting.turn.notify_all()
+            if not meeting.turn.wait_for(lambda: self.stopped or len(here) == inputs.parties, timeout=_SECONDS):
+                raise NoAnswer("another compute party did not come in time")
+            if self.stopped:
+                here.pop(inputs.rank, None)
+                raise NoAnswer("this party stopped")
+            if session not in meeting.picks:
+                meeting.opened[session] = meeting.opened.get(session, 0) + 1
+                meeting.picks[session] = clear_picks({_ROLES[rank]: each for rank, each in here.items()})  # type: ignore[misc]
+            return meeting.picks[session] if inputs.rank == 1 else None
+
+    def stop(self) -> None:
+        with self.meeting.turn:
+            self.stopped = True
+            self.meeting.turn.notify_all()
+
+
+@dataclass
+class SplitHomes(MailHomes):
+    """A consumer, a curator, a witness or none, owners, and a split run that the consumer has signed.
+
+    Attributes:
+        meeting: where they compute.
+        only_look: parties whose processes look and do not stay.
+        begin: starts a computation; in the clear if not given.
+    """
+
+    witness: bool = True
+    meeting: ClearMeeting = field(default_factory=ClearMeeting)
+    only_look: set[str] = field(default_factory=set)
+    begin: Callable[[ComputeJob], Computation] | None = None
+    check_workers: Callable[[], object] = lambda: None
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        return (CONSUMER, CURATOR, *((WITNESS,) if self.witness else ()), *self.owners)
+
+    @property
+    def computing(self) -> tuple[str, ...]:
+        """Those who compute."""
+        return self.parties[: 3 if self.witness else 2]
+
+    def room(self, party: str) -> ComputeRoom | None:
+        """Where a party computes."""
+        if party in self.only_look:
+            return None
+        homes: Mapping[str, Any] = {
+            CONSUMER: self.home,
+            CURATOR: make_curator(self.folder(CURATOR)),
+            WITNESS: WitnessHome(self.folder(WITNESS)),
+        }
+        return ComputeRoom(self.folder(party), homes[party].tunnels, begin=self.begin or self.meeting.begin, pause=0.0)
+
+    def desk(self, party: str) -> MailDesk:
+        if party not in self.desks:
+            if party in self.owners:
+                self.desks[party] = owner_desk(self.folder(party), self.store, clock=self.clock)
+            else:
+                makers: Mapping[str, Callable[..., MailDesk]] = {
+                    CONSUMER: consumer_desk,
+                    CURATOR: curator_desk,
+                    WITNESS: witness_desk,
+                }
+                self.desks[party] = makers[party](
+                    self.folder(party),
+                    self.store,
+                    clock=self.clock,
+                    room=self.room(party),
+                    check_workers=self.check_workers,
+                    **self.options,
+                )
+        return self.desks[party]
+
+    def until(self, so: Callable[[], bool], *parties: str) -> None:
+        """Looks until something is so; what is computed goes on beside them."""
+        end = time.monotonic() + _SECONDS
+        while not so():
+            self.look(*parties)
+            assert time.monotonic() < end, "it is not so after a long time"
+            time.sleep(0.005)
+
+    def over(self) -> bool:
+        """Whether the consumer says that the run has ended."""
+        return self.progress.ended is not None
+
+    def hold(self, *parties: str) -> None:
+        """A whole run, from terms to receipts."""
+        self.settle(*parties)
+        self.approve()
+        self.until(self.over, *parties)
+        self.settle(*parties)
+
+
+def make_curator(folder: Path) -> Any:
+    """A curator's home that is there."""
+    from likeset.homes.curator.home import CuratorHome
+
+    return CuratorHome(folder)
+
+
+def make_split_homes(place: Path, owners: tuple[str, ...], *, witness: bool = True, **job: Any) -> None:
+    """Everybody's directories, and a split run that the consumer has signed and not sent yet."""
+    room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
+    curator = make_curator_home(folder_of(place, CURATOR), listen=LISTEN)
+    third = make_witness_home(folder_of(place, WITNESS), name="university", listen=LISTEN) if witness else None
+    for seed, name in enumerate(owners):
+        make_node(place, name, seed=seed, runs_per_month=99, **room)
+    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, listen=LISTEN)
+    nodes = [folder_of(place, name) for name in owners]
+    introduce(nodes, curator=curator.folder, consumer=home.folder, witness=None if third is None else third.folder)
+    with Ledger(home.ledger) as ledger:
+        ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
+    (place / "target.csv").write_text(rows_text(7, count=30))
+    wished: dict[str, Any] = {
+        "run": RUN,
+        "schema": str(place / "schema.yaml"),
+        "target": str(place / "target.csv"),
+        "owners": {name: f"network:{name}" for name in owners},
+        "consumer": CONSUMER,
+        "purpose": "Research on sepsis",
+        "epsilon": 30.0,
+        "release_gamma": 0.4,
+        "dimension": 16,
+        "offers": "tilted",
+        "size": 6,
+        "offer_factor": 4.0,
+        "quorum": 1,
+        **job,
+    }
+    asked = Job.of(**wished)
+    planned = plan_between(asked)
+    with home.identity.book, Ledger(home.ledger) as ledger:
+        identity = home.identity
+        cards = named_cards(identity, consumer=CONSUMER, owners=owners, witness="university" if witness else None)
+        plain = {name: card for name, card in cards.items() if name != WITNESS}
+        between = {"expires": EXPIRES, "run_id": secrets.token_hex(16), "cards": plain}
+        terms = planned.plan.settle(ledger, planned.plan.draw(), content=b"x", **between).terms
+        parties = 3 if witness else 2
+        split = SplitTerms(parties, program_digest(parties), terms.size, gamma=0.4)
+        terms = terms.with_changes(split=split, cards=cards)
+        run = home.run(RUN)
+        run.keep(
+            job=asked.document(),
+            schema=place / "schema.yaml",
+            target=planned.files.target.rows,
+            selection=planned.plan.selection,
+            hash_seed=None,
+        )
+        run.keep_invitation(Invitation.sign(terms, identity))
+    run.keep_travel("memory", decide_by=NOON + timedelta(days=7), now=NOON)
+
+
+_templates: dict[str, Path] = {}
+
+
+def split_homes_in(
+    place: Path, owners: tuple[str, ...] = ("a", "b"), *, witness: bool = True, **job: Any
+) -> SplitHomes:
+    """Homes of such a run; made once in each process of tests, and copied."""
+    key = repr((owners, witness, sorted(job.items())))
+    if key not in _templates:
+        import atexit
+        import tempfile
+
+        folder = tempfile.mkdtemp(prefix="split-homes-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        make_split_homes(Path(folder), owners, witness=witness, **job)
+        _templates[key] = Path(folder)
+    shutil.copytree(_templates[key], place / "homes")
+    clock = Clock()
+    return SplitHomes(place / "homes", owners, clock, MemoryStore(clock), witness=witness)
