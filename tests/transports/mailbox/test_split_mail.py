@@ -4,11 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kill_world import CONSUMER
 from split_homes import SplitHomes, split_homes_in
 
+from likeset.errors import InvalidArgument
+from likeset.homes import compute_side
+from likeset.homes.letter_records import KeptLetter
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import WITNESS
+from likeset.transports.mailbox.progress import PartyState
 from likeset.transports.outcomes import Ending
+from likeset.trust.letters import letter_in
 
 
 @pytest.fixture
@@ -35,3 +43,208 @@ def test_a_split_run_gives_the_consumer_rows_and_owners_receipts(tmp_path: Path,
     for party in homes.computing:
         assert not any((homes.folder(party) / "split").glob("*"))
     homes.drop()
+
+
+def notes_of(homes: SplitHomes, *parties: str) -> str:
+    """All notes of a round of looks, in one text."""
+    return "\n".join(homes.look(*parties).notes)
+
+
+def begun(homes: SplitHomes) -> None:
+    """Everybody has accepted, the consumer's first letters are written, and nobody has read them."""
+    homes.settle()
+    homes.approve()
+    homes.look(*homes.owners)
+    homes.look(CONSUMER)
+    assert homes.progress.began
+
+
+def test_every_process_is_new_at_every_look_and_the_rows_are_the_same(homes: SplitHomes) -> None:
+    """Compute parties are rebuilt from their letters at each look, until they compute."""
+    homes.settle()
+    homes.approve()
+    for _ in range(12):
+        for party in homes.parties:
+            homes.look(party)
+            homes.drop(party)
+    homes.until(homes.over)
+    homes.settle()
+    assert homes.progress.ended is Ending.DONE
+    assert len(homes.summary.rows) == 6
+    assert list(homes.meeting.opened.values()) == [1]
+
+
+def test_an_owner_who_says_nothing_is_given_up_by_all_when_its_time_is_over(homes: SplitHomes) -> None:
+    begun(homes)
+    homes.settle(CONSUMER, CURATOR, WITNESS, "a")
+    assert homes.progress.waited_for == ("b",)
+    homes.clock.pass_by(hours=73)
+    homes.until(homes.over, CONSUMER, CURATOR, WITNESS, "a")
+    homes.settle()
+    assert homes.progress.ended is Ending.DONE
+    assert homes.summary.absent.tolist() == [1]
+    assert set(homes.summary.owners.tolist()) == {0}
+
+
+def test_an_owner_who_gave_its_part_to_two_of_three_is_left_out_when_the_third_has_waited(homes: SplitHomes) -> None:
+    begun(homes)
+    homes.settle(*homes.owners)
+    homes.folder_between("b", WITNESS).clear()
+    homes.drop("b")
+    homes.settle(CONSUMER, CURATOR, WITNESS, "a")
+    assert homes.progress.ended is None
+    homes.clock.pass_by(hours=73)
+    homes.until(homes.over, CONSUMER, CURATOR, WITNESS, "a")
+    assert homes.progress.ended is Ending.DONE
+    assert homes.summary.absent.tolist() == [1]
+
+
+def test_who_only_looks_says_that_computing_needs_somebody_who_stays(homes: SplitHomes) -> None:
+    homes.only_look = set(homes.computing)
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    assert homes.progress.ended is None
+    homes.drop()
+    homes.only_look = {CURATOR}
+    said = notes_of(homes, CURATOR)
+    assert "all compute parties are ready: computing needs `likeset curator serve` here" in said
+    assert "waiting for the other compute parties" in homes.progress.computing or homes.progress.computing
+    homes.drop()
+    homes.only_look = set()
+    homes.until(homes.over)
+    assert homes.progress.ended is Ending.DONE
+
+
+@pytest.mark.parametrize("killed", ["curator", "witness", CONSUMER])
+def test_a_compute_party_that_is_gone_while_the_others_wait_is_waited_for_and_goes_on(
+    homes: SplitHomes, killed: str
+) -> None:
+    homes.only_look = {killed}
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    homes.drop(killed)
+    for _ in range(3):
+        homes.look(*(party for party in homes.parties if party != killed))
+    assert not homes.run.summary_path.exists()
+    homes.only_look = set()
+    homes.until(homes.over)
+    assert homes.progress.ended is Ending.DONE
+    assert list(homes.meeting.opened.values()) == [1]
+
+
+def test_too_few_owners_end_the_run_everywhere_with_its_reason(tmp_path: Path) -> None:
+    homes = split_homes_in(tmp_path, quorum=2)
+    begun(homes)
+    homes.settle(CONSUMER, CURATOR, WITNESS, "a")
+    homes.clock.pass_by(hours=73)
+    homes.until(homes.over, CONSUMER, CURATOR, WITNESS, "a")
+    homes.settle(CONSUMER, CURATOR, WITNESS, "a")
+    assert homes.progress.ended is Ending.QUORUM_MISSED
+    for party in (CURATOR, WITNESS):
+        assert [run.ended for run in homes.desk(party).memory.runs()] == [Ending.QUORUM_MISSED.value]
+        assert forgotten(homes, party)
+    homes.drop()
+
+
+def test_a_compute_party_that_never_comes_ends_the_run_before_the_terms_do(homes: SplitHomes) -> None:
+    begun(homes)
+    homes.settle(CONSUMER, CURATOR, "a", "b")
+    homes.clock.pass_by(days=29)
+    homes.until(homes.over, CONSUMER, CURATOR)
+    homes.settle(CONSUMER, CURATOR)
+    assert homes.progress.ended is Ending.NOT_COMPUTED
+    assert "waits for the other compute parties" in homes.progress.detail
+    assert forgotten(homes, CURATOR)
+
+
+def test_a_run_that_the_consumer_cancels_is_forgotten_by_all(homes: SplitHomes) -> None:
+    homes.only_look = {WITNESS}
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    homes.run.cancel()
+    homes.drop(CONSUMER)
+    homes.settle()
+    for party in (CURATOR, WITNESS):
+        assert [run.ended for run in homes.desk(party).memory.runs()] == [Ending.CANCELLED.value]
+        assert forgotten(homes, party)
+
+
+def forgotten(homes: SplitHomes, party: str) -> bool:
+    """No share, no key and no checkpoint of the run is left at a compute party."""
+    digest = bytes.fromhex(homes.run.terms.digest)
+    book = homes.desk(party).identity.book
+    keys = book.run_keys(digest)
+    whole = [letter for letter in book.letters(digest) if letter.way == "in" and has_data(homes, party, letter)]
+    return (keys is None or keys.secret is None) and not whole and not any((homes.folder(party) / "split").glob("*"))
+
+
+def has_data(homes: SplitHomes, party: str, letter: KeptLetter) -> bool:
+    """Whether a home has the bytes of a letter."""
+    digest = bytes.fromhex(homes.run.terms.digest)
+    return homes.desk(party).identity.book.letter_data(digest, letter.peer, "in", letter.number) is not None
+
+
+def test_shares_go_when_the_run_is_done(homes: SplitHomes) -> None:
+    homes.hold()
+    assert forgotten(homes, CURATOR)
+    assert forgotten(homes, WITNESS)
+
+
+@pytest.mark.parametrize("party", [CURATOR, WITNESS])
+def test_a_compute_party_without_workers_or_a_place_to_listen_says_so_before_anything_begins(
+    homes: SplitHomes, party: str
+) -> None:
+    def missing() -> None:
+        raise InvalidArgument("environment", "none", "is no environment for workers")
+
+    homes.check_workers = missing
+    homes.look(CONSUMER)
+    homes.look(party)
+    homes.look(CONSUMER)
+    assert "no environment for workers; it is made with `likeset split setup`" in homes.progress.detail
+    assert homes.progress.parties[party] is PartyState.ABSTAINS
+    homes.check_workers = lambda: None
+    homes.drop(party)
+    homes.settle()
+    assert homes.progress.parties[party] is PartyState.TAKES_PART
+
+
+def test_another_program_is_refused_before_anything_begins(homes: SplitHomes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute_side, "program_digest", lambda _parties: "0" * 64)
+    homes.look(CONSUMER)
+    homes.look(WITNESS)
+    homes.look(CONSUMER)
+    assert "another version of the public program" in homes.progress.detail
+
+
+def test_a_witness_hears_nobody_but_those_whom_the_consumer_introduced(homes: SplitHomes) -> None:
+    begun(homes)
+    homes.settle(*homes.owners)
+    assert homes.look(WITNESS).taken == 3  # the target's share, then one part of each owner
+    book = homes.desk(WITNESS).identity.book
+    kinds = sorted(letter.kind for letter in book.letters(bytes.fromhex(homes.run.terms.digest)) if letter.way == "in")
+    assert kinds == ["offer-share", "offer-share", "target-share"]
+
+
+def test_letters_that_come_before_the_one_that_introduces_everybody_are_left_until_it_is_there(
+    homes: SplitHomes,
+) -> None:
+    """A mailbox has no order: the consumer's second letter may be found before its first."""
+    begun(homes)
+    homes.settle(*homes.owners, CONSUMER)
+    folder = homes.folder_between(CONSUMER, WITNESS)
+    letters = {name: file for name, file in folder.items() if homes.lying(CONSUMER, WITNESS)[name].kind == "letter"}
+    first = next(name for name in letters if number_of(homes.lying(CONSUMER, WITNESS)[name].document) == 0)
+    kept = folder.pop(first)
+    assert homes.look(WITNESS).left == len(letters) - 1 == 1
+    folder[first] = kept
+    homes.until(homes.over)
+    assert homes.progress.ended is Ending.DONE
+
+
+def number_of(data: bytes) -> int:
+    """Of a letter among those of its writer to its reader."""
+    return letter_in(data, most_bytes=len(data)).header.number

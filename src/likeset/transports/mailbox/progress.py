@@ -13,8 +13,9 @@ from likeset.homes.expiry import utc_now
 from likeset.homes.signed_invitation import end_of
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import WITNESS
 from likeset.transports.mailbox.memory import MEMORY_FILE, Answer, KnownRun, MailMemory
-from likeset.transports.mailbox.split_runs import PROGRESS
+from likeset.transports.mailbox.split_runs import COMPUTING, PROGRESS
 from likeset.transports.mailbox.words import ProgressWords
 from likeset.transports.outcomes import Ending
 
@@ -42,8 +43,9 @@ class RunProgress:
         decide_by: when the run begins without those who have not decided, if a quorum accepted.
         terms_end: when the terms end, and with them the run.
         began: whether the first letters were written; nothing is charged before that.
-        waited_for: owners whom the curator waits for, by its last word.
+        waited_for: owners whom the curator waits for, by its last word; in a split run, the consumer itself.
         until: when it gives them up.
+        computing: in a split run, how far the computation is, in words; empty before it begins.
         ended: how the run ended; None if it has not.
         detail: what else is said of the end, or what the curator lacks, in words.
     """
@@ -57,6 +59,7 @@ class RunProgress:
     until: datetime | None = None
     ended: Ending | None = None
     detail: str = ""
+    computing: str = ""
 
     @property
     def done(self) -> bool:
@@ -101,6 +104,7 @@ class RunProgress:
             "until": None if self.until is None else self.until.isoformat(),
             "ended": None if self.ended is None else self.ended.value,
             "detail": self.detail,
+            "computing": self.computing,
         }
 
 
@@ -142,7 +146,7 @@ def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
         run=run.name,
         parties={
             party: _STATES[answers[party].word] if party in answers else PartyState.UNHEARD
-            for party in (CURATOR, *terms.owners)
+            for party in (CURATOR, *((WITNESS,) if WITNESS in terms.cards else ()), *terms.owners)
         },
         decide_by=travel.decide_by,
         terms_end=end_of(terms),
@@ -150,12 +154,15 @@ def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
         waited_for=said.waiting_for if said is not None and ended is None else (),
         until=said.until if said is not None and ended is None else None,
         ended=ended,
-        detail=_detail(known, answers.get(CURATOR)),
+        detail=_detail(known, answers),
+        computing=answers[COMPUTING].document.decode() if COMPUTING in answers and ended is None else "",
     )
 
 
-def _detail(known: KnownRun | None, curator: Answer | None) -> str:
+def _detail(known: KnownRun | None, answers: Mapping[str, Answer]) -> str:
+    """What is said of the end, or what the curator or the witness lacks."""
     if known is not None and known.detail:
         return known.detail
-    lacks = curator is not None and curator.word == ABSTAINS
-    return curator.document.decode("utf-8", "replace") if curator is not None and lacks else ""
+    told = (answers.get(party) for party in (CURATOR, WITNESS))
+    lacks = (answer.document for answer in told if answer is not None and answer.word == ABSTAINS)
+    return "; ".join(data.decode("utf-8", "replace") for data in lacks if data)

@@ -21,6 +21,7 @@ from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.words import EndingWords, ProgressWords, last_time
 from likeset.transports.outcomes import Ending
+from likeset.trust.letters import letter_in
 
 __all__ = ["COMPUTING", "PROGRESS", "SplitRuns"]
 
@@ -80,6 +81,8 @@ class SplitRuns:
         except LikesetError as error:  # this home's own trouble, which can be mended
             self.desk.postman.note(f"run {self.desk.terms(run).run} waits: {error}")
             return "later"
+        if side.party is None and _number(data) > 0:
+            return "later"  # the consumer's first letter says who takes part, and files come in any order
         replies = self.desk.heard(lambda: side.hear(data))
         if isinstance(replies, NoAnswer):
             self.desk.postman.note(f"run {side.terms.run} waits: {replies}")
@@ -253,6 +256,14 @@ class SplitRuns:
     def next_look(self) -> datetime | None:
         """When to look again although nothing comes; None if nothing is computed."""
         return self.desk.clock() + SOON if self.room is not None and self.room.is_busy else None
+
+
+def _number(data: bytes) -> int:
+    """Of a letter; 0 for whatever is none, which is refused when it is heard."""
+    try:
+        return letter_in(data, most_bytes=len(data)).header.number
+    except LikesetError:
+        return 0
 
 
 def _first(letters: list[KeptLetter], way: str, peer: str | None, kind: str | None) -> datetime | None:
