@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
-from likeset.errors import IllegalMessage, LikesetError, NotCurated
+from likeset.errors import IllegalMessage, InvalidArgument, LikesetError, NotCurated
+from likeset.homes.compute import ComputeRoom
 from likeset.homes.compute_folder import ComputeFolder
 from likeset.homes.compute_run import ComputeResident, ComputeRun
 from likeset.homes.correspondence import Correspondence
@@ -19,7 +20,7 @@ from likeset.protocol.terms import Terms
 from likeset.split.digest import program_digest
 from likeset.trust.cards import Card
 
-__all__ = ["ComputingHome", "check_computes", "compute_run"]
+__all__ = ["ComputingHome", "check_computes", "compute_room", "compute_run"]
 
 
 class ComputingHome(Protocol):
@@ -32,6 +33,14 @@ class ComputingHome(Protocol):
     @property
     def tunnels(self) -> TunnelPlace:
         """Where its tunnels listen; raises where its settings do not say."""
+
+
+def compute_room(home: ComputingHome) -> ComputeRoom | None:
+    """Where a home computes; None where its settings name no place for tunnels: then it accepts no split run."""
+    try:
+        return ComputeRoom(home.folder, home.tunnels)
+    except InvalidArgument:
+        return None
 
 
 def check_computes(home: ComputingHome, terms: Terms, who: str, check_workers: Callable[[], object]) -> TunnelPlace:

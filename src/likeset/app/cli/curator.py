@@ -125,21 +125,25 @@ def serve(
 ) -> None:
     """Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
 
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again.
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. Split runs
+    are computed beside the looks, if curator.yaml says where to listen.
 
     Example: [bold]likeset curator serve --mailbox file:///mnt/share --home curator[/]
     """
-    with _desks(home, mailbox) as desks:
+    with _desks(home, mailbox, stays=True) as desks:
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
 
 
 @contextmanager
-def _desks(folder: Path, given: list[str] | None) -> "Iterator[list[Desk]]":
+def _desks(folder: Path, given: list[str] | None, *, stays: bool = False) -> "Iterator[list[Desk]]":
+    from likeset.homes.compute_side import compute_room
     from likeset.homes.curator.settings import SETTINGS_FILE
     from likeset.transports.mailbox.curator_desk import curator_desk
 
-    addresses = addresses_to_use(given, opened_curator(folder).settings.mailboxes, file=SETTINGS_FILE)
-    with desks_at(addresses, lambda store: curator_desk(folder, store)) as desks:
+    home = opened_curator(folder)
+    addresses = addresses_to_use(given, home.settings.mailboxes, file=SETTINGS_FILE)
+    room = compute_room(home) if stays else None
+    with desks_at(addresses, lambda store: curator_desk(folder, store, room=room)) as desks:
         yield desks
 
 

@@ -37,7 +37,7 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
     live = stdout.is_terminal and not once
     if run.travel is not None and last[0].ended is None and not run.cancelled:
         with (
-            consumer_desks(home, run.travel.mailbox) as desks,
+            consumer_desks(home, run.travel.mailbox, stays=not once) as desks,
             stopping_by_signals() as stop,
             _screen(last[0], live=live, quiet=as_json) as show,
         ):
@@ -56,11 +56,13 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
 
 
 @contextmanager
-def consumer_desks(home: "ConsumerHome", *addresses: str) -> "Iterator[list[Desk]]":
-    """A consumer's desks at mailboxes."""
+def consumer_desks(home: "ConsumerHome", *addresses: str, stays: bool = False) -> "Iterator[list[Desk]]":
+    """A consumer's desks at mailboxes; who stays computes split runs beside the looks."""
+    from likeset.homes.compute_side import compute_room
     from likeset.transports.mailbox.consumer_desk import consumer_desk
 
-    with desks_at(addresses, lambda store: consumer_desk(home.folder, store)) as desks:
+    room = compute_room(home) if stays else None
+    with desks_at(addresses, lambda store: consumer_desk(home.folder, store, room=room)) as desks:
         yield desks
 
 
@@ -96,6 +98,48 @@ def show_progress(progress: "RunProgress") -> None:
         stdout.print(literal(progress.outlook), soft_wrap=True)
     else:
         _print_line(progress)
+
+
+def _headline(progress: "RunProgress") -> str:
+    """Where it is, in a few words."""
+    if progress.ended is not None:
+        return f"{progress.ended}: {progress.detail}" if progress.detail else str(progress.ended)
+    if progress.began:
+        return "running"
+    return "waiting for answers"
+
+
+def _outlook(progress: "RunProgress") -> str:
+    """What is waited for, and until when."""
+    end = f"the terms end on {_moment(progress.terms_end)}"
+    if progress.ended is not None:
+        return ""
+    if not progress.began:
+        return f"begins when all have answered, or at {_moment(progress.decide_by)} with those who accepted; {end}"
+    if progress.waited_for and progress.until is not None:
+        who = "shares of" if progress.split else "the curator waits for"
+        waits = "are waited for " if progress.split else ""
+        return f"{who} {', '.join(progress.waited_for)} {waits}until {_moment(progress.until)}; {end}"
+    if progress.split:
+        return f"{progress.computing or 'waiting for the other compute parties'}; {end}"
+    return f"waiting for the curator; {end}"
+
+
+def _stands(progress: "RunProgress", name: str) -> str:
+    """Where somebody stands."""
+    from likeset.protocol.party import CURATOR
+    from likeset.protocol.terms import WITNESS
+    from likeset.transports.mailbox.progress import PartyState
+
+    state = progress.parties[name]
+    if progress.waited_for and state is PartyState.TAKES_PART and name not in (CURATOR, WITNESS):
+        waits = "its shares are waited for" if progress.split else "the curator waits for it"
+        return waits if name in progress.waited_for else _ANSWERED
+    return state.value
+
+
+def _moment(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 @contextmanager

@@ -1,16 +1,29 @@
 """``likeset witness``: the side of a third organisation that computes on shares and reads nothing."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from likeset.app.cli.card import show_fingerprint
-from likeset.app.cli.mailbox import ListenOption, MailboxOption, ReachOption
+from likeset.app.cli.mailbox import (
+    EveryOption,
+    ListenOption,
+    MailboxOption,
+    ReachOption,
+    addresses_to_use,
+    desks_at,
+    nobody_known,
+    serve_and_show,
+    sync_and_show,
+)
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.homes.witness.home import WitnessHome
+    from likeset.transports.mailbox.looks import Desk
 
 __all__ = ["witness"]
 
@@ -79,6 +92,50 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
         show_table("Check-up", ["what", "", "found"], rows)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
+
+
+@witness.command()
+def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+
+    Nothing is computed: for that somebody must stay, here and at the two others, with [bold]serve[/].
+
+    Example: [bold]likeset witness sync --home uni[/]
+    """
+    with _desks(home, mailbox, stays=False) as desks:
+        sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
+
+
+@witness.command()
+def serve(
+    *,
+    mailbox: MailboxOption = None,
+    every: EveryOption = 60.0,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Stay, look into the mailboxes again and again, and compute when all three are ready.
+
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0; what was computed so far is kept, and goes on with
+    the next call. A mailbox that is away is tried again.
+
+    Example: [bold]likeset witness serve --home uni[/]
+    """
+    with _desks(home, mailbox, stays=True) as desks:
+        serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
+
+
+@contextmanager
+def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "Iterator[list[Desk]]":
+    from likeset.homes.compute_side import compute_room
+    from likeset.homes.witness.settings import SETTINGS_FILE
+    from likeset.transports.mailbox.witness_desk import witness_desk
+
+    home = opened_witness(folder)
+    addresses = addresses_to_use(given, home.settings.mailboxes, file=SETTINGS_FILE)
+    room = compute_room(home) if stays else None
+    with desks_at(addresses, lambda store: witness_desk(folder, store, room=room)) as desks:
+        yield desks
 
 
 def opened_witness(folder: Path) -> "WitnessHome":

@@ -46,6 +46,7 @@ class RunProgress:
         waited_for: owners whom the curator waits for, by its last word; in a split run, the consumer itself.
         until: when it gives them up.
         computing: in a split run, how far the computation is, in words; empty before it begins.
+        split: whether the curator is split, and the consumer computes with it.
         ended: how the run ended; None if it has not.
         detail: what else is said of the end, or what the curator lacks, in words.
     """
@@ -60,6 +61,7 @@ class RunProgress:
     ended: Ending | None = None
     detail: str = ""
     computing: str = ""
+    split: bool = False
 
     @property
     def done(self) -> bool:
@@ -105,6 +107,7 @@ class RunProgress:
             "ended": None if self.ended is None else self.ended.value,
             "detail": self.detail,
             "computing": self.computing,
+            "split": self.split,
         }
 
 
@@ -156,6 +159,7 @@ def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
         ended=ended,
         detail=_detail(known, answers),
         computing=answers[COMPUTING].document.decode() if COMPUTING in answers and ended is None else "",
+        split=terms.split is not None,
     )
 
 
