@@ -30,7 +30,7 @@ _PLACES = [str(Path(__file__).parent), str(Path(__file__).parents[1]), os.enviro
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
 # The worlds of the lower floors' tests serve those of the upper ones.
-_WORLDS = ("trust", "protocol", "homes", "run", "transports/mailbox")
+_WORLDS = ("trust", "protocol", "split", "homes", "run", "transports/mailbox")
 sys.path[:0] = [str(Path(__file__).parent / floor) for floor in _WORLDS]
 
 # No example of an earlier run, and nothing that a busy machine could miss.
