@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,15 @@ def make_curator(folder: Path) -> Any:
     return CuratorHome(folder)
 
 
-def make_split_homes(place: Path, owners: tuple[str, ...], *, witness: bool = True, **job: Any) -> None:
+def make_split_homes(
+    place: Path,
+    owners: tuple[str, ...],
+    *,
+    witness: bool = True,
+    mailbox: str = "memory",
+    now: datetime = NOON,
+    **job: Any,
+) -> None:
     """Everybody's directories, and a split run that the consumer has signed and not sent yet."""
     room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
     curator = make_curator_home(folder_of(place, CURATOR), listen=LISTEN)
@@ -227,7 +235,7 @@ def make_split_homes(place: Path, owners: tuple[str, ...], *, witness: bool = Tr
             hash_seed=None,
         )
         run.keep_invitation(Invitation.sign(terms, identity))
-    run.keep_travel("memory", decide_by=NOON + timedelta(days=7), now=NOON)
+    run.keep_travel(mailbox, decide_by=now + timedelta(days=7), now=now)
 
 
 _templates: dict[str, Path] = {}

@@ -1,6 +1,7 @@
 """``likeset demo``: the whole market on one machine, on data that comes with scikit-learn."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,18 +25,25 @@ def demo(
         Literal["mailbox", "nvflare"],
         typer.Option(help="How letters travel: in a folder, or with certificates (needs likeset\\[nvflare])."),
     ] = "mailbox",
+    split: Annotated[
+        bool,
+        typer.Option("--split", help="With --network: nobody reads a row but its buyer; needs likeset split setup."),
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
 
     The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match. With --network
     owners, curator and consumer are processes of their own; one owner denies, one is killed and comes back. Their
-    letters lie in OUT/mailbox, or travel over NVFlare.
+    letters lie in OUT/mailbox, or travel over NVFlare. With --split a witness takes part, and owners' rows are shared
+    among it, the curator and the consumer, so that nobody reads one but who buys it.
 
     Example: [bold]likeset demo --out demo[/]
     """
+    if split and (not network or transport != "mailbox"):
+        raise InvalidArgument("--split", "given", "goes with --network, by mailbox")
     if network:
-        _network(out, transport, json=json)
+        _network(out, transport, split=split, json=json)
         return
     _clear(out)
     from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
@@ -62,19 +70,25 @@ def demo(
     )
 
 
-def _network(out: Path, transport: str, *, json: bool) -> None:
+def _network(out: Path, transport: str, *, split: bool, json: bool) -> None:
     """The demo among processes; exit code 1 if a check fails afterwards."""
     from importlib.util import find_spec
 
     if transport == "nvflare" and find_spec("nvflare") is None:
         raise InvalidArgument("--transport", "nvflare", "is not installed; install it: pip install 'likeset[nvflare]'")
+    if split:
+        from likeset.split.environment import split_python
+
+        split_python()  # before anything is removed
     _clear(out)
     from likeset.app.report import render
 
     if transport == "nvflare":
         from likeset.app.demo.network_demo import run_network_demo as run_between
     else:
-        from likeset.app.demo.mail_demo import run_mail_demo as run_between
+        from likeset.app.demo.mail_demo import run_mail_demo
+
+        run_between = partial(run_mail_demo, split=split)
 
     _make(out)
 

@@ -16,7 +16,7 @@ from typing import Self
 
 import numpy as np
 
-from likeset.app.demo.market_homes import CONSUMER, MarketHomes
+from likeset.app.demo.market_homes import CONSUMER, WITNESS_NAME, MarketHomes
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, with_baselines, write_market
 from likeset.app.demo.story import (
     RUN,
@@ -37,6 +37,7 @@ from likeset.run.mailbox_runs import start, whereabouts
 from likeset.run.publish import Render
 from likeset.run.remote import collect, conclude, expiry, invite
 from likeset.simulation.market import digits_market
+from likeset.split.environment import split_python
 from likeset.transports.mailbox.progress import PartyState, RunProgress
 from likeset.transports.mailbox.stores import open_store
 
@@ -73,8 +74,9 @@ class MailWorld(MarketHomes):
         for name in names:
             home = ("curator", "serve", "--home", self.curator.folder)
             node = ("owner", "serve", "--node", self.node(name))
+            third = ("witness", "serve", "--home", self.witness.folder)
             place = ("--mailbox", self.mailbox.as_uri(), "--every", _SECONDS_BETWEEN_LOOKS)
-            self.spawn(name, *(home if name == _CURATOR else node), *place)
+            self.spawn(name, *{_CURATOR: home, WITNESS_NAME: third}.get(name, node), *place)
 
     def spawn(self, name: str, *words: object) -> None:
         """A process that calls likeset."""
@@ -108,21 +110,33 @@ class MailWorld(MarketHomes):
         self.stop()
 
 
-def run_mail_demo(out: Path, *, render: Render, tell: Tell) -> NetworkDemo:
+def run_mail_demo(out: Path, *, render: Render, tell: Tell, split: bool = False) -> NetworkDemo:
     """Set everything up, run it, and check what each side kept.
 
     Args:
         out: a directory.
         render: makes the report.
         tell: called as things happen.
+        split: whether the curator computes on shares, with the consumer and a witness.
+
+    Raises:
+        InvalidArgument: the curator is to be split, and there is no environment for workers.
     """
+    if split:
+        split_python()
     market = digits_market(coins=np.random.default_rng(SEED))
     files = write_market(out / "data", market)
-    with MailWorld(out, files["owners"], Path(files["schema"]), ("image", "digit")) as world:
+    with MailWorld(out, files["owners"], Path(files["schema"]), ("image", "digit"), with_witness=split) as world:
         world.set_up()
-        tell("homes", "seven directories, a card for each party, and an empty folder for their letters")
+        count = "eight" if split else "seven"
+        tell("homes", f"{count} directories, a card for each party, and an empty folder for their letters")
         world.serve(_CURATOR, *world.owners)
-        tell("processes", "five owners and a curator look into that folder; nobody listens on a port")
+        if split:
+            world.serve(WITNESS_NAME)
+            tell("processes", "five owners, a curator and a witness look into that folder; nobody reads a row but")
+            tell(CONSUMER, f"who buys it, and only the {SIZE} that it buys: the three compute on shares")
+        else:
+            tell("processes", "five owners and a curator look into that folder; nobody listens on a port")
         run = invite(world.consumer, job_between(world, files["target"]), expires=expiry(7))
         start(run, open_store(world.mailbox.as_uri()).address)
         words = f"{SIZE} rows, epsilon = {EPSILON:g}, four owners at least"
@@ -150,7 +164,7 @@ def _hold(world: MailWorld, run: KeptRun, tell: Tell) -> None:
     progress = _wait_for(world, run, lambda progress: progress.waited_for == (killed,))
     tell(
         "watch",
-        f"all have answered, the run has begun; the curator waits for {killed}, until {progress.until:%F %H:%M} UTC",
+        f"all have answered, the run has begun; {killed} is waited for, until {progress.until:%F %H:%M} UTC",
     )
     world.serve(killed)
     tell(killed, "is back, finds its letter, and answers")

@@ -15,11 +15,14 @@ from likeset.homes.owner.home import Home, make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.party_home import PartyHome
 from likeset.homes.pinning import pins_to_change
+from likeset.homes.witness.home import WitnessHome, make_witness_home
 from likeset.trust.pins import Role
 
-__all__ = ["CONSUMER", "MarketHomes"]
+__all__ = ["CONSUMER", "WITNESS_NAME", "MarketHomes"]
 
 CONSUMER = "clinic"
+WITNESS_NAME = "university"
+_LISTEN = "127.0.0.1:0"
 _BY = "the demo"
 
 
@@ -35,6 +38,7 @@ class MarketHomes:
         most_rows: that may leave an owner, in a run and in total.
         epsilon: what the others may learn about an owner's rows, in a run and in total.
         manual_approval: whether somebody decides about each run at each owner.
+        with_witness: whether there is a witness, and the curator is split; its tunnels listen on this machine alone.
     """
 
     folder: Path
@@ -44,6 +48,7 @@ class MarketHomes:
     most_rows: int = 500
     epsilon: float = 0.0
     manual_approval: bool = True
+    with_witness: bool = False
 
     def __post_init__(self) -> None:
         self.folder = self.folder.resolve()
@@ -62,10 +67,18 @@ class MarketHomes:
         """The consumer's directory."""
         return ConsumerHome(self.folder / CONSUMER)
 
+    @property
+    def witness(self) -> WitnessHome:
+        """The witness's directory, where there is one."""
+        return WitnessHome(self.folder / WITNESS_NAME)
+
     def make_homes(self, *, kit: str = "", user: str = "") -> None:
         """A directory for each party, and everybody's card pinned where it must be."""
-        make_curator_home(self.curator.folder).add_schema(self.schema)
-        make_consumer_home(self.consumer.folder, name=CONSUMER, kit=kit, user=user)
+        listen = _LISTEN if self.with_witness else ""
+        make_curator_home(self.curator.folder, listen=listen).add_schema(self.schema)
+        make_consumer_home(self.consumer.folder, name=CONSUMER, kit=kit, user=user, listen=listen)
+        if self.with_witness:
+            make_witness_home(self.witness.folder, name=WITNESS_NAME, listen=listen)
         for name in self.owners:
             self._make_node(name)
         self._introduce()
@@ -100,6 +113,11 @@ class MarketHomes:
             _pin(self.consumer, owner, "owner")
         _pin(self.consumer, self.curator, "curator")
         _pin(self.curator, self.consumer, "consumer")
+        if self.with_witness:
+            _pin(self.witness, self.consumer, "consumer")
+            _pin(self.witness, self.curator, "curator")
+            for home in (self.consumer, *owners):
+                _pin(home, self.witness, "witness")
 
 
 def _pin(home: PartyHome, other: PartyHome, role: Role) -> None:

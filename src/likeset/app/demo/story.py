@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from likeset.app.demo.market_homes import CONSUMER, MarketHomes
+from likeset.app.demo.market_homes import CONSUMER, WITNESS_NAME, MarketHomes
 from likeset.app.demo.showcase import EPSILON, SIZE
 from likeset.homes.consumer.home import KeptRun
 from likeset.homes.owner import kept_receipts, outbox
@@ -17,7 +17,7 @@ from likeset.run.job import Job
 __all__ = ["RUN", "SECONDS", "NetworkDemo", "Tell", "checks", "decide", "denying_owner", "job_between", "killed_owner"]
 
 RUN = "digits"
-SECONDS = 150.0
+SECONDS = 300.0
 """That anything may take before the demo gives up."""
 
 _APPROVER = "the demo's automatic approver"
@@ -65,6 +65,7 @@ def job_between(world: MarketHomes, target: str) -> Job:
         consumer=CONSUMER,
         purpose="to recognise handwritten 3s and 4s",
         run=RUN,
+        **({"curator": "split", "witness": WITNESS_NAME} if world.with_witness else {}),
     )
 
 
