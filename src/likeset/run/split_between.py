@@ -1,0 +1,39 @@
+"""A split curator between organisations: what ``auto`` means there, who witnesses, and whether this home can compute."""
+
+from likeset.errors import InvalidArgument
+from likeset.homes.consumer.home import ConsumerHome
+from likeset.run.job import Job
+from likeset.split.environment import split_python
+
+__all__ = ["check_able_to_compute", "settled_curator"]
+
+
+def settled_curator(job: Job) -> Job:
+    """The job with a curator that is trusted or split: split where a witness is named or two parties are asked for.
+
+    Raises:
+        InvalidArgument: three parties are to compute, and no witness is named; or one is named that has nothing to do.
+    """
+    asked = "split" if job.witness is not None or job.parties == 2 else "trusted"
+    curator = asked if job.curator == "auto" else job.curator
+    if curator == "split" and job.parties == 3 and job.witness is None:
+        reason = (
+            "is missing: a split curator is three parties; name one whose card is pinned here (witness: NAME), or ask "
+            "for parties: 2, which is slower and weaker"
+        )
+        raise InvalidArgument("witness", "none", reason)
+    if job.witness is not None and (curator == "trusted" or job.parties == 2):
+        how = "a trusted curator needs none" if curator == "trusted" else "two parties compute without one"
+        raise InvalidArgument("witness", job.witness, f"has nothing to do in this run: {how}; leave it out")
+    return job.model_copy(update={"curator": curator})
+
+
+def check_able_to_compute(home: ConsumerHome, job: Job) -> None:
+    """Raise, before anything is signed, unless the consumer itself can compute in a split run.
+
+    Raises:
+        InvalidArgument: it has no environment for workers, or its settings name no place for tunnels.
+    """
+    if job.curator == "split":
+        split_python()
+        _ = home.tunnels
