@@ -24,8 +24,8 @@ def introduce(owners: Iterable[Path], *, curator: Path, consumer: Path, witness:
         pin(owner, consumer, "consumer")
         pin(owner, curator, "curator")
         pin(consumer, owner, "owner")
-    for home in (consumer, *owners) if witness is not None else ():
-        pin(home, witness, "witness")
     if witness is not None:
         pin(witness, consumer, "consumer")
         pin(witness, curator, "curator")
+        for home in (consumer, *owners):
+            pin(home, witness, "witness")

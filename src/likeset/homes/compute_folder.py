@@ -133,8 +133,8 @@ class ComputeFolder:
             words = {"port": made.port, "secret": made.certificate.to_bytes().hex()}
             keep_private_bytes(path, json.dumps(words).encode("ascii"))
             return made
-        words = _document(path.read_bytes())
-        return _Tunnel(RunCertificate.from_bytes(bytes.fromhex(words["secret"])), int(words["port"]))
+        kept = _document(path.read_bytes())
+        return _Tunnel(RunCertificate.from_bytes(bytes.fromhex(kept["secret"])), int(kept["port"]))
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:

@@ -52,8 +52,10 @@ class ComputeResident:
         """It is known who takes part."""
         if self.shell is None:
             party, charges = self.make(cards), self.charges or _NoCharges()
-            is_consumer = isinstance(party, SplitConsumer)
-            self.shell = SplitConsumerShell(party, charges) if is_consumer else ComputeShell(party, charges)
+            if isinstance(party, SplitConsumer):
+                self.shell = SplitConsumerShell(party, charges)
+            else:
+                self.shell = ComputeShell(party, charges)
 
     def take(self, message: Message) -> tuple[Message, ...]:
         """The replies to a message."""

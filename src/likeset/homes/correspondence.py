@@ -12,22 +12,22 @@ from functools import cached_property, lru_cache
 from likeset.errors import (
     IllegalMessage,
     LetterContradicts,
-    LetterRefused,
     QuorumMissed,
 )
 from likeset.homes.acceptances import is_given_up, peer_in
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import IN, OUT, Arrival, KeptLetter, Outgoing, Peer, contents_of
+from likeset.homes.letter_records import IN, Arrival, KeptLetter, Outgoing, Peer, contents_of
+from likeset.homes.own_letters import OwnPapers, check_signature
 from likeset.homes.padding import padded_size
 from likeset.homes.signed_invitation import Invitation, end_of, role_in, unpinned
 from likeset.protocol.messages import Message, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.trust.cards import Card
-from likeset.trust.letters import Letter, Refusal, Stub, letter_in, open_letter, write_letter
+from likeset.trust.letters import Letter, letter_in, open_letter, write_letter
 from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import Acceptance, accept
+from likeset.trust.signed_terms import accept
 
 __all__ = ["Correspondence", "HeardLetter"]
 
@@ -82,6 +82,11 @@ class Correspondence:
     def _digest(self) -> bytes:
         """Of the terms, by which everything of the run is kept."""
         return bytes.fromhex(self.terms.digest)
+
+    @cached_property
+    def own(self) -> OwnPapers:
+        """What this home wrote, when it comes back."""
+        return OwnPapers(self.identity, self.terms)
 
     @property
     def _book(self) -> LetterBook:
@@ -219,11 +224,11 @@ class Correspondence:
         if (header.run_id, header.terms) != (self.run_id, self._digest):
             raise IllegalMessage(f"run {self.terms.run}: a letter of another run, or under other terms")
         if header.sender == self.identity.fingerprint:
-            self._meet_own(letter.stub)
+            self.own.meet(letter.stub)
         secret = self._open_keys()
         peer = self._writer(header.sender)
         card = _card(peer.card)
-        _check_signature(letter.stub, card)
+        check_signature(letter.stub, card)
         self._check_number(peer, letter)
         opened = open_letter(letter, writer=card, reader=self.identity.secret.card, key=secret)
         message = self._message_in(opened.message, peer, letter, most_bytes)
@@ -364,44 +369,6 @@ class Correspondence:
             raise IllegalMessage(f"run {self.terms.run}: a message of {peer.party} is not what its letter says")
         return message
 
-    def meet_own_stub(self, data: bytes) -> None:
-        """The stub of a letter that this home wrote came back: the letter is known, or this home is an old copy.
-
-        Raises:
-            HomeRestored: it is not remembered.
-            LikesetError: it is, or this home did not sign it.
-        """
-        stub = Stub.from_bytes(data)
-        if (stub.header.run_id, stub.header.terms) != (self.run_id, self._digest):
-            raise IllegalMessage(f"run {self.terms.run}: a stub of another run, or under other terms")
-        self._meet_own(stub)
-
-    def _meet_own(self, stub: Stub) -> None:
-        _check_signature(stub, self.identity.secret.card)
-        kept = (kept.digest for kept in self._book.letters(self._digest) if kept.way == OUT)
-        if stub.digest not in kept:
-            self._stop(stub.to_bytes())
-        raise IllegalMessage(f"run {self.terms.run}: a letter of this home's own came back")
-
-    def meet_own_acceptance(self, data: bytes) -> None:
-        """An acceptance that this home signed came back: the same for it.
-
-        Raises:
-            HomeRestored: it is not remembered.
-            IllegalMessage: it is, or this home did not sign it.
-        """
-        accepted = Acceptance.from_bytes(data)
-        own = accepted.card.fingerprint == self.identity.fingerprint
-        if own and (accepted.run_id, accepted.terms) == (self.run_id, self._digest):
-            kept = self._book.run_keys(self._digest)
-            if kept is None or kept.acceptance != data:
-                self._stop(data)
-        raise IllegalMessage(f"run {self.terms.run}: an acceptance came where letters come")
-
-    def _stop(self, data: bytes) -> None:
-        self._book.stop(self._digest, data)
-        self._book.check_running()
-
     def _open_keys(self) -> SealingSecret:
         self._check_pins()
         keys = self._book.run_keys(self._digest)
@@ -422,8 +389,3 @@ class Correspondence:
 def _card(data: bytes) -> Card:
     """A card that was checked when it came."""
     return Card.from_bytes(data)
-
-
-def _check_signature(stub: Stub, card: Card) -> None:
-    if not stub.is_signed_by(card):
-        raise LetterRefused(Refusal.SIGNATURE)

@@ -61,9 +61,9 @@ class SiteRun:
         """
         try:
             if is_acceptance(data):
-                self.letters.meet_own_acceptance(data)
+                self.letters.own.meet_acceptance(data)
             if is_stub(data):
-                self.letters.meet_own_stub(data)
+                self.letters.own.meet_stub(data)
             heard = self.letters.read(data, most_bytes=self.most_bytes)
             self._admit(heard)
         except LetterContradicts as error:

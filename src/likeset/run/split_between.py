@@ -1,4 +1,4 @@
-"""A split curator between organisations: what ``auto`` means there, who witnesses, and whether this home can compute."""
+"""A split curator between organisations: what ``auto`` means there, who witnesses, and whether a home can compute."""
 
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome

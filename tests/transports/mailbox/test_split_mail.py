@@ -12,6 +12,7 @@ from likeset.homes import compute_side
 from likeset.homes.letter_records import KeptLetter
 from likeset.homes.owner import kept_receipts
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.review import review
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.transports.mailbox.progress import PartyState
@@ -92,7 +93,7 @@ def test_an_owner_who_gave_its_part_to_two_of_three_is_left_out_when_the_third_h
     homes.folder_between("b", WITNESS).clear()
     homes.drop("b")
     homes.settle(CONSUMER, CURATOR, WITNESS, "a")
-    assert homes.progress.ended is None
+    assert not homes.over()
     homes.clock.pass_by(hours=73)
     homes.until(homes.over, CONSUMER, CURATOR, WITNESS, "a")
     assert homes.progress.ended is Ending.DONE
@@ -248,3 +249,17 @@ def test_letters_that_come_before_the_one_that_introduces_everybody_are_left_unt
 def number_of(data: bytes) -> int:
     """Of a letter among those of its writer to its reader."""
     return letter_in(data, most_bytes=len(data)).header.number
+
+
+def test_a_steward_reads_who_could_read_what(homes: SplitHomes) -> None:
+    homes.settle()
+    with OwnerNode(homes.folder("a"), clock=homes.clock) as node:
+        answers = dict(review(node, "run-1").lines)
+    rows = homes.run.terms.rows_per_owner
+    assert answers["Who reads your rows?"].startswith(f"Nobody but {CONSUMER}, which buys them, and at most 6 of yours")
+    assert "no two of them work together" in answers["Who reads your rows?"]
+    assert answers["How many rows at most?"].startswith(
+        f"{rows} of your rows are offered, as shares: each is cut into 3"
+    )
+    assert "Random numbers" in answers["What does the curator see?"]
+    assert "university" in answers["Who witnesses?"]

@@ -29,40 +29,24 @@ from likeset.split.environment import split_python
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.trust.cards import Card
 
-__all__ = ["consumer"]
+__all__ = ["consumer", "consumer_by_mail"]
 
 
-def consumer(
-    invitation: Invitation,
-    name: str,
-    folder: Path,
-    *,
-    identity: Identity | None = None,
-    check_workers: Callable[[], object] = split_python,
-) -> ConsumerRun | SplitConsumerRun:
-    """The consumer's side of a run.
+def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> ConsumerRun:
+    """The consumer's side of a run whose curator is trusted.
 
     Args:
         invitation: the signed terms, as they came with the job.
         name: the site's name, which must be the consumer's.
         folder: the consumer's directory.
         identity: who the consumer is, where that is open already.
-        check_workers: raises where no worker can be started, which a split run needs.
 
     Raises:
         LikesetError: these terms are not those that this consumer signed, or it has no keys to answer with.
     """
-    home, terms = ConsumerHome(folder), invitation.terms
-    if home.connection.name != name:
-        raise IllegalMessage(f"the consumer of this directory is {home.connection.name}, not {name}")
-    run = home.known(terms.run)
-    if run.invitation.to_bytes() != invitation.to_bytes():
-        raise IllegalMessage(f"run {terms.run}: the consumer signed other terms")
-    schema = run.schema
-    letters = Correspondence(identity or home.identity, run.invitation, name)
-    letters.identity.book.settle_ended()
-    if terms.split is not None:
-        return _split_run(home, run, letters, check_workers=check_workers)
+    home, run, letters = _signed_run(invitation, name, folder, identity)
+    if run.terms.split is not None:
+        raise IllegalMessage(f"run {run.name} has a split curator: it travels by mailbox, and by nothing else")
     party = Consumer(
         terms,
         target=run.target,
@@ -75,6 +59,46 @@ def consumer(
         keep_private_bytes(run.summary_path, data)
 
     return ConsumerRun(letters, ConsumerShell(party, Ledger(home.ledger)), MOST_BYTES, keep=keep)
+
+
+def _signed_run(
+    invitation: Invitation, name: str, folder: Path, identity: Identity | None
+) -> tuple[ConsumerHome, KeptRun, Correspondence]:
+    """The home, its run of these very terms, and the run's letters."""
+    home, terms = ConsumerHome(folder), invitation.terms
+    if home.connection.name != name:
+        raise IllegalMessage(f"the consumer of this directory is {home.connection.name}, not {name}")
+    run = home.known(terms.run)
+    if run.invitation.to_bytes() != invitation.to_bytes():
+        raise IllegalMessage(f"run {terms.run}: the consumer signed other terms")
+    letters = Correspondence(identity or home.identity, run.invitation, name)
+    letters.identity.book.settle_ended()
+    return home, run, letters
+
+
+def consumer_by_mail(
+    invitation: Invitation,
+    name: str,
+    folder: Path,
+    *,
+    identity: Identity,
+    check_workers: Callable[[], object] = split_python,
+) -> ConsumerRun | SplitConsumerRun:
+    """The consumer's side of a run by mailbox: as ``consumer``; in a split run it computes.
+
+    Args:
+        invitation: the signed terms.
+        name: the consumer's.
+        folder: its directory.
+        identity: who it is.
+        check_workers: raises where no worker can be started, which a split run needs.
+
+    Raises:
+        LikesetError: as ``consumer``; or this home cannot compute.
+    """
+    if invitation.terms.split is None:
+        return consumer(invitation, name, folder, identity=identity)
+    return _split_run(*_signed_run(invitation, name, folder, identity), check_workers=check_workers)
 
 
 def _split_run(

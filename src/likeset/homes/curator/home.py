@@ -42,7 +42,7 @@ from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.trust.cards import CardSecret
 
-__all__ = ["CuratorHome", "curator", "make_curator_home"]
+__all__ = ["CuratorHome", "curator", "curator_by_mail", "make_curator_home"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,15 +221,8 @@ def make_curator_home(
     return home
 
 
-def curator(
-    invitation: Invitation,
-    name: str,
-    folder: Path,
-    *,
-    identity: Identity | None = None,
-    check_workers: Callable[[], object] = split_python,
-) -> CuratorRun | ComputeRun:
-    """The curator's side of a run; in a split run it reads nothing, and needs to know no schema.
+def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> CuratorRun:
+    """The side of a trusted curator.
 
     Keys of runs go when their terms have ended: until then a consumer may resume, and nobody tells the curator that
     everything arrived.
@@ -239,19 +232,14 @@ def curator(
         name: the curator's name in all runs.
         folder: the curator's directory.
         identity: who the curator is, where that is open already.
-        check_workers: raises where no worker can be started, which a split run needs.
 
     Raises:
         LikesetError: it does not curate this run.
     """
-    if name != CURATOR:
-        raise IllegalMessage("this is the curator's directory")
-    home, terms = CuratorHome(folder), invitation.terms
-    home.check()
-    home.check_knows(terms)
-    identity = identity or home.identity  # without its keys no receipt could be signed when rows are here
+    home, terms = _knowing(invitation, name, folder), invitation.terms
     if terms.split is not None:
-        return compute_run(home, invitation, "curator", identity=identity, check_workers=check_workers)
+        raise NotCurated("a split run travels by mailbox, and by nothing else")
+    identity = identity or home.identity  # without its keys no receipt could be signed when rows are here
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)
@@ -259,3 +247,39 @@ def curator(
     letters = Correspondence(identity, invitation, CURATOR)
     identity.book.settle_ended()
     return CuratorRun(letters, shell, MOST_BYTES, receipts=lambda: home.receipts_under(terms, identity))
+
+
+def curator_by_mail(
+    invitation: Invitation,
+    name: str,
+    folder: Path,
+    *,
+    identity: Identity,
+    check_workers: Callable[[], object] = split_python,
+) -> CuratorRun | ComputeRun:
+    """The curator's side of a run by mailbox: as ``curator``; in a split run it reads nothing, and needs no schema.
+
+    Args:
+        invitation: the signed terms.
+        name: the curator's name in all runs.
+        folder: the curator's directory.
+        identity: who the curator is.
+        check_workers: raises where no worker can be started, which a split run needs.
+
+    Raises:
+        LikesetError: it does not curate this run.
+    """
+    if invitation.terms.split is None:
+        return curator(invitation, name, folder, identity=identity)
+    home = _knowing(invitation, name, folder)
+    return compute_run(home, invitation, "curator", identity=identity, check_workers=check_workers)
+
+
+def _knowing(invitation: Invitation, name: str, folder: Path) -> CuratorHome:
+    """The home, if the terms are for it."""
+    if name != CURATOR:
+        raise IllegalMessage("this is the curator's directory")
+    home = CuratorHome(folder)
+    home.check()
+    home.check_knows(invitation.terms)
+    return home

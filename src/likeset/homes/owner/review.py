@@ -93,8 +93,9 @@ def review(node: OwnerNode, run: str) -> Review:
         ),
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
-        ("What does the curator see?", _seen_by_curator()),
-        ("What does the consumer get?", _seen_by_consumer(consumer)),
+        ("Who reads your rows?", _readers(terms)),
+        ("What does the curator see?", _seen_by_curator(terms)),
+        ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
         ("What must you still believe of the network?", f"This: {LEFT_TO_TRUST}."),
         ("What is paid?", _payment(terms)),
@@ -107,7 +108,7 @@ def review(node: OwnerNode, run: str) -> Review:
             0, ("Careful:", f"these are version {len(record.versions)} of the terms; earlier ones were different.")
         )
     if said := kept_receipts.in_words(node, run):
-        lines.append(("Did the curator acknowledge what left?", said))
+        lines.append((f"Did the {'curator' if terms.split is None else 'consumer'} acknowledge what left?", said))
     if held_back := sum(message.rows for message in outbox.messages_that_left(node, run) if not message.sent):
         words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
         lines.append(("What was held back?", words))
@@ -247,19 +248,49 @@ def _others(terms: Terms, name: str) -> str:
 
 
 def _rows(terms: Terms, curator: PlannedView) -> str:
+    if terms.split is not None:
+        return (
+            f"{curator.rows:,} of your rows are offered, as shares: each is cut into {terms.split.parties} parts, one "
+            "for each party that computes. How many of them you have is hidden: empty ones fill the rest."
+        )
     when = "in one message" if terms.protocol == "sealed" else f"one by one, in up to {terms.size} rounds"
     unless = "" if terms.auction == "everyone" else "; perhaps none, for not everyone is asked"
     return f"{curator.rows:,} of your rows leave, {when}{unless}."
 
 
-def _seen_by_curator() -> str:
+def _readers(terms: Terms) -> str:
+    """Who could read what, by the trust that the run asks for."""
+    if terms.split is None:
+        return f"The curator reads every row that you offer, and {_short(terms.consumer)} those that it buys."
+    parties, most = ("curator", "consumer", "witness")[: terms.split.parties], _most_read(terms)
+    alike = "no two of them" if terms.split.parties == 3 else "the two"
+    both = "two of them together" if terms.split.parties == 3 else "both together"
+    return (
+        f"Nobody but {_short(terms.consumer)}, which buys them, and at most {most:,} of yours. That rests on this: "
+        f"{' and '.join([', '.join(parties[:-1]), parties[-1]])} compute on parts that tell nothing alone, and {alike} "
+        f"work together; {both} could read all that you offer. That one organisation stands behind two cards, nobody "
+        "can see: ask who they are."
+    )
+
+
+def _most_read(terms: Terms) -> int:
+    """How many rows of one owner its buyer can read at most."""
+    return terms.rows_per_owner if terms.split is None else min(terms.rows_per_owner, terms.split.openings)
+
+
+def _seen_by_curator(terms: Terms) -> str:
+    if terms.split is not None:
+        return "Random numbers, and sealed envelopes that it cannot open; how large everything is, and when it came."
+        return (
+            "Hashes of those rows, with their labels: it can tell how far rows are from each other, and with the seed "
+            "that you share with the consumer and the other owners it could read them."
+        )
     return "Those rows, in the clear, with all columns above. Nothing is hidden from the curator about them."
 
 
-def _seen_by_consumer(consumer: PlannedView) -> str:
-    return (
-        f"{consumer.rows:,} rows in the clear in all, chosen from those of all owners; some, all or none of them yours."
-    )
+def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
+    count = terms.size if terms.split is not None else consumer.rows
+    return f"{count:,} rows in the clear{how} in all, chosen from those of all owners; some, all or none of them yours."
 
 
 def _learned(terms: Terms, others: PlannedView) -> str:

@@ -16,7 +16,7 @@ from likeset.homes.acceptances import peer_in
 from likeset.homes.compute import ComputeRoom
 from likeset.homes.compute_run import SplitConsumerRun
 from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.consumer.site import consumer
+from likeset.homes.consumer.site import consumer_by_mail
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import IN
@@ -358,7 +358,7 @@ def consumer_desk(
     return ConsumerDesk(
         folder,
         store,
-        partial(consumer, identity=identity, check_workers=check_workers),
+        partial(consumer_by_mail, identity=identity, check_workers=check_workers),
         identity,
         clock,
         travelling=travelling,

@@ -17,7 +17,7 @@ from likeset.errors import (
     NotCurated,
 )
 from likeset.homes.compute import ComputeRoom
-from likeset.homes.curator.home import CuratorHome, curator
+from likeset.homes.curator.home import CuratorHome, curator_by_mail
 from likeset.homes.curator.settings import SETTINGS_FILE, CuratorSettings
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
@@ -347,7 +347,7 @@ def curator_desk(
     return CuratorDesk(
         folder,
         store,
-        partial(curator, identity=identity, check_workers=check_workers),
+        partial(curator_by_mail, identity=identity, check_workers=check_workers),
         identity,
         clock,
         patience=home.settings.patience if patience is None else patience,
