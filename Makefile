@@ -15,6 +15,7 @@ SPLIT_NEEDS := src/likeset/split/requirements-split
 KILLS ?= 1000
 NETWORK_KILLS ?= $(shell expr $(KILLS) / 20)
 MAIL_KILLS ?= $(shell expr $(KILLS) / 5)
+SPLIT_KILLS ?= $(shell expr $(KILLS) / 10)
 EXAMPLES ?= 20
 SEED := $(or $(LIKESET_SEED),$(shell date +%s))
 SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
@@ -64,6 +65,7 @@ soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times th
 	$(SOAK) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow -rP --numprocesses auto tests/homes/test_kills.py
 	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/homes/test_network_kills.py
 	$(SOAK) LIKESET_MAIL_KILLS=$(MAIL_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_mail_kills.py
+	$(SOAK) LIKESET_SPLIT_KILLS=$(SPLIT_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_split_kills.py
 
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json
