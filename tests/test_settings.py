@@ -13,6 +13,7 @@ from typer.main import get_command
 from likeset import Summarizer, Terms
 from likeset.app import cli
 from likeset.app.cli.job_options import job_from
+from likeset.app.cli.reference import _words
 from likeset.app.file_matching import JobWishes
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.run_settings import RunSettings, Setting, settings
@@ -120,9 +121,9 @@ def test_every_field_of_a_job_is_an_option_that_says_what_it_means(command: str)
         words = options[name].help
         assert words.lower().startswith(setting.meaning.replace("``", "").lower())
         assert options[name].default is None  # what a job file says counts unless an option is given
-    shown = {name: options[name].show_default for name in ("epsilon", "offers", "thinning", "weights", "size", "out")}
+    shown = {name: _words(options[name])[1] for name in ("epsilon", "offers", "thinning", "weights", "size", "out")}
     assert shown == {
-        "epsilon": "1", "offers": "auto", "thinning": "yes", "weights": False, "size": False, "out": "matched"
+        "epsilon": "1", "offers": "auto", "thinning": "yes", "weights": "no", "size": "", "out": "matched"
     }  # fmt: skip
 
 

@@ -91,3 +91,20 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
         assert code == 2
         assert words in err
     assert len(pa_csv.read_csv(tmp_path / "gap.csv")) == 40
+
+
+def test_the_schema_is_the_one_that_the_job_names(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    named = evaluated(world, capsys, schema=None, more=("--json",))
+    assert named == evaluated(world, capsys, more=("--json",))
+    assert named[0] == 0
+
+
+def test_a_schema_that_is_gone_must_be_given(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    schema, aside = world.folder / "schema.yaml", world.folder / "aside.yaml"
+    schema.rename(aside)
+    code, _, error = evaluated(world, capsys, schema=None)
+    assert code == 2
+    assert "--schema" in error
+    assert "is not where the job had it" in error
+    assert evaluated(world, capsys, schema=aside)[0] == 0
+    aside.rename(schema)

@@ -193,3 +193,20 @@ def test_serve_ends_between_two_letters_with_one_line_and_exit_code_0(houses: Ho
     assert rest.count("\n") == 1
     assert "stopped between two letters" in rest
     assert process.returncode == 0
+
+
+def test_one_look_at_a_mailbox_in_trouble_ends_with_exit_code_1(houses: Houses) -> None:
+    houses.run("start", houses.folder / "job.yaml")
+    houses.mailbox.rename(houses.folder / "aside")
+    (trouble,) = houses.run("watch", "run-1", "--once", code=1)["troubles"]
+    assert trouble.startswith(f"mailbox {houses.mailbox.as_uri()}: ")
+    (houses.folder / "aside").rename(houses.mailbox)
+    assert houses.run("watch", "run-1", "--once")["troubles"] == []
+
+
+def test_a_cancelled_run_tells_machines_of_trouble_with_its_mailbox(houses: Houses) -> None:
+    houses.run("start", houses.folder / "job.yaml")
+    houses.mailbox.rename(houses.folder / "aside")
+    told = houses.run("cancel", "run-1")
+    assert told["cancelled"]
+    assert told["troubles"][0].startswith(f"mailbox {houses.mailbox.as_uri()}: ")

@@ -73,6 +73,18 @@ def test_check_says_yes_and_warns_about_what_came_from_data(schema: Path, tmp_pa
     assert document("check", "--schema", schema, tmp_path / "rows.csv")["ok"] is True
 
 
+def test_show_and_check_take_the_schema_in_the_same_ways(
+    schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = file(tmp_path, GOOD)
+    assert document("show", schema) == document("show", "--schema", schema)
+    assert document("check", schema, rows) == document("check", "--schema", schema, rows)
+    assert "--schema" in refused(monkeypatch, capsys, "check", rows)
+    assert "--schema" in refused(monkeypatch, capsys, "show")
+    assert "name one of them" in refused(monkeypatch, capsys, "check", schema, rows, "--schema", schema)
+    assert "name the files to check" in refused(monkeypatch, capsys, "check", schema)
+
+
 def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> None:
     target = file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
     shown = run("check", "--schema", schema, target).stdout

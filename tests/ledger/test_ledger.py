@@ -434,3 +434,12 @@ def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Re
 def test_the_format_of_entries_includes_that_of_events() -> None:
     """A new version of the events' JSON form needs a new format of the ledger."""
     assert (events.VERSION, FORMAT) == (2, 2)
+
+
+def test_a_journal_without_messages_takes_no_room(ledger: Ledger, tmp_path: Path) -> None:
+    """A megabyte was sent; once it is removed, no megabyte of zeros is left."""
+    journal = journal_path(tmp_path / "ledger.sqlite")
+    ledger.answer(TARGET, gaussian(), lambda: (bytes(1 << 20), None), request=ask())
+    ledger.purge(run="run")
+    assert journal.stat().st_size < 1 << 17
+    assert ledger.verify().ok

@@ -154,13 +154,19 @@ class Journal:
     def purge(self, *, run: str | None, before: str | None) -> int:
         """Remove the messages of a run, or those stored before a time (UTC), or both; returns how many.
 
-        SQLite overwrites the removed content with zeros; the log that still holds it is emptied as well.
+        SQLite overwrites the removed content with zeros; the log that still holds it is emptied as well. If no message
+        is left, the file becomes small again.
 
         Raises:
             LedgerUnavailable: they are removed, but another process still holds the log with their bytes.
         """
         with self._store.writing() as connection:
             removed = connection.execute(_DELETE, (run, before)).rowcount
+            empty = connection.execute("SELECT 1 FROM messages LIMIT 1").fetchone() is None
+        if (
+            removed and empty
+        ):  # otherwise the next messages take the room; a copy of those that stay would lie elsewhere
+            self._store.give_back_room()
         if not self._store.empty_log():
             raise LedgerUnavailable(
                 f"journal {self._store.path}: {removed} messages are removed, but another process still "

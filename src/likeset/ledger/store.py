@@ -122,6 +122,11 @@ class Store:
             busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
 
+    def give_back_room(self) -> None:
+        """Let the file take no more room than its content; somebody who reads it now only puts that off."""
+        with self._lock, suppress(sqlite3.OperationalError):
+            self._connection.execute("VACUUM")
+
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:

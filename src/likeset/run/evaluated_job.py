@@ -13,6 +13,8 @@ from likeset import documents
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.uniform import uniform
 from likeset.run.evaluation import Evaluation, evaluate_sets
+from likeset.run.job import Job
+from likeset.run.job_folder import JOB
 from likeset.run.publish import SUMMARY, read_result
 from likeset.run.trained_models import TrainingRows
 from likeset.tables.scan.row_pass import without_dictionaries
@@ -28,14 +30,19 @@ _MOST_ROWS = 1_000_000
 
 
 def evaluate_job(
-    folder: Path, test: str, *, schema_file: str, owners: Mapping[str, str] | None = None, by_owner: bool = False
+    folder: Path,
+    test: str,
+    *,
+    schema_file: str | None = None,
+    owners: Mapping[str, str] | None = None,
+    by_owner: bool = False,
 ) -> Evaluation:
     """Train models on the summary in a job's directory, and judge them on a test file.
 
     Args:
         folder: the output directory of a finished job.
         test: labelled rows of the target's kind.
-        schema_file: the schema of the job: its encoding is that of the models' rows.
+        schema_file: the schema of the job: its encoding is that of the models' rows; as the job names it if None.
         owners: files of all owners, where the caller has them: all their rows, and as many drawn at random, are trained
             on as well.
         by_owner: whether to say what models lose without each owner's rows.
@@ -44,6 +51,7 @@ def evaluate_job(
         LikesetError: with what is wrong and what to do.
     """
     result, _ = read_result(folder)
+    schema_file = _schema_of(folder) if schema_file is None else schema_file
     schema = Schema.load(schema_file)
     if schema.label_column is None:
         raise InvalidArgument("schema", schema_file, "declares no label; there is nothing that a model could predict")
@@ -59,6 +67,16 @@ def evaluate_job(
     whose = table.column("likeset_owner" if "likeset_owner" in table.column_names else "owner")
     names = np.array(whose.to_pylist(), dtype=np.str_) if by_owner else None
     return evaluate_sets(sets, _labelled(test, schema), owners=names)
+
+
+def _schema_of(folder: Path) -> str:
+    """The schema that a job names in its own directory."""
+    path = folder / JOB
+    named = Job.load(path).schema_file if path.exists() else None
+    if named is None or not Path(named).exists():
+        reason = "is not where the job had it" if named is not None else f"is named in no {JOB} there"
+        raise InvalidArgument("--schema", "missing", f"the schema {reason}; give the one that the job was run with")
+    return named
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> dict[str, Any]:

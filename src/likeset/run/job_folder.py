@@ -37,9 +37,9 @@ from likeset.run.run_secrets import SECRETS
 from likeset.run.uninterrupted_ledger import SteadyLedger
 from likeset.shown_text import without_secrets
 
-__all__ = ["JobFolder", "named_job", "passes_folder"]
+__all__ = ["JOB", "JobFolder", "named_job", "passes_folder"]
 
-_LEDGER, _TERMS, _JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
+_LEDGER, _TERMS, JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
 
 
 class KeptTerms(documents.Document):
@@ -72,7 +72,7 @@ class JobFolder:
         """
         out = Path(job.out)
         _check_place(out, unfinished(out), resume=resume)
-        named = named_job(job, unfinished(out) / _JOB, resume=resume).beside(Path.cwd())
+        named = named_job(job, unfinished(out) / JOB, resume=resume).beside(Path.cwd())
         _check_ledger(named)
         return cls(named, out, resume)
 
@@ -92,14 +92,14 @@ class JobFolder:
         partial, run = self.partial, str(self.job.run)
         opened, spent = self.resume, 0.0
         if self.resume:
-            _check_same_job(partial / _JOB, self.job)
+            _check_same_job(partial / JOB, self.job)
             remove_unfinished(partial)
         else:
             spent = _charges(self.ledger_path, run)
             _make(partial)
         try:
             if not self.resume:
-                documents.write(partial / _JOB, _kept(self.job))
+                documents.write(partial / JOB, _kept(self.job))
             with SteadyLedger(self.ledger_path) as ledger:
                 opened = True
                 yield ledger
@@ -134,7 +134,7 @@ class JobFolder:
             )
         if isinstance(error, DifferentRequest) and error.kind == SECRETS:
             return DifferentRequest(
-                f"run {job.run} began with other files or another schema than those of {partial / _JOB} now; bring "
+                f"run {job.run} began with other files or another schema than those of {partial / JOB} now; bring "
                 "them back"
                 if self.resume
                 else f"run {job.run} is in the ledger already, with other files; give another name with --run"
@@ -165,7 +165,7 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
         raise InvalidArgument(
             "resume", out, f"there is no interrupted run: {partial} does not exist; leave --resume out"
         )
-    if resume and not (partial / _JOB).exists():
+    if resume and not (partial / JOB).exists():
         raise InvalidArgument("resume", out, f"nothing had begun in {partial} yet: remove it, and leave --resume out")
     if not resume and partial.exists():
         raise InvalidArgument(

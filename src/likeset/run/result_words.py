@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from likeset.run.result import Likeness
 
-__all__ = ["Closeness", "closeness", "guarantee_lines"]
+__all__ = ["Closeness", "closeness", "guarantee_lines", "shapley_shares"]
 
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
@@ -30,6 +30,13 @@ def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int) 
         f"MMD² {max(0.0, likeness.squared_mmd):.5f}",
         f" ({likeness.low:.5f} to {likeness.high:.5f}; in-sample {in_sample:.5f}){turn}",
     )
+
+
+def shapley_shares(owners: Sequence[Mapping[str, Any]]) -> list[float | None]:
+    """Owners' Shapley values as parts of their sum; None where nobody knows them, or they come to nothing."""
+    worth = sum(float(owner.get("shapley") or 0.0) for owner in owners)
+    known = [None if owner.get("shapley") is None else float(owner["shapley"]) for owner in owners]
+    return [value / worth if value is not None and worth > 0.0 else None for value in known]
 
 
 def guarantee_lines(

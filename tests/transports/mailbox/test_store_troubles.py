@@ -242,3 +242,9 @@ def test_a_bucket_that_is_missing_and_keys_that_are_missing_are_said_to_be(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
     trouble(lambda: open_store("s3://mailbox/letters").list(PAIR), "no keys for it")
+
+
+def test_an_address_that_names_a_file_on_a_server_is_no_empty_mailbox(ssh: SshServer) -> None:
+    open_store(ssh.address).write(PAIR, NAME, DATA)
+    trouble(lambda: open_store(f"{ssh.address}/{PAIR}/{NAME}").list(PAIR), "is a file on the server; give the address")
+    open_store(ssh.address).remove(PAIR, NAME)

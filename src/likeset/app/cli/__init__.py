@@ -29,6 +29,7 @@ from likeset.app.cli import (
     transcript,
     witness,
 )
+from likeset.app.cli.help_texts import with_plain_help
 from likeset.display.program import run_program
 
 __all__ = ["app", "main"]
@@ -76,7 +77,7 @@ app.add_typer(schema.schema)
 app.add_typer(site.site)
 app.add_typer(split.split)
 app.add_typer(transcript.transcript)
-app.add_typer(witness.witness)
+with_plain_help(app)
 
 
 def main() -> None:

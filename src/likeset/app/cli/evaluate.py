@@ -19,7 +19,10 @@ def evaluate(
     test: Annotated[
         str | None, typer.Option(metavar="FILE", help="Labelled rows of your target's kind that nobody selected by.")
     ] = None,
-    schema: Annotated[str | None, typer.Option(metavar="FILE", help="The schema of the job.")] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The schema of the job.  \\[default: the one that its job.yaml names]"),
+    ] = None,
     owner: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="All rows of an owner, where you have them; once for each owner."),
@@ -34,7 +37,7 @@ def evaluate(
     A linear model, a forest and gradient boosting, with intervals. With all owners' files, also on as many rows
     drawn at random, and on all rows. Writes evaluation.json, and a section into report.html.
 
-    Example: [bold]likeset evaluate matched --test test.csv --schema schema.yaml --by-owner[/]
+    Example: [bold]likeset evaluate matched --test test.csv --by-owner[/]
     """
     from likeset import documents
     from likeset.app.report import render
@@ -44,8 +47,6 @@ def evaluate(
     if test is None:
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
         raise InvalidArgument("--test", "missing", reason)
-    if schema is None:
-        raise InvalidArgument("--schema", "missing", "give the schema that the job was run with")
     files = owner_files(owner or [])
     evaluation = evaluate_job(folder, test, schema_file=schema, owners=files, by_owner=by_owner)
     document = write_evaluation(folder, evaluation)

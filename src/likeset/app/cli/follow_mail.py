@@ -1,6 +1,6 @@
 """Following a run by mailbox: on a terminal a table that changes, elsewhere a line for each change."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,15 @@ _SHOWN = {
 
 
 def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: bool) -> None:
-    """Look, and show what changes, until the run has ended, or once; exit code 1 if it ended without a summary."""
+    """Look, and show what changes, until the run has ended, or once.
+
+    Exit code 1 if it ended without a summary, or if the one look met a mailbox in trouble.
+    """
     from likeset.run.mailbox_runs import whereabouts
     from likeset.transports.mailbox.serving import serve
 
     last: list[RunProgress] = [whereabouts(home, run)]
-    live = stdout.is_terminal and not once
+    live, troubles = stdout.is_terminal and not once, list[str]()
     if run.travel is not None and last[0].ended is None and not run.cancelled:
         with (
             consumer_desks(home, run.travel.mailbox, stays=not once) as desks,
@@ -51,8 +54,8 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
                     stop.set()
 
             tell = _tell_machines if as_json else _tell_people
-            serve(desks, stop=stop, tell=tell, looked=looked, longest=_LONGEST_PAUSE)
-    _tell_end(run, last[0], as_json=as_json)
+            serve(desks, stop=stop, tell=tell, looked=looked, troubled=troubles.append, longest=_LONGEST_PAUSE)
+    _tell_end(run, last[0], as_json=as_json, troubles=troubles if once else ())
 
 
 @contextmanager
@@ -74,10 +77,10 @@ def _tell_machines(line: str) -> None:
     stderr.print(literal(line), soft_wrap=True)
 
 
-def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool) -> None:
+def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool, troubles: "Sequence[str]") -> None:
     failed = run.cancelled or (progress.ended is not None and not progress.done)
     if as_json:
-        show_json({**progress.document(), "cancelled": run.cancelled})
+        show_json({**progress.document(), "cancelled": run.cancelled, "troubles": list(troubles)})
     elif progress.done:
         stdout.print(f"See it with: likeset run report {literal(run.name)}", soft_wrap=True)
     elif run.cancelled:
@@ -86,7 +89,7 @@ def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool) -> None
         complain(f"run {run.name}: {progress.headline}")
     else:
         stdout.print(f"It goes on with the next look: likeset run watch {literal(run.name)}", soft_wrap=True)
-    if failed:
+    if failed or troubles:
         raise typer.Exit(1)
 
 

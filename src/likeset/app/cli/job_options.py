@@ -24,7 +24,13 @@ _FINE = "Fine settings"
 
 
 def _text(words: str, *, default: str = "", panel: str | None = None) -> Any:
-    return Annotated[str | None, typer.Option(help=words, show_default=default or False, rich_help_panel=panel)]
+    told = _with_default(words, default)
+    return Annotated[str | None, typer.Option(help=told, show_default=False, rich_help_panel=panel)]
+
+
+def _with_default(words: str, default: str) -> str:
+    """Told as a part of the help: a text that is shown as a default stands in brackets of its own."""
+    return f"{words}  \\[default: {default}]" if default else words
 
 
 _OWNERS = typer.Option(metavar="NAME=PATH", help="An owner's rows; once for each owner.")
@@ -52,17 +58,17 @@ def _option(setting: Setting) -> Any:
     names = (f"--{flag}/--no-{flag}",) if setting.type is bool else ()
     metavar = "PART" if setting.type == tuple[str, ...] else None
     panel = _FINE if setting.is_fine else None
-    default = _shown_default(setting) or False
-    described = typer.Option(*names, help=text, metavar=metavar, show_default=default, rich_help_panel=panel)
+    told = _with_default(text, _shown_default(setting))
+    described = typer.Option(*names, help=told, metavar=metavar, show_default=False, rich_help_panel=panel)
     return Annotated[_typed(setting.type), described]
 
 
 def _shown_default(setting: Setting) -> str:
     """What counts where neither an option nor a job file says anything; empty where that is nothing."""
-    if setting.is_required or setting.default in (None, (), "") or setting.default is False:
+    if isinstance(setting.default, bool):
+        return "yes" if setting.default else "no"
+    if setting.is_required or setting.default in (None, (), ""):
         return ""
-    if setting.default is True:
-        return "yes"
     return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)
 
 

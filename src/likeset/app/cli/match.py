@@ -32,7 +32,7 @@ def match(
         ),
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Workers of an owner's pass.  [default: all cores]")
+        int | None, typer.Option(min=1, help="Workers of an owner's pass.  \\[default: all cores]")
     ] = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,

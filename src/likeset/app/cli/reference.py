@@ -138,7 +138,7 @@ def _option(parameter: Any) -> str:
 
 def _words(parameter: Any) -> tuple[str, str]:
     """What a parameter is for, and its default; some tell the default in their help, where it is decided later."""
-    text, default = parameter.help or "", ""
+    text, default = (parameter.help or "").replace("\\[", "["), ""  # the terminal would take it for markup
     if told := re.search(r"\s*(?:\[default: ([^\]]*)\]|Default: (.*)\.)$", text):
         text, default = text[: told.start()], told[1] or told[2]
     elif isinstance(parameter.show_default, str):

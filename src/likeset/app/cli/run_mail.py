@@ -31,14 +31,14 @@ def start(
         typer.Option(
             metavar="ADDRESS",
             help="Where its letters come and go: file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER.  "
-            "[default: the only one in consumer.yaml]",
+            "\\[default: the only one in consumer.yaml]",
         ),
     ] = None,
     days: Days = 30,
     decide_within: Annotated[
         float | None,
         typer.Option(
-            min=0, metavar="DAYS", help="Then it begins with those who accepted.  [default: half of the terms' life]"
+            min=0, metavar="DAYS", help="Then it begins with those who accepted.  \\[default: half of the terms' life]"
         ),
     ] = None,
     home: HomePath = HERE,

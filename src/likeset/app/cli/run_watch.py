@@ -75,7 +75,7 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     else:
         run_setup.engine_of(consumer).cancel(kept_run.last_job())
     if as_json:
-        show_json({"run": name, "cancelled": True})
+        show_json({"run": name, "cancelled": True, "troubles": [str(trouble) for trouble in troubles]})
         return
     stdout.print(f"[bold]cancelled[/]  {literal(name)}")
     if kept_run.travel is not None:

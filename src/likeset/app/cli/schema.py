@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
-from likeset.private_files import keep_private_bytes
+from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from likeset.tables.schema.schema import Schema
@@ -21,6 +21,8 @@ schema = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+
+_SCHEMA_ENDINGS = (".yaml", ".yml")
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="CSV, Parquet, Arrow or another source.", show_default=False)
@@ -89,8 +91,11 @@ def draft(
 
 @schema.command()
 def show(
-    path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.", show_default=False)],
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[SCHEMA]", help="The schema file.", show_default=False)
+    ] = None,
     *,
+    named: Annotated[Path | None, typer.Option("--schema", help="The same.", show_default=False)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a schema makes of a row: what one unit of each column is, features, digest.
@@ -100,6 +105,7 @@ def show(
     from likeset.tables.schema.identifiers import suspicions_in
     from likeset.tables.schema.schema import Schema
 
+    path = _one_schema(path, named)
     loaded = Schema.load(path)
     if as_json:
         show_json(_schema_document(loaded, path))
@@ -130,7 +136,9 @@ def show(
 def check(
     files: Files,
     *,
-    path: Annotated[Path, typer.Option("--schema", help="The schema file.", show_default=False)],
+    path: Annotated[
+        Path | None, typer.Option("--schema", help="The schema file; or name it first.", show_default=False)
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check files against a schema, column by column. Exit code 1 if some rows cannot be used.
@@ -143,7 +151,11 @@ def check(
     from likeset.tables.schema.schema import Schema
     from likeset.tables.sources.source import open_source
 
-    loaded = Schema.load(path)
+    first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
+    loaded = Schema.load(_one_schema(first, path))
+    files = files if first is None else files[1:]
+    if not files:
+        raise InvalidArgument("FILES", "missing", "name the files to check")
     inspections: dict[str, Inspection] = {}
     unlabelled: list[str] = []
     for file in files:
@@ -180,6 +192,16 @@ def check(
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
     if not ok:
         raise typer.Exit(1)
+
+
+def _one_schema(first: Path | None, named: Path | None) -> Path:
+    """The schema file, whichever way it was given."""
+    if first is not None and named is not None:
+        raise InvalidArgument("--schema", named, f"is given beside {first}; name one of them")
+    path = first if named is None else named
+    if path is None:
+        raise InvalidArgument("--schema", "missing", "give the schema file")
+    return path
 
 
 def _show_inspection(name: str, inspection: "Inspection") -> None:

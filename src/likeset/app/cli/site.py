@@ -34,7 +34,7 @@ SocketPath = Annotated[
     Path | None,
     typer.Option(
         "--socket",
-        help="Where the home's process listens.  [default: home.sock in the home, or below /run for two users]",
+        help="Where the home's process listens.  \\[default: home.sock in the home, or below /run for two users]",
     ),
 ]
 KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="The site's start-up kit.", show_default=False)]
@@ -90,7 +90,7 @@ def curator(
     *,
     home: Annotated[Path, typer.Option(help="The curator's directory; made if it is not there.", show_default=False)],
     name: Annotated[
-        str | None, typer.Option(help="The name on its card, when the directory is made.  [default: curator]")
+        str | None, typer.Option(help="The name on its card, when the directory is made.  \\[default: curator]")
     ] = None,
     schema: Annotated[list[Path] | None, typer.Option(help="A schema that runs may use; repeatable.")] = None,
     seed_rows: Annotated[
@@ -100,7 +100,7 @@ def curator(
     per_call: Annotated[float, typer.Option(min=1, help="Seconds that an owner may take for one answer.")] = 60.0,
     after_auction: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds after an auction before which no run ends.  [default: 3 times --per-call]"),
+        typer.Option(min=0, help="Seconds after an auction before which no run ends.  \\[default: 3 times --per-call]"),
     ] = None,
     socket: SocketPath = None,
     as_json: JsonFlag = False,

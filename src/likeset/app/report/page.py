@@ -44,6 +44,7 @@ from likeset.app.report.story import (
     promises,
     protection,
 )
+from likeset.run.result_words import shapley_shares
 
 __all__ = ["guarantee_table", "render", "schema_table", "simulation_banner"]
 
@@ -179,12 +180,11 @@ def _contributions(result: Mapping[str, Any]) -> str:
     owners = sorted(result.get("owners") or (), key=lambda owner: -float(owner.get("share") or 0.0))
     paid = any(owner.get("payment") or owner.get("payment_at_most") for owner in owners)
     shapley = any(owner.get("shapley") is not None for owner in owners)
-    worth = sum(float(owner.get("shapley") or 0.0) for owner in owners)
     counted = ["selected", "offered", *(["Shapley share"] if shapley else []), *(["payment"] if paid else [])]
     columns = [TableColumn("owner"), TableColumn("share of the value")]
     columns += [TableColumn(title, numeric=True) for title in counted]
     rows = []
-    for owner in owners[:_MOST_OWNERS]:
+    for owner, fair in list(zip(owners, shapley_shares(owners), strict=True))[:_MOST_OWNERS]:
         share = owner.get("share")
         cells = [
             html_text(owner.get("name", "")),
@@ -192,7 +192,6 @@ def _contributions(result: Mapping[str, Any]) -> str:
             html_text(number(owner.get("selected"))),
             html_text(or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)),
         ]
-        fair = float(owner.get("shapley") or 0.0) / worth if worth > 0.0 else None
         cells += [html_text(percent(fair))] if shapley else []
         cells += [html_text(or_bound(owner.get("payment"), owner.get("payment_at_most"), amount))] if paid else []
         rows.append(cells)

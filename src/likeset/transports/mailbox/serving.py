@@ -73,6 +73,7 @@ def serve(
     stop: Stop,
     tell: Tell,
     looked: Callable[[Look], None] = lambda _: None,
+    troubled: Tell = lambda _: None,
     shortest: float = SHORTEST,
     longest: float = LONGEST,
     clock: Callable[[], datetime] = utc_now,
@@ -87,6 +88,7 @@ def serve(
         stop: looked at before each look, and waited for between them.
         tell: told notes and troubles.
         looked: told what came of all desks together, each time.
+        troubled: told each trouble, each time.
         shortest: seconds of the first pause.
         longest: seconds that no pause passes.
         clock: tells the time.
@@ -106,6 +108,7 @@ def serve(
                 raise
             except LikesetError as error:
                 troubles.at(place, str(error))
+                troubled(str(error))
                 continue
             troubles.over(place)
             looks.append(look)

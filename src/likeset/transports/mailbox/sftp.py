@@ -89,7 +89,8 @@ class SftpStore:
             # One request at a time, so that none is under way when a listing without an end is left.
             return bounded_listing(map(_described, files.listdir_iter(self._path(folder), read_aheads=1)))
         except FileNotFoundError:
-            files.stat(self._place.path)
+            if not stat.S_ISDIR(files.stat(self._place.path).st_mode or 0):
+                raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
 
     def _read(self, files: paramiko.SFTPClient, path: str, most_bytes: int) -> bytes:
