@@ -35,7 +35,7 @@ def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
 
 def test_the_set_is_complete_and_names_its_channels() -> None:
     trials = broken_trials(PINNED)
-    assert len(trials) == len(BROKEN) == 20
+    assert len(trials) == len(BROKEN) == 22
     assert {trial.channel for trial in trials} == set(Channel)
     assert len({trial.mechanism for trial in trials}) == len(trials)
 

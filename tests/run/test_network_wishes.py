@@ -110,6 +110,136 @@ def test_a_wish_that_got_lost_ends_the_run_before_anything_is_released(home: Con
             consumer(run.invitation, "new-clinic", home.folder)
 
 
+def test_the_seed_of_hashes_is_drawn_once_and_stays_out_of_the_terms(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
+    assert seed is not None
+    assert path.stat().st_mode & 0o077 == 0
+    assert f"{seed:x}".encode() not in run.invitation_path.read_bytes()
+    run.invitation_path.unlink()  # a crash before it was written
+
+
+@pytest.mark.parametrize("options", [{"protocol": "interactive"}, {"auction": "threshold"}], ids=str)
+def test_hashes_beside_bids_are_refused_before_anything_is_spent(home: ConsumerHome, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match="goes with protocol sealed and auction everyone"):
+        invited(home, **HASHED, **options)
+    assert not list(home.folder.glob("runs/*/*.invitation"))
+
+
+def test_rows_are_read_back_from_hashes_cell_by_cell(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
+    result = done(home, run)
+    assert result["rows_selected"] == 6
+    assert not [one for one in result["warnings"] if one["kind"] == "unread-rows"]
+    assert received(run).rows.shape == (6, 64)
+    assert len(received(run).records) == 0
+    known = {name: _lines(home.folder.parent / f"{name}.csv") for name in OWNERS}
+    records = pq.read_table(run.result / "summary.parquet").to_pylist()
+    assert len(records) == 6
+    for one in records:
+        near = [
+            line
+            for line in known[one["owner"]]
+            if abs(float(line["dose"]) - one["dose"]) < 2e-6 * DOSE and line["sex"] == one["sex"]
+        ]
+        assert [(float(line["age"]), line["ill"]) for line in near] == [(one["age"], one["ill"])]
+    assert sorted(one["likeset_handle"] for one in records) == sorted(received(run).handles.tolist())
+    rows = DeclaredRecords(SCHEMA_OF_ALL).rows_of(pq.read_table(run.result / "summary.parquet"))[0]
+    target = np.load(run.folder / "target.npy")
+    assert result["in_sample_squared_mmd"] == pytest.approx(
+    )
+
+
+def test_an_owner_without_the_seed_or_with_another_one_takes_no_part(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
+    with OwnerNode(home.folder.parent / "node-b") as node:
+        node.take_invitation(run.invitation.to_bytes())
+        with pytest.raises(IllegalMessage, match="is not the one that the terms"):
+    result = done(home, run, "a")
+    assert [one["selected"] for one in result["owners"]] == [6, 0]
+    assert ("b", "b did not take part") in [(one["owner"], one["text"]) for one in result["warnings"]]
+
+
+def test_an_owner_that_lost_the_seed_is_charged_nothing_for_what_it_cannot_answer(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
+    with OwnerNode(home.folder.parent / "node-b") as node:
+        node.take_invitation(run.invitation.to_bytes())
+    done(home, run, "a")
+    with OwnerNode(home.folder.parent / "node-b") as node:
+        assert not node.record_of(run.name).began
+        assert not [entry for entry in node.ledger.entries() if entry.kind == "reserve"]
+
+
+def test_a_consumer_whose_seed_is_another_or_open_to_others_releases_nothing(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
+    assert consumer(run.invitation, "new-clinic", home.folder).resident.name == "new-clinic"
+    with pytest.raises(IllegalMessage, match="is not the one that the terms"):
+        consumer(run.invitation, "new-clinic", home.folder)
+    with pytest.raises(LedgerUnavailable, match="other users can read it"):
+        consumer(run.invitation, "new-clinic", home.folder)
+
+
+def test_what_a_curator_keeps_of_hashes_holds_no_row_and_no_seed(home: ConsumerHome) -> None:
+    """Rows in all their forms are sought in every file; that the search finds, an owner's own files show."""
+    folder = home.folder.parent
+    run = invited(home, **HASHED)
+    done(home, run)
+    curator, node = ([path.read_bytes() for path in sorted((folder / one).rglob("*")) if path.is_file()]
+                     for one in ("curator", "node-a"))  # fmt: skip
+    assert sum(map(len, curator)) > 9_000
+    for name in (*OWNERS, "target"):
+        sought = set(_forms(folder / f"{name}.csv"))
+        assert len(sought) > 100
+        assert not [one for one in sought if any(one in data for data in curator)]
+    assert not any(one in data for one in seed for data in curator)
+    assert any(one in data for one in seed for data in node)
+
+
+@pytest.mark.parametrize("length", [2, 38])
+def test_hashes_too_short_to_be_read_are_refused_before_anything_is_spent(home: ConsumerHome, length: int) -> None:
+    """A row is five numbers: with eight for each, forty."""
+    with pytest.raises(InvalidArgument, match="must be at least 40"):
+        invited(home, hash_dimension=length)
+    with Ledger(home.ledger) as ledger:
+        assert not [entry for entry in ledger.entries() if entry.kind == "reserve"]
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_counted(home: ConsumerHome) -> None:
+    run = invited(home, **HASHED)
+    done(home, run)
+    assert seed is not None
+    noise = public_coins(0).normal(size=64).astype(np.float32)
+    no_row = np.array([[0.5, 0.5, 0.6, 0.6, 0.0]], dtype=np.float32)  # half one category, half another
+    hashed = whole.rows.copy()
+    assert (found.unread, len(found.rows), found.records.num_rows) == (2, 4, 4)
+    assert found.summary.handles.tolist() == np.delete(whole.handles, [1, 4]).tolist()
+    assert found.summary.labels.tolist() == np.delete(whole.labels, [1, 4]).tolist()
+    assert found.summary.weights.sum() == pytest.approx(1.0)
+    with pytest.raises(InvalidArgument, match="no row could be read"):
+        read_summary(
+            run.terms,
+            replace(whole, rows=np.roll(whole.rows, 1, axis=1)),
+            schema=SCHEMA_OF_ALL,
+            target=target,
+        )
+
+
+def test_a_row_that_was_not_found_is_none_even_where_any_numbers_are_a_record(home: ConsumerHome) -> None:
+    text = "likeset: schema\nversion: 1\ncolumns:\n"
+    text += "".join(f"  {name}: {{kind: numeric, bounds: [0, 1]}}\n" for name in ("x", "y"))
+    run = invited(home, **HASHED)
+    done(home, run)
+    assert seed is not None
+    narrow = replace(run.terms, kernel=replace(run.terms.kernel, columns=2))
+    rows = public_coins(1).random((6, 2)).astype(np.float32)
+    hashed[2] = np.roll(hashed[2], 1)
+    target = replace(
+        open_target(job_of(run), SCHEMA_OF_ALL, keep_key=0), rows=public_coins(2).random((30, 2), np.float32)
+    )
+    schema = Schema.from_text(text)
+    assert found.unread == 1
+    assert np.abs(found.rows - np.delete(rows, 2, axis=0)).max() < 1e-5
+
+
 SEEDED: dict[str, Any] = {
     "protocol": "interactive",
     "seed_rows": "public.csv",

@@ -102,6 +102,7 @@ def test_rows_per_id_is_what_the_file_shows_and_marked_as_from_data(tmp_path: Pa
     schema = Schema.from_text(made.text)
     assert (schema.rows_per_unit, schema.from_data) == (86, ("age", "patient"))
     assert "Privacy protects all rows of an id at once" in made.text
+    assert "keep: 1" in made.text
     assert made.profile[0].why == "says whose row it is: at most 86 rows of one id"
     assert made.profile[0].bars == (), "whose rows they are is not drawn"
     inspection = schema.inspection()

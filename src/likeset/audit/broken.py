@@ -6,7 +6,7 @@ it, and names the channel in which it is caught. None of them can be reached fro
 
 from collections.abc import Callable
 
-from likeset.audit import broken_auctions, broken_leaks, broken_means, broken_noise
+from likeset.audit import broken_auctions, broken_leaks, broken_means, broken_noise, kept_trials
 from likeset.audit.sums import fresh_seed
 from likeset.audit.trials import Trial
 
@@ -26,6 +26,8 @@ BROKEN: tuple[Callable[[int], Trial], ...] = (
     broken_leaks.raw_mean_of_two_hundred,
     broken_noise.doubled_rate,
     broken_noise.forgotten_unit,
+    kept_trials.kept_by_block,
+    kept_trials.kept_by_place,
     broken_noise.redrawn_answer,
     broken_noise.early_exit,
     broken_noise.floating_point_laplace,

@@ -10,7 +10,7 @@ The last trials are the sound twins of ``broken``: the same channels and the sam
 
 from collections.abc import Iterator
 
-from likeset.audit import channel_trials, mean_trials, neighbours, noise_trials, owner_trials
+from likeset.audit import channel_trials, kept_trials, mean_trials, neighbours, noise_trials, owner_trials
 from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.sums import fresh_seed
 from likeset.audit.trials import Trial
@@ -53,6 +53,8 @@ def _noise(secret: Noise, simulated: Noise) -> Iterator[Trial]:
         yield noise_trials.laplace(secret, relation, rows_per_unit=rows, samples=20_000)
     for relation, rows in _UNITS:
         yield noise_trials.gaussian(secret, relation, rows_per_unit=rows, samples=15_000)
+    for relation, keep in ((relation, keep) for relation in Relation for keep in (1, 2)):
+        yield kept_trials.kept_sum(secret, relation, keep=keep, samples=10_000)
     yield noise_trials.choice(secret, samples=5_000)
     yield noise_trials.choice(simulated, samples=40_000)
     yield noise_trials.coin(secret)

@@ -11,9 +11,17 @@ from likeset.privacy.events import NoRelease, Unbounded
 from likeset.privacy.view import View
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice, gains, in_own_units
 from likeset.protocol.legality import title_of_message
-from likeset.protocol.message_arrays import Vector
-from likeset.protocol.messages import Asked, Bid, Delivery, Message, SummaryRelease, TargetRelease, decode
-from likeset.protocol.owner import Owner
+from likeset.protocol.messages import (
+    Asked,
+    Bid,
+    Delivery,
+    Message,
+    SummaryRelease,
+    TargetRelease,
+    Vector,
+    decode,
+)
+from likeset.protocol.owner import HoledScan, Owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.steps import ChargeWanted, Work
 from likeset.tables.scan.memory_scan import DrawnRows
@@ -89,6 +97,8 @@ class InteractiveOwner(Owner):
             admitted[first : first + len(block.rows)] = self._admission.admits(block)
             for part, hashed in features.blocks(block.rows, first_row=first):
                 lines[:, first + part.start : first + part.stop] = features_on_lattice(hashed).T
+        if isinstance(self._scan, HoledScan):
+            admitted[self._scan.absent_rows] = False
         lines[:, ~admitted] = 0.0
         self._features = lines
         self._attraction = exact_sums(direction, lines)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.schema import records
 from likeset.tables.schema.labels import narrow
 
-__all__ = ["Owner", "Scan", "key_in_run"]
+__all__ = ["HoledScan", "Owner", "Scan", "key_in_run"]
 
 
 def key_in_run(key: int, run: str, purpose: str) -> int:
@@ -43,6 +43,15 @@ class Scan(Protocol):
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""
+
+
+@runtime_checkable
+class HoledScan(Scan, Protocol):
+    """A scan in which some numbers are no rows: they stay empty, so that the others keep theirs."""
+
+    @property
+    def absent_rows(self) -> NDArray[np.int64]:
+        """The empty numbers."""
 
 
 class Owner(Party):

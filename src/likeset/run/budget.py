@@ -9,7 +9,7 @@ from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
 from likeset.run.job import Job
 
-__all__ = ["ONE_RUN", "CountedBudget", "counted_budget"]
+__all__ = ["ONE_RUN", "CountedBudget", "counted_budget", "units_of"]
 
 ONE_RUN = (
     "The budget counts this run alone. What other runs tell about the same rows adds to it; "
@@ -47,7 +47,7 @@ def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
     unbounded = [account for account in accounts if account.basis is not Basis.PROVEN]
     words = ONE_RUN
     if job.ledger is not None:
-        words = _over_all_runs(about_target, unbounded) + _mixed(_units(ledger, view))
+        words = _over_all_runs(about_target, unbounded) + _mixed(units_of(ledger, view))
     return CountedBudget(
         shared=job.ledger is not None,
         epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
@@ -57,7 +57,7 @@ def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
     )
 
 
-def _units(ledger: Ledger, view: View) -> set[int]:
+def units_of(ledger: Ledger, view: View) -> set[int]:
     """How many rows the units had that were protected in the charges to a view."""
     units: set[int] = set()
 

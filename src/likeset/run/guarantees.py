@@ -51,7 +51,9 @@ def _in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int) -> s
         return f"Simulated noise: what owners hear about {whose} is not protected."
     if not math.isfinite(guarantee.epsilon):
         return f"No guarantee for {whose}: {guarantee.note}."
-    unit = "one row" if rows_per_unit == 1 else f"one id with all of its rows, {rows_per_unit} at most,"
+    unit = (
+        "one row" if rows_per_unit == 1 else f"one id with all of its rows, of which at most {rows_per_unit} take part,"
+    )
     changed = "replaced" if guarantee.relation is Relation.REPLACE_ONE else "added or removed"
     odds = math.exp(min(guarantee.epsilon, 50.0))
     return (

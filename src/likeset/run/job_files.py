@@ -3,11 +3,12 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
@@ -29,12 +30,13 @@ from likeset.run.notices import (
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import WithholdingScan
+from likeset.tables.scan.withheld_rows import offered_rows
+from likeset.tables.schema.cell_values import MissingWords
 from likeset.tables.schema.column_looks import TableLook
 from likeset.tables.schema.dead_columns import BoundsUse
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.identifiers import suspicions_in
-from likeset.tables.schema.rows_per_id import check_most_rows
+from likeset.tables.schema.rows_per_id import check_most_rows, rows_of_each_id, written_ids
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import Block, Source, open_source
 
@@ -42,6 +44,7 @@ __all__ = ["OpenScan", "OpenedJob", "OwnFiles", "Target", "job_warnings", "open_
 
 _MOST_TARGET_ROWS = 1_000_000
 _LARGEST_USUAL_EPSILON = 16.0
+_PUBLIC = 0  # a key of public rows, of which all take part: what it draws is not used
 
 OpenScan = Callable[[Source, Schema], SourceScan]
 """How an owner passes over its rows: on this machine, or elsewhere."""
@@ -56,12 +59,14 @@ class Target:
         rows: as the schema maps them.
         table: in the declared columns.
         fingerprint: of the file.
+        rows_of_ids: how many rows each id has in the file, in no order; empty without ids.
     """
 
     name: str
     rows: Rows
     table: pa.Table
     fingerprint: str
+    rows_of_ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,23 +122,33 @@ class OpenedJob:
     warnings: tuple[Notice, ...]
 
 
-def open_own_files(job: Job) -> OwnFiles:
-    """Open what the consumer has itself; of owners only the names are looked at."""
+def open_own_files(job: Job, *, keep_key: int) -> OwnFiles:
+    """Open what the consumer has itself; of owners only the names are looked at.
+
+    Args:
+        job: what is asked for.
+        keep_key: the secret that decides which rows of an id take part, where the schema keeps a few.
+    """
     _check_names(job)
     schema = Schema.load(job.schema_file)
-    target = open_target(job, schema)
+    target = open_target(job, schema, keep_key=keep_key)
     rows, fingerprints = _extra_rows(job, schema)
     return OwnFiles(job, schema, target, rows.get("public"), rows.get("seed"), fingerprints)
 
 
 @contextmanager
 def open_job(
-    files: OwnFiles, *, scan: OpenScan = SourceScan, samples: Mapping[str, Drawing] | None = None
+    files: OwnFiles,
+    *,
+    keep_keys: Mapping[str, int],
+    scan: OpenScan = SourceScan,
+    samples: Mapping[str, Drawing] | None = None,
 ) -> Iterator[OpenedJob]:
     """Open owners' files, and read every owner's rows once; nothing stays open afterwards.
 
     Args:
         files: what the consumer has itself.
+        keep_keys: for each owner the secret that decides which rows of an id take part, where the schema keeps a few.
         scan: how owners pass over their rows.
         samples: the draw with which each owner will begin; it is made on the way.
     """
@@ -149,7 +164,9 @@ def open_job(
             every = scan(source, schema)
             # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
             withhold = job.protocol == "sealed"
-            seen = every.first_pass(sample=samples[name] if samples else None, without_too_long=withhold)
+            seen = every.first_pass(
+                sample=samples[name] if samples else None, without_too_long=withhold, keep_key=keep_keys[name]
+            )
             if seen.row_count == 0:
                 raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
             twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
@@ -160,10 +177,12 @@ def open_job(
             if too_long:
                 _check_some_fit(too_long, seen.row_count, source, schema)
                 warnings.append(TooLongRows(name, too_long, schema.declaration.text_bytes))
-            kept = WithholdingScan(every, schema, seen.too_long) if too_long and withhold else every
-            owners[name] = SampledScan(kept, seen.sample)
+            taking_part = seen.rows_taking_part()
+            if not taking_part:
+                raise BadTable(source.name, f"owner {name} has no row that may take part; raise keep in the schema")
+            owners[name] = SampledScan(offered_rows(every, schema, seen, withhold=withhold), seen.sample)
             shown[name] = source.name
-            row_counts[name] = seen.row_count - too_long
+            row_counts[name] = taking_part
             check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
             faults += [] if seen.fault is None else [seen.fault]
         _check_target_size(job, target, sum(row_counts.values()))
@@ -180,7 +199,8 @@ def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, st
     rows, digests = {}, {}
     for kind, given in (("public", job.public_rows), ("seed", job.seed_rows)):
         if given is not None:
-            rows[kind], _, digests[kind], _ = _mapped(given, schema)
+            public = _mapped(given, schema, keep_key=None)
+            rows[kind], digests[kind] = public.rows, public.fingerprint
     return rows, digests
 
 
@@ -191,28 +211,44 @@ def _check_some_fit(too_long: int, rows: int, source: Source, schema: Schema) ->
         raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
 
 
-def open_target(job: Job, schema: Schema) -> Target:
-    """The consumer's rows, in memory: a target is small."""
-    rows, table, fingerprint, name = _mapped(job.target, schema)
-    if len(rows) < 2:
-        raise BadTable(name, f"the target has {len(rows)} row{'s' if len(rows) != 1 else ''}; at least 2 are needed")
-    return Target(name=name, rows=rows, table=table, fingerprint=fingerprint)
+def open_target(job: Job, schema: Schema, *, keep_key: int) -> Target:
+    """The consumer's rows, in memory: a target is small. Of each id, as many take part as the schema keeps."""
+    target = _mapped(job.target, schema, keep_key=keep_key)
+    rows = len(target.rows)
+    if rows < 2:
+        reason = f"the target has {rows} row{'s' if rows != 1 else ''} that take part; at least 2 are needed"
+        raise BadTable(target.name, reason)
+    return target
 
 
-def _mapped(address: str, schema: Schema) -> tuple[Rows, pa.Table, str, str]:
+def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
+    """Rows of a file; all of them if there is no key to keep some by, which is for public rows."""
     with open_source(address) as source:
-        held = _FewRows(source.name, schema.columns)
-        seen = SourceScan(source, schema, labelled=False).first_pass(held)
+        ids = () if schema.id_column is None else (schema.id_column,)
+        held = _FewRows(source.name, (*schema.columns, *ids))
+        scan = SourceScan(source, schema, labelled=False)
+        seen = scan.first_pass(held, keep_key=_PUBLIC if keep_key is None else keep_key)
         if seen.row_count == 0:
             raise BadTable(source.name, "has no rows; give a file with rows")
         check_most_rows(seen.most_rows, source, schema)
         if seen.fault is not None:
             raise seen.fault
-        blocks = [
-            schema.map(table, table=source.name, locate=str, labels=False, by_columns=True) for table in held.tables
+        whole = pa.concat_tables(held.tables)
+        missing = MissingWords.of(schema.declaration.missing_words)
+        counts = [
+            rows_of_each_id(written_ids(whole.column(name), missing, table=source.name, column=name)) for name in ids
         ]
-        table = DeclaredRecords(schema).of(pa.concat_tables(held.tables))
-        return np.concatenate([block.rows for block in blocks]), table, source.fingerprint(), source.name
+        tables = held.tables
+        if seen.kept is not None and keep_key is not None:
+            tables = [whole.take(pa.array(seen.kept))]
+        blocks = [schema.map(table, table=source.name, locate=str, labels=False, by_columns=True) for table in tables]
+        return Target(
+            name=source.name,
+            rows=np.concatenate([block.rows for block in blocks]),
+            table=DeclaredRecords(schema).of(pa.concat_tables(tables).select(schema.columns)),
+            fingerprint=source.fingerprint(),
+            rows_of_ids=counts[0] if counts else np.empty(0, dtype=np.int64),
+        )
 
 
 class _FewRows:

@@ -19,6 +19,9 @@ from likeset.run.job_folder import named_job
 from likeset.run.ledger_outlook import AccountOutlook, ledger_outlook
 from likeset.run.notices import notice_documents
 from likeset.run.plan import Plan, make_plan
+from likeset.run.rows_of_ids import ManyRowsOfIds, advice_on_ids
+from likeset.run.run_draws import new_draws
+from likeset.run.run_secrets import RunSecrets
 from likeset.run.traffic import MostTraffic, most_traffic
 
 __all__ = ["Advice", "JobPlan", "check_owners_files", "expected_seconds", "open_plan", "plan_job"]
@@ -106,8 +109,14 @@ class JobPlan:
 
     @property
     def advice(self) -> Advice:
-        """About the release."""
-        return _advice(self.plan)
+        """About the release; it names ids where they are the reason."""
+        advice, ids = _advice(self.plan), self.advice_on_ids
+        return advice if ids is None else replace(advice, text=f"{advice.text} Ids are the reason: {ids.text}.")
+
+    @property
+    def advice_on_ids(self) -> ManyRowsOfIds | None:
+        """Where fewer rows of each id of the target would make the release better."""
+        return advice_on_ids(self.plan, self.files.target.rows_of_ids)
 
     def _budget_in_words(self) -> str:
         if self.job.ledger is None:
@@ -161,16 +170,21 @@ def plan_job(job: Job) -> JobPlan:
         BudgetExceeded: the job's ledger does not allow it.
     """
     check_owners_files(job)
-    planned = open_plan(named_job(job))
+    planned = open_plan(named_job(job), secrets=new_draws(job.wishes()).secrets)  # nothing is released of these rows
     _ = planned.plan.guarantees
     if job.ledger is None or not Path(job.ledger).exists():
         return planned
     return replace(planned, accounts=ledger_outlook(planned.plan, Path(job.ledger)))
 
 
-def open_plan(job: Job) -> JobPlan:
-    """Open the schema, the target and public rows, and plan the job; prices are not looked at yet."""
-    files = open_own_files(job)
+def open_plan(job: Job, *, secrets: RunSecrets) -> JobPlan:
+    """Open the schema, the target and public rows, and plan the job; prices are not looked at yet.
+
+    Args:
+        job: what is asked for.
+        secrets: of the run: where the schema keeps a few rows of each id, they decide which rows the target has.
+    """
+    files = open_own_files(job, keep_key=secrets.target_keep_key)
     return JobPlan(files, make_plan(job.wishes(), files.inputs()))
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +23,10 @@ from likeset.run.job_files import OpenScan, open_job
 from likeset.run.job_folder import JobFolder
 from likeset.run.job_plan import open_plan
 from likeset.run.job_result import JobResult, received_rows
-from likeset.run.plan import Plan, RunDraws, SettledRun
+from likeset.run.plan import Plan, SettledRun
 from likeset.run.publish import FinishedJob, Render, write_files
 from likeset.run.result import Baseline, OwnerFacts, Result, RunOutcome
-from likeset.run.run_secrets import RunSecrets
+from likeset.run.run_draws import draws_of_run
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.transports.local import LocalEngine, Progress, RunResult
 
@@ -81,11 +80,13 @@ def job_running(
     """
     start = time.perf_counter()
     folder = JobFolder.checked(job, resume=resume)
-    planned = open_plan(folder.job)
+    draws = draws_of_run(folder.job.wishes(), folder.ledger_path, run=str(folder.job.run))
+    planned = open_plan(folder.job, secrets=draws.secrets)
     files, plan, _ = planned.files, planned.plan, planned.plan.guarantees
-    draws = _foreseen_draws(plan, folder.ledger_path)
+    keep_keys = {name: draws.secrets.owner_keep_key(name) for name in plan.terms.owners}
     samples = {name: foreseen_sample(plan.terms.run, draws.secrets.owner_key(name)) for name in plan.terms.owners}
-    with open_job(files, scan=scan, samples=samples if plan.terms.protocol == "sealed" else None) as opened:
+    foreseen = samples if plan.terms.protocol == "sealed" else None
+    with open_job(files, keep_keys=keep_keys, scan=scan, samples=foreseen) as opened:
         reading, scans = time.perf_counter() - start, opened.scans
         plan.check_enough_rows(opened.row_counts.values())
         with folder.working() as ledger:
@@ -102,7 +103,7 @@ def job_running(
                     result=result,
                     records=records,
                     baselines=(*result.baselines(), *([_uniform(result, scans)] if compare else [])),
-                    warnings=(*opened.warnings, *outcome.warnings),
+                    warnings=(*opened.warnings, *filter(None, [planned.advice_on_ids]), *outcome.warnings),
                     budget=counted_budget(folder.job, ledger),
                     seconds={"reading": reading, "running": outcome.seconds, "total": total},
                     tables=opened.names,
@@ -123,16 +124,6 @@ def _uniform(result: Result, scans: Mapping[str, Scan]) -> Baseline:
         name="uniform rows of all owners",
         meaning=f"{len(result.rows):,} rows, as many of each owner, drawn without looking, {_UNIFORM_DRAWS} times",
     )
-
-
-def _foreseen_draws(plan: Plan, ledger_path: Path) -> RunDraws:
-    """What the run will draw by itself; with the secrets that it began with, if it began earlier."""
-    draws = plan.draw()
-    if ledger_path.exists():
-        with Ledger(ledger_path) as ledger:
-            began = RunSecrets.found_in(ledger, run=plan.terms.run)
-            draws = draws if began is None else replace(draws, secrets=began)
-    return draws
 
 
 def run_here(

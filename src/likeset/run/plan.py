@@ -1,7 +1,6 @@
 """What a run will do and cost, before any owner's row is read or anything is spent; then the numbers that are drawn."""
 
-import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -16,7 +15,7 @@ from likeset.homes.run_accounts import check_relations, check_rows_left, limit_o
 from likeset.ledger import Account, Ledger, Limit, Request
 from likeset.mechanisms import width_choice
 from likeset.privacy.events import Event, Release, Simulated
-from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
+from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.notices import Notice
@@ -27,28 +26,13 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
 from likeset.run.inputs import Inputs
-from likeset.run.kernel_widths import NO_WIDTH, check_scale, check_width, gamma_by_median, public_width
+from likeset.run.run_draws import RunDraws, new_draws, public_coins
 from likeset.run.run_secrets import RunSecrets
 
-__all__ = ["Plan", "RunDraws", "SettledRun", "make_plan"]
+__all__ = ["Plan", "SettledRun", "make_plan"]
 
 _ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
 _ROUNDING = 1e-6  # of a budget that is spent in parts
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RunDraws:
-    """What a run draws by itself, before it hears anything.
-
-    Attributes:
-        noises: of the width's choice, the curator and the consumer.
-        public_seed: of the release's features, where the user wants a particular one.
-        secrets: keys and seeds, unless the run began earlier with others.
-    """
-
-    noises: tuple[Noise, Noise, Noise]
-    public_seed: int | None
-    secrets: RunSecrets
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,12 +114,7 @@ class Plan:
 
     def draw(self) -> RunDraws:
         """New draws; the same for the same seed where noise is simulated."""
-        coins = _coins(self.wishes)
-        draw = _drawn_from(coins) if self.simulated else secrets.randbits
-        # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
-        first, second, third = (SimulatedNoise(draw(63)) if self.simulated else SecretNoise() for _ in range(3))
-        public_seed = None if self.wishes.seed is None else int(coins.integers(2**63))
-        return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
+        return new_draws(self.wishes)
 
     @property
     def _target_limit(self) -> Limit:
@@ -212,7 +191,7 @@ class Plan:
 def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     """Plan a run; what is wrong with the wishes shows here, or when the plan is asked for its guarantees."""
     arguments.one_of("noise", wishes.noise, ("secret", "simulated"))
-    _coins(wishes)  # wrong words and numbers show before anything else is done
+    public_coins(wishes)  # wrong words and numbers show before anything else is done
     seed_rows = _checked_seed_rows(wishes, inputs)
     selection = _selection(wishes, inputs)
     draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
@@ -235,11 +214,6 @@ def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
     if asked < terms.size and not wishes.allow_fewer:
         reason = f"asks owners for {asked:,} rows where {terms.size:,} are wanted; raise it to 1 or more"
         raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
-
-
-def _coins(wishes: RunSettings) -> np.random.Generator:
-    """Public coins."""
-    return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
 
 
 def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
@@ -319,8 +293,3 @@ def _check_affordable(quoted: Iterable[tuple[Account, Account]], about_target: P
                 limit=most,
                 unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
             )
-
-
-def _drawn_from(coins: np.random.Generator) -> Callable[[int], int]:
-    """A stand-in for ``secrets.randbits`` that repeats itself with the seed."""
-    return lambda bits: int.from_bytes(coins.bytes((bits + 7) // 8), "big") >> (-bits % 8)

@@ -27,6 +27,8 @@ from likeset.run.job_result import JobResult, received_rows
 from likeset.run.notices import LargeOffer, SeedRowsNeeded, SelectionIsTold, SuspectedIdentifier
 from likeset.run.publish import FinishedJob, Render, publish
 from likeset.run.result import OwnerFacts, Result, RunOutcome
+from likeset.run.run_draws import draws_of_run, new_draws
+from likeset.run.run_secrets import RunSecrets
 from likeset.run.traffic import MostTraffic
 from likeset.run.uninterrupted_ledger import SteadyLedger
 from likeset.tables.schema.identifiers import suspicions_in
@@ -74,15 +76,19 @@ def notes_on_size(traffic: MostTraffic) -> list[Notice]:
     return [] if size <= most else [LargeOffer(size, most)]
 
 
-def plan_between(job: Job) -> JobPlan:
+def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> JobPlan:
     """Plan a job whose owners are elsewhere.
+
+    Args:
+        job: what is asked for.
+        secrets: of the run; new ones if it is only looked at.
 
     Raises:
         InvalidArgument: the job asks for something that only a run on one machine can do, or others would refuse to
             read its terms: they are too long, their numbers too large, or no site can have such a name.
     """
-    check_carried(job)
-    planned = open_plan(job)
+    check_carried(job, Schema.load(job.schema_file))
+    planned = open_plan(job, secrets=secrets or new_draws(job.wishes()).secrets)
     names = (planned.terms.consumer, *planned.terms.owners, CURATOR, WITNESS)
     room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)
     check_sendable(planned.terms, room=room)  # before anything is priced, which takes long for what nobody can mean
@@ -133,12 +139,12 @@ def _check_same(run: KeptRun, job: Job, identity: Identity) -> None:
 
 def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, expires: str) -> None:
     """Settle, sign and keep the terms of a new run; the invitation comes last, and with it the run is known."""
-    planned = plan_between(job)
+    draws = draws_of_run(job.wishes(), home.ledger, run=run.name)
+    planned = plan_between(job, secrets=draws.secrets)
     cards = named_cards(identity, consumer=job.consumer, owners=job.owners, curator=job.curator)
     schema, target = planned.files.schema, planned.files.target
     content = hashlib.sha256(f"{schema.digest}\n{target.fingerprint}".encode()).digest()
     with SteadyLedger(home.ledger) as ledger:
-        draws = planned.plan.draw()
         between = {"expires": expires, "run_id": secrets.token_hex(16), "cards": cards}
         settled = planned.plan.settle(ledger, draws, content=content, **between)
     check_sendable(settled.terms)
@@ -169,7 +175,8 @@ def collect(run: KeptRun) -> JobResult:
     """
     summary, terms = run.summary(), run.terms
     job = job_of(run).model_copy(update={"ledger": str(run.ledger_path), "schema_file": str(run.schema_path)})
-    planned = open_plan(job)
+    # Of a run that was purged the secrets are gone: then another draw of the target's rows is compared with.
+    planned = open_plan(job, secrets=draws_of_run(job.wishes(), run.ledger_path, run=run.name).secrets)
     files = planned.files
     outcome = RunOutcome(
         terms=terms,
@@ -191,7 +198,11 @@ def collect(run: KeptRun) -> JobResult:
         result=result,
         records=records,
         baselines=result.baselines(),
-        warnings=(*planned.warnings, *outcome.warnings),
+        warnings=(
+            *planned.warnings,
+            *filter(None, [planned.advice_on_ids]),
+            *outcome.warnings,
+        ),
         budget=budget,
         seconds=dict.fromkeys(("running", "total"), outcome.seconds),
         with_handles=True,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from likeset.ledger import Ledger, Request
+from likeset.mechanisms.kept_rows import keep_key
 from likeset.privacy.events import Event
 from likeset.privacy.view import View
 
@@ -60,9 +61,19 @@ class RunSecrets:
         """Of the release's features, where nobody wants a particular one; public."""
         return self._derived("features") >> 192
 
+    @property
+    @property
+    def target_keep_key(self) -> int:
+        """Decides which rows of an id of the target take part, where the schema keeps a few."""
+        return keep_key(self.root, "target")
+
     def owner_key(self, name: str) -> int:
         """An owner's private sampling key."""
         return self._derived(f"owner/{name}")
+
+    def owner_keep_key(self, name: str) -> int:
+        """Decides which rows of an id of an owner in this process take part, where the schema keeps a few."""
+        return keep_key(self.owner_key(name), "rows")
 
     def _derived(self, purpose: str) -> int:
         text = f"likeset/run/{purpose}/".encode() + self.root.to_bytes(_BYTES, "big")

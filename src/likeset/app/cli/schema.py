@@ -126,7 +126,8 @@ def show(
         matched = loaded.label_column in loaded.columns
         words.append(f"label {loaded.label_column!r} ({'also matched' if matched else 'not used for matching'})")
     if loaded.id_column is not None:
-        words.append(f"id {loaded.id_column!r} with at most {loaded.rows_per_unit} rows")
+        drawn = " drawn in secret" if loaded.keep is not None else ""
+        words.append(f"id {loaded.id_column!r} with at most {loaded.rows_per_unit} rows{drawn}")
     stdout.print(literal("; ".join(words)), soft_wrap=True)
     show_suspicions(suspicions_in(loaded))
     _warn_of_data(loaded)
@@ -288,6 +289,7 @@ def _schema_document(loaded: "Schema", path: Path) -> dict[str, Any]:
         "label": loaded.label_column,
         "id": loaded.id_column,
         "rows_per_unit": loaded.rows_per_unit,
+        "keep": loaded.keep,
         "from_data": list(loaded.from_data),
         "suspected_identifiers": suspicion_documents(suspicions_in(loaded)),
     }

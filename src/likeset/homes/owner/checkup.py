@@ -17,8 +17,8 @@ from likeset.homes.findings import Finding, guarded
 from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.setting_up import policy_gaps
-from likeset.homes.owner.small_groups import SmallGroups
+from likeset.homes.owner.small_groups import SmallGroups, rare_among
+from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.schema.rows_per_id import check_ids
 from likeset.tables.schema.table_checks import Inspection
 from likeset.tables.sources.source import Source
@@ -104,9 +104,11 @@ def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
     with data.open_source() as source:
         inspection, labelled = data.schema.inspection(), data.schema.label_column is not None
         groups = SmallGroups(data.schema, smallest=policy.smallest_group, labelled=labelled)
+        keeping = KeptRowsOfIds.of(source, data.schema, key=data.keep_key(node.home.key()))
         for block in source.blocks(data.schema.needed_columns):
             inspection.add(block.table, table=source.name, locate=block.locate)
-            groups.add(block)
+            (groups if keeping is None else keeping).add(block)
+        kept = None if keeping is None else keeping.row_numbers()
         complaints = [*_complaints(inspection), *_about_ids(data, source)]
         for words in complaints:
             yield Finding(what, ok=False, words=words)
@@ -114,11 +116,15 @@ def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
             yield Finding(what, ok=True, words=f"all {inspection.rows:,} rows are as the schema declares")
         if not inspection.rows:
             yield Finding(what, ok=False, words="has no rows")
-        withheld = len(groups.rows())
+        if kept is not None:
+            words = f"{len(kept):,} rows take part, drawn in secret: {data.schema.keep} of each id at most"
+            yield Finding(what, ok=True, words=words)
+        withheld = len(rare_among(groups, source, kept))
         words = f"{withheld:,} rows are in groups of fewer than {policy.smallest_group} and are never offered"
         if policy.smallest_group == 1:
             words = "every row may be offered: owner.yaml sets no smallest group"
-        yield Finding(what, ok=withheld < inspection.rows, words=words)
+        offered = inspection.rows if kept is None else len(kept)
+        yield Finding(what, ok=withheld < offered, words=words)
         if inspection.too_long:
             most = f"{data.schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
             words = f"{inspection.too_long:,} rows have a text of more than {most}: never offered"

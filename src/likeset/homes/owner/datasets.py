@@ -27,7 +27,8 @@ from pydantic import Field
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
-from likeset.homes.owner.small_groups import SmallGroups
+from likeset.homes.owner.small_groups import SmallGroups, rare_among
+from likeset.mechanisms.kept_rows import keep_key
 from likeset.privacy.view import checked_name
 from likeset.private_files import make_private_folder
 from likeset.protocol.admission import Admission
@@ -36,7 +37,7 @@ from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import WithholdingScan
+from likeset.tables.scan.withheld_rows import offered_rows
 from likeset.tables.schema.column_looks import TableLook
 from likeset.tables.schema.dead_columns import DeadColumn, dead_columns_of
 from likeset.tables.schema.declared_records import DeclaredRecords
@@ -100,6 +101,7 @@ class OpenedData:
         scan: the rows that may be offered.
         row_count: how many rows there are in all.
         withheld: how many of them are not offered, because of small groups.
+        not_kept: how many are not offered, because the schema keeps a few rows of each id.
         too_long: how many have a cell that is longer than the schema declares, and so are no rows of any run.
         declared: what its records look like.
         fingerprint: stays the same as long as the data, the schema and the group size do.
@@ -108,6 +110,7 @@ class OpenedData:
     scan: Scan
     row_count: int
     withheld: int
+    not_kept: int
     too_long: int
     declared: DeclaredRecords
     fingerprint: str
@@ -145,41 +148,57 @@ class DataSet:
         with self.open_source() as source:
             yield self.guarded(source, terms, smallest_group=smallest_group, key=key)
 
+    def keep_key(self, key: int) -> int:
+        """The secret that decides which rows of an id take part: the same in every run with this data set."""
+        return keep_key(key, f"data/{self.name}")
+
     def guarded(self, source: Source, terms: Terms, *, smallest_group: int, key: int | None = None) -> OpenedData:
         """The rows of its source as a run may see them: without small groups, and in ``sealed`` without too long rows.
 
-        All rows are read once. So a row that cannot be used shows here, before anything is charged.
+        All rows are read once; twice where the schema keeps a few rows of each id and small groups are left out, since
+        only what is kept counts in a group. So a row that cannot be used shows here, before anything is charged.
 
         Args:
             source: of this data set.
             terms: of the run.
             smallest_group: groups of fewer rows are not offered.
-            key: the owner's; with it, the sample with which its answer begins is drawn on the way.
+            key: the owner's; with it, the sample with which its answer begins is drawn on the way. A schema that keeps
+                a few rows of each id needs it.
 
         Raises:
+            InvalidArgument: the schema keeps a few rows of each id, and there is no key to draw them by.
             BadTable: a person has more rows than the schema declares, no row may be offered, or one cannot be used.
         """
         labelled, sealed = self.schema.label_column in terms.columns, terms.protocol == "sealed"
         every = SourceScan(source, self.schema, labelled=labelled)
         groups = SmallGroups(self.schema, smallest=smallest_group, labelled=labelled)
         drawing = foreseen_sample(terms.run, key) if sealed and key is not None else None
-        seen = every.first_pass(groups, sample=drawing, without_too_long=sealed)
+        seen = every.first_pass(
+            *([groups] if self.schema.keep is None else []),
+            sample=drawing,
+            without_too_long=sealed,
+            keep_key=None if key is None else self.keep_key(key),
+        )
         check_most_rows(seen.most_rows, source, self.schema)
-        rare = groups.rows()
+        rare = rare_among(groups, source, seen.kept)
         # An owner of interactive leaves rows that are too long out by itself, so that its others keep their numbers.
         withheld = np.union1d(rare, seen.too_long) if sealed else rare
-        if seen.row_count == len(withheld):
+        left = seen.row_count - len(withheld)
+        if seen.kept is not None:
+            left = len(np.setdiff1d(seen.kept, withheld, assume_unique=True))
+        if not left:
             raise BadTable(source.name, "has no row that may be offered")
         if seen.fault is not None:
             raise seen.fault
-        kept = WithholdingScan(every, self.schema, withheld) if len(withheld) else every
+        offered = offered_rows(every, self.schema, seen, withhold=sealed, rare=rare)
         # Rows of small groups are known at the end only: the numbers of the others, and with them the sample, change.
-        scan = SampledScan(kept, None if len(rare) else seen.sample)
+        scan = SampledScan(offered, None if len(rare) else seen.sample)
         fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
         return OpenedData(
             scan=scan,
             row_count=seen.row_count,
             withheld=len(rare),
+            not_kept=0 if seen.kept is None else seen.row_count - len(seen.kept),
             too_long=len(seen.too_long),
             declared=DeclaredRecords(self.schema),
             fingerprint=fingerprint,

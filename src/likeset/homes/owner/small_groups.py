@@ -15,9 +15,9 @@ from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, Ordinal
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.labels import read_labels
 from likeset.tables.schema.schema import Declaration, Schema
-from likeset.tables.sources.source import Block
+from likeset.tables.sources.source import Block, Source
 
-__all__ = ["SmallGroups"]
+__all__ = ["SmallGroups", "rare_among"]
 
 
 class SmallGroups:
@@ -41,9 +41,18 @@ class SmallGroups:
 
     def add(self, block: Block) -> None:
         """The next rows."""
+        self._add(block, None)
+
+    def add_some(self, block: Block, kept: NDArray[np.int64]) -> None:
+        """The next rows, of which only those of these numbers count: the others are offered to nobody."""
+        here = np.arange(block.first_row, block.first_row + len(block))
+        self._add(block, pa.array(np.isin(here, kept, assume_unique=True)))
+
+    def _add(self, block: Block, counts: Any) -> None:
         if not self.columns:
             return
-        for name, values in self._groups.of(without_dictionaries(block.table.select(self.columns))):
+        for name, every in self._groups.of(without_dictionaries(block.table.select(self.columns))):
+            values = every if counts is None else pc.if_else(counts, every, pa.scalar(None, every.type))
             seen, rows = self._counts[name], self._rows[name]
             counted = pc.value_counts(values.drop_null())
             here = counted.field(0).to_pylist()
@@ -61,6 +70,20 @@ class SmallGroups:
         """Their numbers, rising, of all rows that went by."""
         rare = (numbers for rows in self._rows.values() for numbers in rows.values())
         return np.unique(np.array([number for numbers in rare for number in numbers], dtype=np.int64))
+
+
+def rare_among(groups: SmallGroups, source: Source, kept: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """The numbers of the rows in small groups.
+
+    Args:
+        groups: saw all rows, if all take part.
+        source: the rows, read again if not all take part.
+        kept: numbers of those that take part; None for all.
+    """
+    if kept is not None and groups.columns:
+        for block in source.blocks(groups.columns):
+            groups.add_some(block, kept)
+    return groups.rows()
 
 
 class _Groups:

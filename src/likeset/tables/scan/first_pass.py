@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadTable
 from likeset.geometry.tilt import Drawing
+from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.scan.memory_scan import DrawnRows, Keeper
 from likeset.tables.scan.row_pass import Work, chosen_unweighted
 from likeset.tables.schema.declared_records import DeclaredRecords
@@ -56,16 +57,24 @@ class FirstPass:
     Attributes:
         row_count: how many there are.
         too_long: numbers of the rows with a cell that is longer than the schema declares.
-        most_rows: of one id; 1 where the schema declares no ids.
+        kept: numbers of the rows of which the schema keeps some for each id; None where it keeps all.
+        most_rows: of one id; 1 where the schema declares no ids, or lets them have any number.
         fault: the first row that cannot be used, and why; None if all can.
         sample: what was asked for, if there are rows to draw from.
     """
 
     row_count: int
     too_long: NDArray[np.int64]
+    kept: NDArray[np.int64] | None
     most_rows: int
     fault: BadTable | None
     sample: Sample | None
+
+    def rows_taking_part(self) -> int:
+        """How many rows are neither too long nor left out of those kept."""
+        if self.kept is None:
+            return self.row_count - len(self.too_long)
+        return len(np.setdiff1d(self.kept, self.too_long, assume_unique=True))
 
 
 def first_pass(
@@ -75,6 +84,7 @@ def first_pass(
     folds: Sequence[Fold] = (),
     sample: Drawing | None = None,
     without_too_long: bool = False,
+    keep_key: int | None = None,
     went_by: Callable[[int], None] | None = None,
 ) -> FirstPass:
     """Read everything once.
@@ -85,6 +95,8 @@ def first_pass(
         folds: look at the same blocks.
         sample: an unweighted draw from the rows.
         without_too_long: whether rows that are too long are left out of that draw, and have no number in it.
+        keep_key: the secret that decides which rows of an id are kept, where the schema keeps a few; then no sample is
+            drawn, since only the end shows which they are.
         went_by: called with the number of rows of every block.
 
     Raises:
@@ -95,6 +107,9 @@ def first_pass(
         if ids is not None:
             stack.enter_context(ids)
             folds = (*folds, ids)
+        kept = KeptRowsOfIds.of(source, work.schema, key=keep_key)
+        if kept is not None:
+            folds, sample = (*folds, kept), None
         rows = _Rows(work, sample, without_too_long=without_too_long)
         columns = dict.fromkeys([*work.columns, *(column for fold in folds for column in fold.columns)])
         for block in source.blocks(list(columns), rows=work.block_rows, words=work.words):
@@ -106,6 +121,7 @@ def first_pass(
         return FirstPass(
             row_count=rows.count,
             too_long=np.concatenate([np.empty(0, dtype=np.int64), *rows.too_long]),
+            kept=None if kept is None else kept.row_numbers(),
             most_rows=1 if ids is None else ids.most_rows(),
             fault=rows.fault,
             sample=rows.sample(),

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from likeset.geometry.tilt import Drawing
 from likeset.tables.scan.first_pass import Sample
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
-from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import WithholdingScan
+from likeset.tables.scan.withheld_rows import AbsentRowsScan, OfferedRows
 
 __all__ = ["SampledScan"]
 
@@ -22,7 +21,7 @@ class SampledScan:
         sample: drawn from them in a first pass, by the numbers that they have in the scan; None if there is none.
     """
 
-    def __init__(self, scan: SourceScan | WithholdingScan, sample: Sample | None) -> None:
+    def __init__(self, scan: OfferedRows, sample: Sample | None) -> None:
         self._scan = scan
         self._sample = sample
         self._drawn: Sequence[DrawnRows] = ()
@@ -31,6 +30,11 @@ class SampledScan:
     def row_count(self) -> int:
         """How many rows there are."""
         return self._scan.row_count
+
+    @property
+    def absent_rows(self) -> NDArray[np.int64]:
+        """Numbers of rows that take no part and leave their numbers empty."""
+        return self._scan.absent_rows if isinstance(self._scan, AbsentRowsScan) else np.empty(0, dtype=np.int64)
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """All draws in one pass, or in none if it is the sample that is asked for; the same for the same key."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset import arguments
+from likeset.errors import InvalidArgument
 from likeset.geometry.tilt import Drawing
 from likeset.tables.scan.checkpoint import Checkpoint
 from likeset.tables.scan.first_pass import FirstPass, Fold, first_pass
@@ -66,7 +67,13 @@ class SourceScan:
         """How many rows there are."""
         return self._source.row_count
 
-    def first_pass(self, *folds: Fold, sample: Drawing | None = None, without_too_long: bool = False) -> FirstPass:
+    def first_pass(
+        self,
+        *folds: Fold,
+        sample: Drawing | None = None,
+        without_too_long: bool = False,
+        keep_key: int | None = None,
+    ) -> FirstPass:
         """Everything that takes all rows to know, by reading them once; the arguments are those of ``first_pass``."""
         total = self._source.row_count if self._source.counted else None
         watch = Watch(self._source.name, total, self._progress)
@@ -76,11 +83,18 @@ class SourceScan:
             folds=folds,
             sample=sample,
             without_too_long=without_too_long,
+            keep_key=keep_key,
             went_by=watch.add,
         )
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
-        """All draws in one pass; each the same for the same key."""
+        """All draws in one pass; each the same for the same key.
+
+        Raises:
+            InvalidArgument: the schema keeps a few rows of each id: then only a ``KeepingScan`` draws.
+        """
+        if self._work.schema.keep is not None:
+            raise InvalidArgument("keep", self._work.schema.keep, "allows no draw from all rows; draw from those kept")
         checked_columns(self._work.columns, self._source.schema, table=self._source.name)
         units = self._units()
         work = replace(self._work, drawings=drawings, leasts=(-np.inf,) * len(drawings))

@@ -42,6 +42,9 @@ _FOOT_ID = """\
 _ABOUT_IDS = """\
 # Privacy protects all rows of an id at once, so noise grows with rows_per_id: the most rows that one id may have.
 """
+_KEEP_FEW = """\
+# Fewer rows of each id give less noise: with keep: 1 in place of rows_per_id, one row of each, drawn in secret, counts.
+"""
 _MOST_CLASSES = 10
 
 
@@ -269,7 +272,7 @@ def _id_lines(ids: str | None, most_rows: int) -> str:
         return _FOOT_ID
     fields = {"column": ids, "rows_per_id": most_rows, "from_data": True}
     declared = _with_marks(documents.to_yaml({"id": fields}), indent="")
-    return _ABOUT_IDS + declared
+    return _ABOUT_IDS + (_KEEP_FEW if most_rows > 1 else "") + declared
 
 
 def _with_marks(text: str, *, indent: str) -> str:

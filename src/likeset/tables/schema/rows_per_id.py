@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from likeset.errors import BadTable
 from likeset.tables.schema.cell_values import MissingWords, is_text
@@ -16,7 +18,7 @@ from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.row_blocks import checked_columns
 from likeset.tables.sources.source import Block, Source
 
-__all__ = ["IdCount", "check_ids", "check_most_rows"]
+__all__ = ["IdCount", "check_ids", "check_most_rows", "rows_of_each_id", "written_ids"]
 
 _FEW_ROWS = 1_000_000
 
@@ -48,7 +50,7 @@ def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "
         raise BadTable(
             source.name,
             f"{whose} has {most} rows of one id, or without one, where the schema declares at most {allowed}; raise "
-            "rows_per_id, or keep fewer rows of each id",
+            "rows_per_id, or declare keep in its place: so many rows of each id, drawn in secret, then take part",
             column=schema.id_column,
         )
 
@@ -68,7 +70,7 @@ class IdCount:
         checked_columns([column], source.schema, table=source.name)
         self.columns = (column,)
         self._absent = MissingWords.of(missing)
-        self._kind = _plain(pa.array([], source.schema.field(column).type), self._absent.words).type
+        self._kind = plain_ids(pa.array([], source.schema.field(column).type), self._absent.words).type
         self._pieces: list[pa.Array] = []
         self._held = 0
         self._database: duckdb.DuckDBPyConnection | None = None
@@ -76,8 +78,8 @@ class IdCount:
 
     @classmethod
     def of(cls, source: Source, schema: Schema) -> Self | None:
-        """For the ids that a schema declares; None if it declares none."""
-        if schema.id_column is None:
+        """For the ids that a schema declares; None if it declares none, or lets them have any number of rows."""
+        if schema.id_column is None or schema.most_rows_per_id is None:
             return None
         return cls(source, schema.id_column, missing=schema.declaration.missing_words)
 
@@ -90,7 +92,7 @@ class IdCount:
     def add(self, block: Block) -> None:
         """The next rows."""
         chunks = block.table.column(self.columns[0]).chunks
-        self._pieces += [_plain(chunk, self._absent.words) for chunk in chunks]
+        self._pieces += [plain_ids(chunk, self._absent.words) for chunk in chunks]
         self._held += len(block)
         if self._held > _FEW_ROWS:
             self._put_away()
@@ -124,7 +126,25 @@ class IdCount:
         return self._database
 
 
-def _plain(ids: Any, missing: Any) -> Any:
+def written_ids(ids: pa.ChunkedArray, missing: MissingWords, *, table: str, column: str) -> pa.ChunkedArray:
+    """Ids as text, null where there is none.
+
+    Raises:
+        BadTable: they are neither text nor anything that can be written as one.
+    """
+    try:
+        written = [plain_ids(chunk, missing.words).cast(pa.string()) for chunk in ids.chunks]
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise BadTable(table, "ids must be text or numbers", column=column) from error
+    return pa.chunked_array(written, pa.string())
+
+
+def rows_of_each_id(written: pa.ChunkedArray) -> NDArray[np.int64]:
+    """How many rows each id has, in no order; those without one are taken for one person's."""
+    return np.asarray(pc.value_counts(written).field("counts"), dtype=np.int64)
+
+
+def plain_ids(ids: Any, missing: Any) -> Any:
     """Text without blanks around it, and null where it says that there is none; anything else as it is."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()

@@ -63,12 +63,24 @@ class LabelDeclaration(Document):
 class IdDeclaration(Document):
     """The column that says whose row it is: privacy then protects all rows of an id. It never leaves an owner.
 
-    ``rows_per_id`` is how many rows of one id there may be: more are an error.
+    ``rows_per_id`` is how many rows of one id there may be: more are an error. ``keep`` is how many of them take part,
+    drawn in secret: then there may be as many as there are, unless ``rows_per_id`` says otherwise as well.
     """
 
     column: str
-    rows_per_id: Annotated[int, Field(ge=1)] = 1
+    rows_per_id: Annotated[int, Field(ge=1)] | None = None
+    keep: Annotated[int, Field(ge=1)] | None = None
     from_data: bool = False
+
+    @property
+    def most_rows(self) -> int | None:
+        """Of one id that a table may have; None for any number."""
+        return 1 if self.rows_per_id is None and self.keep is None else self.rows_per_id
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Of one id that take part, at most."""
+        return min(rows for rows in (self.most_rows, self.keep) if rows is not None)
 
 
 class Declaration(Document):
@@ -216,7 +228,8 @@ class Schema:
         content["columns"] = list(content["columns"].items())
         if self.declaration.id is not None:
             # Schemas that do not use what came later keep the digest that they had.
-            content["id"] = {"column": self.declaration.id.column, "rows_per_id": self.declaration.id.rows_per_id}
+            content["id"] = {"column": self.declaration.id.column, "rows_per_id": self.declaration.id.most_rows}
+            content["id"] |= {"keep": self.keep} if self.keep is not None else {}
             content["id"] |= {"from_data": True} if self.declaration.id.from_data else {}
         return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -258,12 +271,17 @@ class Schema:
     @property
     def rows_per_unit(self) -> int:
         """How many rows of one unit of privacy take part, at most: 1 without ids."""
-        return 1 if self.declaration.id is None else self.declaration.id.rows_per_id
+        return 1 if self.declaration.id is None else self.declaration.id.rows_per_unit
 
     @property
     def most_rows_per_id(self) -> int | None:
-        """How many rows of one id a table may have; None without ids."""
-        return None if self.declaration.id is None else self.declaration.id.rows_per_id
+        """How many rows of one id a table may have; None for any number, and without ids."""
+        return None if self.declaration.id is None else self.declaration.id.most_rows
+
+    @property
+    def keep(self) -> int | None:
+        """How many rows of each id take part, drawn in secret; None for all of them."""
+        return None if self.declaration.id is None else self.declaration.id.keep
 
     @property
     def record_columns(self) -> tuple[str, ...]:

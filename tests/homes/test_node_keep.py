@@ -1,0 +1,78 @@
+"""A few rows of each person: an owner's node draws them by its own key, the same in every run, and offers no others."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_world import CANARY, SCHEMA, Clock, make_node, rows_text, terms
+
+from likeset.errors import InvalidArgument
+from likeset.homes.owner.checkup import checkup
+from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.rehearsal import rehearse
+from likeset.protocol.terms import Terms
+from likeset.tables.schema.schema import Schema
+
+KEPT = SCHEMA + "id: {column: patient, keep: 2}\n"
+RUN = terms(schema_digest=Schema.from_text(KEPT).digest, rows_per_unit=2)
+
+
+def write_rows(path: Path) -> None:
+    """60 rows of six patients, ten each; the dose tells which row it is."""
+    head, *rows = rows_text(3).splitlines()
+    path.write_text("\n".join([f"{head},patient", *(f"{row},p{place // 10}" for place, row in enumerate(rows))]) + "\n")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[OwnerNode]:
+    (tmp_path / "keep.yaml").write_text(KEPT)
+    write_rows(tmp_path / "people.csv")
+    with OwnerNode(make_node(tmp_path), clock=Clock()) as opened:
+        opened.registry.add("people", str(tmp_path / "people.csv"), schema=tmp_path / "keep.yaml")
+        yield opened
+
+
+def offered(node: OwnerNode, run: Terms) -> list[int]:
+    """The numbers of the rows that would leave, of those in the file."""
+    table = rehearse(node, run).rows.table
+    assert table is not None
+    return sorted(int(dose) - 300 for dose in table.column("dose").to_pylist())
+
+
+def test_two_rows_of_each_patient_leave_and_the_same_ones_in_every_run(node: OwnerNode) -> None:
+    """Twelve rows are asked for, of six patients: all that are kept."""
+    first = offered(node, RUN)
+    assert Counter(row // 10 for row in first) == dict.fromkeys(range(6), 2)
+    assert offered(node, RUN.with_changes(run="run-2")) == first
+
+
+def test_in_rounds_no_other_row_is_bid(node: OwnerNode) -> None:
+    run = terms(schema_digest=Schema.from_text(KEPT).digest, rows_per_unit=2, protocol="interactive", size=15)
+    assert offered(node, run) == offered(node, RUN)
+
+
+def test_small_groups_are_counted_among_kept_rows(node: OwnerNode, tmp_path: Path) -> None:
+    """The first ten rows, one patient's, have a value of their own: ten in the file, but two that take part.
+
+    All other rows are alike, whichever the node's key takes.
+    """
+    rows = [f"50,{300 + row},{CANARY if row < 10 else 'f'},no,p{row // 10}" for row in range(60)]
+    (tmp_path / "people.csv").write_text("\n".join(["age,dose,sex,ill,patient", *rows]) + "\n")
+    data = node.registry.get("people")
+    for smallest, withheld in ((2, 0), (3, 2)):
+        with data.opened(RUN, smallest_group=smallest, key=node.home.key()) as opened:
+            assert (opened.withheld, opened.not_kept, opened.scan.row_count) == (withheld, 48, 12 - withheld)
+
+
+def test_without_a_key_nothing_is_opened(node: OwnerNode) -> None:
+    with (
+        pytest.raises(InvalidArgument, match="keep_key = none"),
+        node.registry.get("people").opened(RUN, smallest_group=1),
+    ):
+        pass
+
+
+def test_a_check_says_how_many_rows_take_part(node: OwnerNode) -> None:
+    words = [finding.words for finding in checkup(node) if finding.what == "data set people"]
+    assert "12 rows take part, drawn in secret: 2 of each id at most" in words

@@ -1,0 +1,206 @@
+"""``keep`` in a match: few rows of each id take part, of the target and of owners, and prices are for those."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import job_world
+from job_world import OWNERS, World
+from likeset.arguments import Rows
+from likeset.errors import BadTable
+from likeset.ledger import Ledger
+from likeset.privacy.events import Composition, Gaussian
+from likeset.privacy.view import View
+from likeset.protocol.owner import Scan
+from likeset.run import local
+from likeset.run.budget import units_of
+from likeset.run.job import Job
+from likeset.run.job_files import open_job
+from likeset.run.job_plan import open_plan, plan_job
+from likeset.run.local import run_job
+from likeset.run.publish import FinishedJob
+from likeset.run.run_draws import new_draws
+from likeset.run.run_secrets import RunSecrets
+
+MANY = [f"p{row // 10}" for row in range(60)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Ten rows of each id of the target; of owners two, as before."""
+    world = World.make(tmp_path)
+    world.replace("target.csv", patient=MANY)
+    return world
+
+
+def declare(world: World, words: str) -> None:
+    text = job_world.SCHEMA.replace("rows_per_id: 2", words)
+    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
+
+
+def job_of(world: World, **changed: Any) -> Job:
+    given = {
+        "schema": str(world.folder / "schema.yaml"),
+        "target": str(world.folder / "target.csv"),
+        "owners": {name: str(world.place(name)) for name in OWNERS},
+        "size": job_world.SIZE,
+        "epsilon": job_world.EPSILON,
+        "out": str(world.out),
+    }
+    return Job.of(**(given | changed))
+
+
+def run(job: Job, **options: Any) -> FinishedJob:
+    return run_job(job, render=lambda _, __: "<!doctype html>", **options)
+
+
+def target_rows(world: World, root: int, **changed: Any) -> Rows:
+    return open_plan(job_of(world, **changed), secrets=RunSecrets(root)).files.target.rows
+
+
+def test_of_each_id_of_the_target_so_many_rows_take_part(world: World) -> None:
+    """Six ids with ten rows each: 6 keep rows; the same for the same secrets, others for others."""
+    declare(world, "rows_per_id: 10")
+    everything = target_rows(world, 1).tolist()
+    for keep in (1, 3):
+        declare(world, f"keep: {keep}")
+        rows = target_rows(world, 1).tolist()
+        whose = Counter(MANY[everything.index(row)] for row in rows)
+        assert whose == dict.fromkeys(set(MANY), keep)
+        assert target_rows(world, 1).tolist() == rows
+        assert target_rows(world, 2).tolist() != rows
+
+
+def test_prices_are_for_as_many_rows_as_take_part(world: World) -> None:
+    """keep: 2 of ten rows costs what a table of the kept rows with rows_per_id: 2 costs, under both relations.
+
+    A release of m rows has noise in proportion to the rows of a unit over m; here both are the same in both worlds.
+    """
+    fitting = {"relation": "add-or-remove", "declared_size": 12, "release_gamma": 0.5}
+    for more in ({}, fitting):
+        declare(world, "keep: 2")
+        with_keep = plan_job(job_of(world, offers="tilted", epsilon=40.0, **more))
+        assert with_keep.terms.rows_per_unit == 2
+        assert len(with_keep.files.target.rows) == 12
+        declare(world, "rows_per_id: 2")
+        world.replace("target.csv", patient=[f"p{row // 2}" for row in range(60)])
+        table = pa_csv.read_csv(world.folder / "target.csv")
+        job_world.write(world.folder / "few.csv", table.slice(0, 12))
+        plain = plan_job(job_of(world, offers="tilted", epsilon=40.0, target=str(world.folder / "few.csv"), **more))
+        assert _sigma(with_keep.plan.guarantees[0].event) == _sigma(plain.plan.guarantees[0].event)
+        world.replace("target.csv", patient=MANY)
+
+
+def _sigma(event: Any) -> float:
+    release = event.events[-1] if isinstance(event, Composition) else event
+    assert isinstance(release, Gaussian)
+    assert release.quantity.rows == 2  # type: ignore[union-attr]
+    return release.sigma
+
+
+def test_what_is_charged_in_the_ledger_counts_those_rows(world: World) -> None:
+    declare(world, "keep: 3")
+    run(job_of(world, offers="tilted", epsilon=40.0))
+    view = View.owners("consumer")
+    with Ledger(world.out / "ledger.sqlite") as ledger:
+        (account,) = [account for account in ledger.accounts() if account.view == view]
+        assert account.epsilon == pytest.approx(40.0, rel=1e-3)
+        assert units_of(ledger, view) == {3}
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_of_each_id_of_an_owner_so_many_rows_are_offered(world: World, protocol: str) -> None:
+    """North has five rows of each id, and offers all that it may: one of each."""
+    world.replace("north.csv", patient=[f"n{row // 5}" for row in range(60)])
+    declare(world, "keep: 1")
+    offers = {"offers": "uniform"} if protocol == "sealed" else {}
+    job = job_of(world, protocol=protocol, owners={"north": str(world.place("north"))}, size=12, **offers)
+    run(job)
+    rows = [row["row"] for row in _summary(world)]
+    assert len({row // 5 for row in rows}) == len(rows) == 12
+
+
+def _summary(world: World) -> list[dict[str, Any]]:
+    summary = pq.read_table(world.out / "summary.parquet").to_pylist()
+    north = pa_csv.read_csv(world.place("north")).to_pylist()
+    return [{"row": next(number for number, other in enumerate(north) if _same(row, other))} for row in summary]
+
+
+def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(row["age"] == pytest.approx(other["age"]) and row["pulse"] == other["pulse"])
+
+
+def test_an_owners_scan_has_no_other_rows_at_all(world: World) -> None:
+    world.replace("north.csv", patient=["same"] * 60)
+    declare(world, "keep: 4")
+    planned = open_plan(job_of(world), secrets=RunSecrets(1))
+    keys = {name: RunSecrets(1).owner_keep_key(name) for name in OWNERS}
+    with open_job(planned.files, keep_keys=keys) as opened:
+        north: Scan = opened.scans["north"]
+        assert north.row_count == opened.row_counts["north"] == 4
+        assert sum(len(block.rows) for _, block in north.blocks()) == 4
+        assert opened.row_counts["south"] == 50
+
+
+def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secret noise and secret draws: the run that goes on has the target and the offers that it began with."""
+    declare(world, "keep: 2")
+    world.replace("north.csv", patient=[f"n{row // 5}" for row in range(60)])
+    seen: list[tuple[list[Any], list[Any]]] = []
+    run_here = local.run_here
+
+    def watched(plan: Any, settled: Any, scans: Mapping[str, Scan], **more: Any) -> Any:
+        everything = scans["north"].fetch(np.arange(scans["north"].row_count)).rows
+        seen.append((plan.inputs.target.tolist(), everything.tolist()))
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+        return run_here(plan, settled, scans, **more)
+
+    monkeypatch.setattr(local, "run_here", watched)
+    monkeypatch.setattr("likeset.run.job_folder._charges", lambda _path, _run: float(len(seen)))
+    with pytest.raises(KeyboardInterrupt):
+        run(job_of(world))
+    run(job_of(world), resume=True)
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+    assert len(seen[0][0]) == 12
+
+
+def test_advice_names_ids_where_they_are_the_reason(world: World) -> None:
+    """One id has ten rows, fifty have one: with one of each, a tenth of the noise for 51 of 60 rows."""
+    world.replace("target.csv", patient=["many"] * 10 + [f"p{row}" for row in range(50)])
+    declare(world, "rows_per_id: 10")
+    told = plan_job(job_of(world)).advice.text
+    assert "Ids are the reason: with 10 rows per id a release would be mostly noise" in told
+    assert "keep: 1 in the schema, and the signal is about" in told
+    kinds = [notice["kind"] for notice in run(job_of(world)).result["warnings"]]
+    assert "many-rows-of-ids" in kinds
+    declare(world, "keep: 1")
+    assert "Ids are the reason" not in plan_job(job_of(world)).advice.text
+
+
+def test_advice_does_not_name_ids_where_fewer_rows_of_each_would_not_help(world: World) -> None:
+    """Ten rows of every id: with one of each, a tenth of the noise, and of the rows."""
+    declare(world, "rows_per_id: 10")
+    assert "Ids are the reason" not in plan_job(job_of(world)).advice.text
+
+
+def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> None:
+    world.replace("target.csv", patient=["one"] * 60)
+    declare(world, "keep: 1")
+    with pytest.raises(BadTable, match="the target has 1 row that take part; at least 2 are needed"):
+        plan_job(job_of(world))
+
+
+def test_public_rows_all_take_part(world: World) -> None:
+    declare(world, "keep: 1")
+    job = job_of(world, public_rows=str(world.folder / "north.csv"))
+    files = open_plan(job, secrets=new_draws(job.wishes()).secrets).files
+    assert files.public_rows is not None
+    assert (len(files.public_rows), len(files.target.rows)) == (60, 6)

@@ -1,0 +1,149 @@
+"""``keep`` in a schema: which rows of a table take part, however a file writes ids, and that no pass goes around it."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.geometry.tilt import Drawing
+from likeset.tables.scan.first_pass import FirstPass
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan.withheld_rows import AbsentRowsScan, KeepingScan, offered_rows
+from likeset.tables.schema.schema import Schema
+from likeset.tables.sources.source import open_source
+
+TEXT = """
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 1000]}
+  note: {kind: text, width: 4}
+text_bytes: 5
+id: {column: who, keep: 2}
+"""
+SCHEMA = Schema.from_text(TEXT)
+IDS = [7, 7, 7, 7, 8, 9, 9, 9, 9, 9, 10, 10] * 5
+KEY = 11
+
+
+def table(ids: list[object], *, long: int | None = None) -> pa.Table:
+    """Each row has its number for an age; one may have a text that is too long."""
+    notes = ["longer" if row == long else "short" for row in range(len(ids))]
+    return pa.table({"who": ids, "age": np.arange(len(ids)), "note": notes})
+
+
+def first_pass(path: Path, *, schema: Schema = SCHEMA, block_rows: int = 7) -> tuple[SourceScan, FirstPass]:
+    scan = SourceScan(open_source(str(path)), schema, labelled=False, block_rows=block_rows)
+    return scan, scan.first_pass(keep_key=KEY)
+
+
+def written(folder: Path, rows: pa.Table, name: str) -> Path:
+    (pq.write_table if name.endswith("parquet") else pa_csv.write_csv)(rows, folder / name)
+    return folder / name
+
+
+def test_the_same_rows_are_kept_of_text_numbers_and_dictionaries(tmp_path: Path) -> None:
+    """20 rows of 7, 5 of 8, 25 of 9 and 10 of 10: two of each."""
+    padded = [f" {number} " for number in IDS]
+    kinds = {
+        "a.csv": table(list(IDS)),
+        "b.parquet": table(list(IDS)),
+        "c.parquet": table(list(padded)),
+        "d.parquet": table(pa.array(padded).dictionary_encode()),  # type: ignore[arg-type]
+    }
+    kept = []
+    for name, rows in kinds.items():
+        for block_rows in (7, 64):
+            _, seen = first_pass(written(tmp_path, rows, name), block_rows=block_rows)
+            assert seen.kept is not None
+            kept.append(seen.kept.tolist())
+    assert all(rows == kept[0] for rows in kept)
+    assert Counter(IDS[row] for row in kept[0]) == {7: 2, 8: 2, 9: 2, 10: 2}
+
+
+def test_rows_without_an_id_are_one_persons(tmp_path: Path) -> None:
+    ids = ["a", "NA", "", None, "?", "b", "a", "a"]
+    _, seen = first_pass(written(tmp_path, table(list(ids)), "rows.parquet"))
+    assert seen.kept is not None
+    assert sorted("a" if ids[row] == "a" else "b" if ids[row] == "b" else "-" for row in seen.kept) == list("--aab")
+
+
+def test_only_kept_rows_are_drawn_fetched_and_passed_by(tmp_path: Path) -> None:
+    scan, seen = first_pass(written(tmp_path, table(list(IDS), long=3), "rows.csv"))
+    assert seen.kept is not None
+    assert seen.sample is None
+    expected = [row for row in seen.kept.tolist() if row != 3]
+    kept = offered_rows(scan, SCHEMA, seen, withhold=True)
+    assert isinstance(kept, KeepingScan)
+    assert kept.row_count == len(expected) == seen.rows_taking_part()
+    (drawn,) = kept.draw(Drawing(100, key=5))
+    assert sorted((drawn.records.rows[:, 0] * 1000).round().astype(int).tolist()) == expected
+    fetched = kept.fetch(drawn.row_numbers).rows
+    assert fetched.tolist() == drawn.records.rows.tolist()
+    assert sum(len(block.rows) for _, block in kept.blocks()) == len(expected)
+
+
+def test_where_rows_keep_their_numbers_those_that_are_not_kept_are_absent(tmp_path: Path) -> None:
+    scan, seen = first_pass(written(tmp_path, table(list(IDS)), "rows.csv"))
+    assert seen.kept is not None
+    holed = offered_rows(scan, SCHEMA, seen, withhold=False)
+    assert isinstance(holed, AbsentRowsScan)
+    assert sorted([*holed.absent_rows.tolist(), *seen.kept.tolist()]) == list(range(60))
+    with pytest.raises(InvalidArgument, match="must be none where some numbers are no rows"):
+        holed.draw(Drawing(3, key=5))
+
+
+def test_no_pass_goes_around_it(tmp_path: Path) -> None:
+    """Neither a first pass without a key, nor a draw from all rows."""
+    scan, _ = first_pass(written(tmp_path, table(list(IDS)), "rows.csv"))
+    with pytest.raises(InvalidArgument, match="keep_key = none"):
+        scan.first_pass()
+    with pytest.raises(InvalidArgument, match="keep = 2: allows no draw from all rows"):
+        scan.draw(Drawing(3, key=5))
+
+
+def test_a_limit_of_rows_may_stand_beside_it_and_holds(tmp_path: Path) -> None:
+    """rows_per_id is what a file may have, keep what takes part: the smaller one is the unit."""
+    path = written(tmp_path, table(list(IDS)), "rows.csv")
+    both = Schema.from_text(TEXT.replace("keep: 2", "rows_per_id: 25, keep: 2"))
+    assert (both.rows_per_unit, both.most_rows_per_id, SCHEMA.rows_per_unit, SCHEMA.most_rows_per_id) == (
+        2,
+        25,
+        2,
+        None,
+    )
+    assert first_pass(path, schema=both)[1].most_rows == 25
+    few = Schema.from_text(TEXT.replace("keep: 2", "rows_per_id: 1, keep: 2"))
+    assert few.rows_per_unit == 1
+    for schema, ok in ((SCHEMA, True), (both, True), (few, False)):
+        inspection = schema.inspection()
+        inspection.add(table(list(IDS)), table="t", locate=str)
+        assert inspection.ok is ok
+    with pytest.raises(BadDocument, match="keep"):
+        Schema.from_text(TEXT.replace("keep: 2", "keep: 0"))
+
+
+def test_ids_that_are_neither_text_nor_numbers_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, table([[1], [2]]), "rows.parquet")
+    with pytest.raises(BadTable, match="ids must be text or numbers"):
+        first_pass(path)
+
+
+def test_schemas_that_do_not_use_it_keep_their_digest() -> None:
+    """As it was before keep was known; and keep itself is part of what parties agree on."""
+    old = Schema.from_text(TEXT.replace("keep: 2", "rows_per_id: 2"))
+    assert old.digest == OLD_DIGEST
+    assert (
+        Schema.from_text(TEXT.replace(", keep: 2", "")).digest
+        == Schema.from_text(TEXT.replace("keep: 2", "rows_per_id: 1")).digest
+    )
+    assert len({old.digest, SCHEMA.digest, Schema.from_text(TEXT.replace("keep: 2", "keep: 3")).digest}) == 3
+    assert Schema.from_text(SCHEMA.to_yaml()) == SCHEMA
+
+
+OLD_DIGEST = "e2a17a1dd7385d8a377589b42e5e54ad8571241ec1974fa4eb0c1734a9e58d2e"
