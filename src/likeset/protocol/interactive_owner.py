@@ -11,6 +11,7 @@ from likeset.privacy.events import NoRelease, Unbounded
 from likeset.privacy.view import View
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice, gains, in_own_units
 from likeset.protocol.legality import title_of_message
+from likeset.protocol.message_arrays import Vector
 from likeset.protocol.messages import (
     Asked,
     Bid,
@@ -18,7 +19,6 @@ from likeset.protocol.messages import (
     Message,
     SummaryRelease,
     TargetRelease,
-    Vector,
     decode,
 )
 from likeset.protocol.owner import HoledScan, Owner

@@ -26,6 +26,7 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
 from likeset.run.inputs import Inputs
+from likeset.run.kernel_widths import NO_WIDTH, check_scale, check_width, gamma_by_median, public_width
 from likeset.run.run_draws import RunDraws, new_draws, public_coins
 from likeset.run.run_secrets import RunSecrets
 

@@ -87,7 +87,7 @@ def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> JobPlan:
         InvalidArgument: the job asks for something that only a run on one machine can do, or others would refuse to
             read its terms: they are too long, their numbers too large, or no site can have such a name.
     """
-    check_carried(job, Schema.load(job.schema_file))
+    check_carried(job)
     planned = open_plan(job, secrets=secrets or new_draws(job.wishes()).secrets)
     names = (planned.terms.consumer, *planned.terms.owners, CURATOR, WITNESS)
     room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)

@@ -62,7 +62,6 @@ class RunSecrets:
         return self._derived("features") >> 192
 
     @property
-    @property
     def target_keep_key(self) -> int:
         """Decides which rows of an id of the target take part, where the schema keeps a few."""
         return keep_key(self.root, "target")

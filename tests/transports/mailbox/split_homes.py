@@ -232,7 +232,6 @@ def make_split_homes(
             schema=place / "schema.yaml",
             target=planned.files.target.rows,
             selection=planned.plan.selection,
-            hash_seed=None,
         )
         run.keep_invitation(Invitation.sign(terms, identity))
     run.keep_travel(mailbox, decide_by=now + timedelta(days=7), now=now)

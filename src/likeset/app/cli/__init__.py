@@ -77,6 +77,7 @@ app.add_typer(schema.schema)
 app.add_typer(site.site)
 app.add_typer(split.split)
 app.add_typer(transcript.transcript)
+app.add_typer(witness.witness)
 with_plain_help(app)
 
 

@@ -103,48 +103,6 @@ def show_progress(progress: "RunProgress") -> None:
         _print_line(progress)
 
 
-def _headline(progress: "RunProgress") -> str:
-    """Where it is, in a few words."""
-    if progress.ended is not None:
-        return f"{progress.ended}: {progress.detail}" if progress.detail else str(progress.ended)
-    if progress.began:
-        return "running"
-    return "waiting for answers"
-
-
-def _outlook(progress: "RunProgress") -> str:
-    """What is waited for, and until when."""
-    end = f"the terms end on {_moment(progress.terms_end)}"
-    if progress.ended is not None:
-        return ""
-    if not progress.began:
-        return f"begins when all have answered, or at {_moment(progress.decide_by)} with those who accepted; {end}"
-    if progress.waited_for and progress.until is not None:
-        who = "shares of" if progress.split else "the curator waits for"
-        waits = "are waited for " if progress.split else ""
-        return f"{who} {', '.join(progress.waited_for)} {waits}until {_moment(progress.until)}; {end}"
-    if progress.split:
-        return f"{progress.computing or 'waiting for the other compute parties'}; {end}"
-    return f"waiting for the curator; {end}"
-
-
-def _stands(progress: "RunProgress", name: str) -> str:
-    """Where somebody stands."""
-    from likeset.protocol.party import CURATOR
-    from likeset.protocol.terms import WITNESS
-    from likeset.transports.mailbox.progress import PartyState
-
-    state = progress.parties[name]
-    if progress.waited_for and state is PartyState.TAKES_PART and name not in (CURATOR, WITNESS):
-        waits = "its shares are waited for" if progress.split else "the curator waits for it"
-        return waits if name in progress.waited_for else _ANSWERED
-    return state.value
-
-
-def _moment(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M} UTC"
-
-
 @contextmanager
 def _screen(first: "RunProgress", *, live: bool, quiet: bool) -> "Iterator[Callable[[RunProgress], None]]":
     if quiet:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
 from likeset.errors import InvalidArgument
+from likeset.private_files import keep_private_bytes
 
 if TYPE_CHECKING:
     from likeset.tables.schema.schema import Schema

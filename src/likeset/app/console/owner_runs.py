@@ -77,9 +77,7 @@ def decide(visit: Visit) -> Response:
     if visit.form.text("sure") != "yes":
         return _second_look(visit, record, choice, by=by, reason=reason)
     if choice == "approve":
-        verdict = node.approve(
-            record.run, digest, by=by, data=visit.form.text("data"), hash_seed=_seed(visit), seen=seen
-        )
+        verdict = node.approve(record.run, digest, by=by, data=visit.form.text("data"), seen=seen)
         if not verdict.accepted:
             return _rendered(visit, "refused.html", status=409, run=record.run, reasons=verdict.reasons)
     elif choice == "deny":
@@ -97,23 +95,13 @@ def _choice(visit: Visit) -> Choice:
     raise InvalidArgument("choice", "another one", "must be approve, deny or withdraw")
 
 
-def _seed(visit: Visit) -> int | None:
-    text = visit.form.text("hash_seed", most=64)
-    if not text:
-        return None
-    try:
-        return int(text, 16)
-    except ValueError as error:
-        raise InvalidArgument("hash seed", "something else", "must be one number in hexadecimal digits") from error
-
-
 def _second_look(visit: Visit, record: RunRecord, choice: Choice, *, by: str, reason: str) -> Response:
     """What is about to happen, in a few words; that somebody looked is in the log before they approve."""
     node: OwnerNode = visit.desk.node
     looked = _looked(node, record)
     if looked is not None and choice == "approve":
         node.note("reviewed", record.run, digest=looked.terms.digest, by=by)
-    kept = {name: visit.form.text(name) for name in ("digest", "seen", "data", "hash_seed")}
+    kept = {name: visit.form.text(name) for name in ("digest", "seen", "data")}
     if kept["digest"] != record.latest_digest:
         raise InvalidArgument("terms", kept["digest"][:12], "other terms came meanwhile; look at the run again")
     words: dict[str, Any] = {"choice": choice, "by": by, "reason": reason, "kept": kept, "review": looked}

@@ -48,11 +48,11 @@ def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Ident
     if run.terms.split is not None:
         raise IllegalMessage(f"run {run.name} has a split curator: it travels by mailbox, and by nothing else")
     party = Consumer(
-        terms,
+        run.terms,
         target=run.target,
         noise=SecretNoise(),
         selection=run.selection,
-        declared=DeclaredRecords(schema),
+        declared=DeclaredRecords(run.schema),
     )
 
     def keep(data: bytes) -> None:

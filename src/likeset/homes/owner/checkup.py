@@ -17,6 +17,7 @@ from likeset.homes.findings import Finding, guarded
 from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.setting_up import policy_gaps
 from likeset.homes.owner.small_groups import SmallGroups, rare_among
 from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.schema.rows_per_id import check_ids

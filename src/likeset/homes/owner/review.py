@@ -281,16 +281,12 @@ def _most_read(terms: Terms) -> int:
 def _seen_by_curator(terms: Terms) -> str:
     if terms.split is not None:
         return "Random numbers, and sealed envelopes that it cannot open; how large everything is, and when it came."
-        return (
-            "Hashes of those rows, with their labels: it can tell how far rows are from each other, and with the seed "
-            "that you share with the consumer and the other owners it could read them."
-        )
     return "Those rows, in the clear, with all columns above. Nothing is hidden from the curator about them."
 
 
 def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
     count = terms.size if terms.split is not None else consumer.rows
-    return f"{count:,} rows in the clear{how} in all, chosen from those of all owners; some, all or none of them yours."
+    return f"{count:,} rows in the clear in all, chosen from those of all owners; some, all or none of them yours."
 
 
 def _learned(terms: Terms, others: PlannedView) -> str:

@@ -84,14 +84,18 @@ class RunProgress:
         if not self.began:
             return f"begins when all have answered, or at {_moment(self.decide_by)} with those who accepted; {end}"
         if self.waited_for and self.until is not None:
-            return f"the curator waits for {', '.join(self.waited_for)} until {_moment(self.until)}; {end}"
+            who, waits = ("shares of", "are waited for ") if self.split else ("the curator waits for", "")
+            return f"{who} {', '.join(self.waited_for)} {waits}until {_moment(self.until)}; {end}"
+        if self.split:
+            return f"{self.computing or 'waiting for the other compute parties'}; {end}"
         return f"waiting for the curator; {end}"
 
     def stands(self, name: str) -> str:
         """Where somebody stands, in words."""
         state = self.parties[name]
-        if self.waited_for and state is PartyState.TAKES_PART and name != CURATOR:
-            return "the curator waits for it" if name in self.waited_for else "has answered"
+        if self.waited_for and state is PartyState.TAKES_PART and name not in (CURATOR, WITNESS):
+            waits = "its shares are waited for" if self.split else "the curator waits for it"
+            return waits if name in self.waited_for else "has answered"
         return state.value
 
     def document(self) -> dict[str, Any]:
