@@ -23,7 +23,7 @@ SETTINGS = {setting.name: setting for setting in settings()}
 FILES = {"schema": "schema.yaml", "target": "mine.csv", "size": 5}
 _OF_ARRAYS = {"schema", "seed_rows", "rows_per_unit", "ledger", "run", "progress"}
 _OF_A_JOB = {"likeset", "version", "schema_file", "target", "owners", "public_rows", "seed_rows"}
-_OF_A_JOB |= {"consumer", "curator", "purpose", "ledger", "out", "run"}
+_OF_A_JOB |= {"consumer", "curator_card", "witness", "purpose", "ledger", "out", "run"}
 
 
 def test_a_setting_has_a_name_a_type_a_default_and_a_meaning() -> None:
@@ -115,7 +115,7 @@ def test_every_field_of_a_job_is_an_option_that_says_what_it_means(command: str)
     options = {one.name: one for one in get_command(cli.app).commands[command].params}  # type: ignore[attr-defined]
     renamed = {"schema_file": "schema", "owners": "owner"}
     names = {renamed.get(name, name) for name in Job.model_fields} - {"likeset", "version"}
-    names -= {"curator"}  # whom only runs between organisations name, and those are asked for in a file
+    names -= {"curator_card", "witness"}  # whom only runs between organisations name, and those are asked for in a file
     assert names <= set(options)
     for name, setting in SETTINGS.items():
         words = options[name].help

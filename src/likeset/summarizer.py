@@ -25,6 +25,7 @@ from likeset.run.notebooks import notebook_progress, story
 from likeset.run.notices import LikesetWarning, TooLongRows, warn_of
 from likeset.run.plan import make_plan
 from likeset.run.result import Pick, Result
+from likeset.run.split_local import check_workers_here
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.declared_frames import DeclaredFrame, DeclaredTables
@@ -60,13 +61,13 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         weights_: their weights, summing to 1.
         likeness_: squared MMD of the (weighted) summary to the target's population, by cross-fitting, as a
             ``Likeness`` with an interval; None where it is not known: with ``folds=0``, fewer than 20 rows of a target,
-            ``interactive``.
+            ``interactive``, a split curator.
         in_sample_squared_mmd_: squared MMD of the (weighted) summary to the very rows of the target that it was
             selected by; too good, as it does not say how other rows of that kind are matched.
         guarantees_: for each view what it costs, with its basis.
         shares_: each owner's share of the value; telling it to an owner would be a release of its own.
         attribution_: the same in full: rows, value, Shapley value, payment.
-        rows_seen_: how many rows the curator saw.
+        rows_seen_: how many rows the curator saw; where it is split, how many it computed on and nobody saw.
         access_ratio_: (rows seen + m) / (size + m).
         history_: one ``Pick`` per selected row, in order.
         terms_: the terms of the run.
@@ -120,6 +121,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         schedule: str = "",
         owner_epsilon: float = 0.0,
         seed_rows: ArrayLike | None = None,
+        curator: Literal["auto", "trusted", "split"] = "auto",
+        parties: int = 3,
         weights: bool = False,
         labels: Literal["match", "ignore"] = "match",
         folds: int = 5,
@@ -165,6 +168,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         plan = make_plan(self._wishes(), self._inputs(tables))
         _ = plan.guarantees  # what is wrong with the wishes shows before a ledger is made
         plan.check_enough_rows(map(len, tables.owners.values()))
+        check_workers_here(plan)
         shown = {safe: name for name, safe in tables.safe_names.items()}
         with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
             settled = plan.settle(ledger, plan.draw(), content=None if self.ledger is None else tables.digest())

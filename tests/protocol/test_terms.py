@@ -132,7 +132,7 @@ def test_three_parties_compute_exactly_where_there_is_a_witness() -> None:
     ],
 )
 def test_terms_of_a_split_run_ask_for_nothing_that_its_program_cannot_do(change: dict[str, Any], named: str) -> None:
-    """2^11 / (0.5 * 3) is 36.95 squared: rows of 40 could be too far apart for 64 bits, rows of 20 are not."""
+    """2000 / (0.5 * 3) is 36.5 squared: rows of 40 could be too far apart for 64 bits, rows of 20 are not."""
     with pytest.raises(InvalidArgument, match=named):
         split_run(**change)
 

@@ -54,7 +54,7 @@ def test_the_same_rows_are_kept_of_text_numbers_and_dictionaries(tmp_path: Path)
         "a.csv": table(list(IDS)),
         "b.parquet": table(list(IDS)),
         "c.parquet": table(list(padded)),
-        "d.parquet": table(pa.array(padded).dictionary_encode()),  # type: ignore[arg-type]
+        "d.parquet": table(pa.array(padded).dictionary_encode()),
     }
     kept = []
     for name, rows in kinds.items():

@@ -19,6 +19,7 @@ from likeset.privacy.relation import Relation
 from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.run_settings import RunSettings, settings
+from likeset.protocol.split.split_terms import SplitShape
 from likeset.protocol.term_parts import Budget, KernelShape, digest_of_rows
 
 __all__ = ["Draft", "Facts", "ReleaseOutlook", "release_outlook"]
@@ -187,11 +188,11 @@ class Draft:
         left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
         return choice, Budget(left.epsilon, self.budget.delta)
 
-    def planned(self, *, target_budget: Budget) -> PlannedTerms:
+    def planned(self, *, target_budget: Budget, split: SplitShape | None = None) -> PlannedTerms:
         """What is fixed of the terms before anything is drawn."""
         wishes, facts = self.wishes, self.facts
         paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
-        name, epsilon, offset = self._auction()
+        name, epsilon, offset = self._auction(seen=split is None)
         return PlannedTerms(
             **{name: getattr(wishes, name) for name in _AS_WISHED},
             run=facts.run,
@@ -202,6 +203,7 @@ class Draft:
             columns=facts.column_names,
             record_bytes=facts.record_bytes,
             kernel=KernelShape(facts.columns, self.dimension, kind="paper" if paper else "paired"),
+            split=split,
             target_size=facts.target_size,
             offers=self.offers,
             target_budget=target_budget if self.releases_target else Budget(0.0, wishes.delta),
@@ -267,14 +269,14 @@ class Draft:
         self.offers = "uniform"
         self.notes.append(UniformOffers(self.facts.target_size, self.budget.epsilon))
 
-    def _auction(self) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
+    def _auction(self, *, seen: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: everyone, unless there are more owners than rows to be offered, and rows are seen."""
         wishes, owners = self.wishes, len(self.facts.owners)
         arguments.one_of("auction", wishes.auction, ("auto", "everyone", "threshold", "paper"))
         offered = wishes.offer_factor * wishes.size
         name = wishes.auction
         if name == "auto":
-            many = owners > offered and wishes.protocol == "sealed"
+            many = owners > offered and wishes.protocol == "sealed" and seen
             name = "threshold" if many else "everyone"
         if name == "everyone":
             return "everyone", 0.0, 0

@@ -15,9 +15,13 @@ __all__ = [
     "CouldNotAnswer",
     "DidNotTakePart",
     "FewRows",
+    "LabelsNotMatched",
+    "LikenessInSample",
     "NotBelieved",
     "Notice",
     "OwnerNotice",
+    "PublicWidth",
+    "SplitCurator",
     "UniformOffers",
     "notices_on_owners",
 ]
@@ -170,3 +174,69 @@ class FewRows(Notice):
     def text(self) -> str:
         """The words."""
         return f"only {self.offered} rows were offered where {self.wanted} were wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCurator(Notice):
+    """Nobody selects alone: parties compute on shares.
+
+    Attributes:
+        parties: how many.
+    """
+
+    kind = "split-curator"
+    parties: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        who = "curator, consumer and a witness" if self.parties == 3 else "curator and consumer"
+        return (
+            f"{who} compute on shares: nobody reads a row but its buyer, as long as no two of them work together; "
+            "public are the program, the width of its kernel and all sizes"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsNotMatched(Notice):
+    """A split curator compares rows only."""
+
+    kind = "labels-not-matched"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            "labels are not matched: a split curator compares rows only, and look-alikes of other classes may be "
+            "bought; labels come with the rows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LikenessInSample(Notice):
+    """Likeness on rows that the selection did not see needs all offers, and nobody reads those."""
+
+    kind = "likeness-in-sample"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            "likeness to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
+            "number is known, which is too good"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublicWidth(Notice):
+    """The kernel of a split selection is public, and so is not read off the target."""
+
+    kind = "public-width"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            "the width of the selection's kernel is public here: it follows from the release's, and not from the "
+            "target's own distances; give gamma as a number for another one"
+        )

@@ -43,6 +43,7 @@ TargetPlan = gaussian_mean.GaussianPlan | mwem_mean.MwemPlan
 
 _LATER_ITERATIONS = 5  # as in the paper's experiments
 _CLEAR_ROWS = "rows are seen in the clear"
+_SHARED_ROWS = "shares of rows: nothing, as long as no two compute parties work together and all follow the protocol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class PlannedView:
         guarantee: what that costs, with its basis.
         rows: how many protected rows reach the observer, at most.
         readable: how many of them it, or whoever buys them, may read; all unless it is said.
+        shared: whether it has shares in their place, which alone tell nothing.
     """
 
     view: View
@@ -62,6 +64,7 @@ class PlannedView:
     guarantee: Guarantee
     rows: int
     readable: int = -1
+    shared: bool = False
 
     def __post_init__(self) -> None:
         if self.readable < 0:
@@ -235,7 +238,8 @@ def planned_views(
     about_target: Event = target.event if target else size_event(terms.relation)
     if width_choice is not None:
         about_target = Composition((width_choice, about_target))
-    rows_event = Unbounded(_CLEAR_ROWS)
+    shared = terms.split is not None
+    rows_event = Unbounded(_SHARED_ROWS if shared else _CLEAR_ROWS)
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":
         heard = summary_event(terms)
@@ -245,10 +249,11 @@ def planned_views(
     views = [PlannedView(View.owners(terms.consumer), *price(about_target, terms.target_budget), 0)]
     for owner in terms.owners:
         views.append(PlannedView(View.owners(owner), *to_others, 0))
-        views.append(PlannedView(View.curator(owner), *to_curator, terms.rows_per_owner, terms.rows_readable))
-        views.append(PlannedView(View.consumer(owner), *to_consumer, terms.size))
+        offered, read = terms.rows_per_owner, terms.rows_readable
+        views.append(PlannedView(View.curator(owner), *to_curator, offered, read, shared=shared))
+        views.append(PlannedView(View.consumer(owner), *to_consumer, read if shared else terms.size))
     of_target = price(rows_event, terms.target_budget)
-    return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size))
+    return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, shared=shared))
 
 
 def _paper_schedule(terms: PlannedTerms) -> schedules.Schedule:

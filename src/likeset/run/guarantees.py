@@ -30,6 +30,8 @@ def guarantee_documents(
             "relation": str(planned.guarantee.relation),
             "basis": str(planned.guarantee.basis),
             "rows": planned.rows,
+            "readable": planned.readable,
+            "shared": planned.shared,
             "in_words": _in_words(planned, simulated=simulated, rows_per_unit=rows_per_unit),
         }
         for planned in guarantees
@@ -41,6 +43,11 @@ def _in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int) -> s
     view, guarantee = planned.view, planned.guarantee
     who, whose = " + ".join(view.coalition) or "any owners", view.protected
     who = who[0].upper() + who[1:]
+    if planned.shared:
+        return (
+            f"The curator computes on shares of up to {planned.rows:,} rows of {whose}: neither it nor a witness "
+            "learns anything from them, as long as no two compute parties work together and all follow the protocol."
+        )
     if view.observer != "owners":
         verb = "receives" if view.observer == "consumer" else "sees"
         what = "rows"

@@ -51,7 +51,8 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
         public_rows: rows that anybody may see, on the same schema: they give the width of the release's kernel.
         seed_rows: public rows that start the summary of ``interactive``.
         consumer: the consumer's name.
-        curator: between organisations, the name on the curator's card, which is pinned; None for the only one that is.
+        curator_card: between organisations, the name on the curator's card, which is pinned; None for the only one.
+        witness: between organisations, the name on the pinned card of the witness of a split run; None for none.
         purpose: what the summary is for.
         ledger: file of the budgets, kept across runs; in the output directory if not given.
         out: the output directory.
@@ -63,7 +64,8 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
     public_rows: str | None = Field(None, repr=False)
     seed_rows: str | None = Field(None, repr=False)
     consumer: str = "consumer"
-    curator: str | None = None
+    curator_card: str | None = None
+    witness: str | None = None
     purpose: str = "a matched training set"
     ledger: str | None = None
     out: str = "matched"

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from likeset.errors import InvalidArgument
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
-from likeset.protocol.notices import Notice
+from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.term_parts import Budget
 from likeset.run.budget import ONE_RUN
@@ -22,6 +22,7 @@ from likeset.run.plan import Plan, make_plan
 from likeset.run.rows_of_ids import ManyRowsOfIds, advice_on_ids
 from likeset.run.run_draws import new_draws
 from likeset.run.run_secrets import RunSecrets
+from likeset.run.split_plan import SplitEffort, expected_effort
 from likeset.run.traffic import MostTraffic, most_traffic
 
 __all__ = ["Advice", "JobPlan", "check_owners_files", "expected_seconds", "open_plan", "plan_job"]
@@ -108,6 +109,11 @@ class JobPlan:
         return self.traffic.messages * len(self.terms.owners)
 
     @property
+    def effort(self) -> SplitEffort | None:
+        """What computing on shares takes; None where the curator is trusted."""
+        return expected_effort(self.terms)
+
+    @property
     def advice(self) -> Advice:
         """About the release; it names ids where they are the reason."""
         advice, ids = _advice(self.plan), self.advice_on_ids
@@ -152,6 +158,8 @@ class JobPlan:
             "signal": advice.signal,
             "advice": advice.text,
             "seconds": seconds,
+            "curator": "trusted" if terms.split is None else "split",
+            "split": None if self.effort is None else asdict(self.effort),
             "seconds_in_words": _TIME_BY_SIZES if seconds is not None else _NO_TIME,
             "notes": notice_documents(self.plan.notes),
             "warnings": notice_documents(self.warnings),
@@ -199,7 +207,7 @@ def _advice(plan: Plan) -> Advice:
     terms = plan.terms
     if terms.offers == "uniform":
         reason = (
-            " ".join(note.text for note in plan.notes)
+            " ".join(note.text for note in plan.notes if isinstance(note, UniformOffers))
             or "offers are uniform, as asked: nothing about the target is released"
         )
         return Advice(None, None, f"{reason}.", pays=True)
@@ -257,6 +265,8 @@ def expected_seconds(job: Job, terms: PlannedTerms) -> float | None:
             return None
         files = path.rglob("*.parquet") if path.is_dir() else [path]
         total += sum(file.stat().st_size for file in files)
+    effort = expected_effort(terms)
     selection = terms.rows_per_owner * len(terms.owners) * terms.size / _SELECTED_PER_SECOND
+    selection = selection if effort is None else effort.seconds
     rounds = 0.1 * terms.size if terms.protocol == "interactive" else 0.0
     return round(1.0 + total / _BYTES_PER_SECOND + selection + rounds, 1)

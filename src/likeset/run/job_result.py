@@ -177,6 +177,7 @@ def _terms_summary(terms: Terms) -> dict[str, Any]:
         "rows_per_owner": terms.rows_per_owner,
         "offers": terms.offers,
         "auction": terms.auction,
+        "split": None if terms.split is None else f"{terms.split.parties} parties compute on shares",
         "target_budget": f"epsilon = {terms.target_budget.epsilon:.4g}, delta = {terms.target_budget.delta:g}",
         "owner_budget": f"epsilon = {terms.owner_budget.epsilon:.4g}, delta = {terms.owner_budget.delta:g}",
         "relation": str(terms.relation),

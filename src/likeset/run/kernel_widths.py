@@ -11,6 +11,7 @@ from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import is_usable_width
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.run.inputs import Inputs
+from likeset.run.split_plan import is_split
 
 __all__ = ["NO_WIDTH", "check_scale", "check_width", "gamma_by_median", "public_width"]
 
@@ -28,8 +29,12 @@ def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> floa
         gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
     elif released:
         return None
-    else:
+    elif not is_split(wishes) or wishes.gamma != "median":
         return NO_WIDTH  # nobody uses it
+    else:
+        reason = "must be a number: the kernel of a split curator is public, and nothing is released that it could "
+        reason += "follow from; give gamma, release_gamma or public_rows"
+        raise InvalidArgument("gamma", "'median'", reason)
     check_width("release_gamma", gamma, inputs)
     return gamma
 

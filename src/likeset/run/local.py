@@ -17,6 +17,7 @@ from likeset.protocol.notices import CouldNotAnswer, FewRows, Notice, notices_on
 from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.sealed import foreseen_sample
+from likeset.protocol.terms import Terms
 from likeset.run.budget import counted_budget
 from likeset.run.job import Job
 from likeset.run.job_files import OpenScan, open_job
@@ -27,6 +28,7 @@ from likeset.run.plan import Plan, SettledRun
 from likeset.run.publish import FinishedJob, Render, write_files
 from likeset.run.result import Baseline, OwnerFacts, Result, RunOutcome
 from likeset.run.run_draws import draws_of_run
+from likeset.run.split_local import check_workers_here, run_split_here
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.transports.local import LocalEngine, Progress, RunResult
 
@@ -83,6 +85,7 @@ def job_running(
     draws = draws_of_run(folder.job.wishes(), folder.ledger_path, run=str(folder.job.run))
     planned = open_plan(folder.job, secrets=draws.secrets)
     files, plan, _ = planned.files, planned.plan, planned.plan.guarantees
+    check_workers_here(plan)
     keep_keys = {name: draws.secrets.owner_keep_key(name) for name in plan.terms.owners}
     samples = {name: foreseen_sample(plan.terms.run, draws.secrets.owner_key(name)) for name in plan.terms.owners}
     foreseen = samples if plan.terms.protocol == "sealed" else None
@@ -145,30 +148,39 @@ def run_here(
         shown_names: how owners are called toward the user, by their name in the terms; as there if not given.
         progress: called as answers come in.
     """
-    start, terms = time.perf_counter(), settled.terms
+    start, terms, offered = time.perf_counter(), settled.terms, None
     open_accounts(ledger, owner_limits(terms, simulated=plan.simulated))
-    curator, owners, consumer = _parties(plan, settled, scans)
-    result = LocalEngine(progress=progress).run(
-        CuratorShell(curator, ledger),
-        {name: Shell(owner, ledger) for name, owner in owners.items()},
-        ConsumerShell(consumer, ledger),
-    )
+    if terms.split is not None:
+        result, owners = run_split_here(plan, settled, scans, ledger=ledger, progress=progress)
+    else:
+        curator, owners, consumer = _parties(plan, settled, scans)
+        result = LocalEngine(progress=progress).run(
+            CuratorShell(curator, ledger),
+            {name: Shell(owner, ledger) for name, owner in owners.items()},
+            ConsumerShell(consumer, ledger),
+        )
+        offered = curator.offered_rows
     summary = result.summary
     handles = zip(summary.owners, summary.handles, strict=True)
     return RunOutcome(
         terms=terms,
         guarantees=plan.guarantees,
-        gamma=plan.kernel_width,
+        gamma=_selection_width(plan, terms),
         summary=summary,
         row_numbers=tuple(owners[terms.owners[place]].row_of(int(handle)) for place, handle in handles),
         owners={
             name: OwnerFacts(rows=scans[name].row_count, disclosed=owner.rows_disclosed, traffic=owner.traffic)
             for name, owner in owners.items()
         },
-        offered=curator.offered_rows,
+        offered=offered,
         warnings=_warnings(plan, result, shown_names or {}),
         seconds=time.perf_counter() - start,
     )
+
+
+def _selection_width(plan: Plan, terms: Terms) -> float:
+    """Gamma of the selection's kernel: where it is public, the terms have it."""
+    return plan.kernel_width if terms.split is None else terms.split.gamma
 
 
 def _parties(plan: Plan, settled: SettledRun, scans: Mapping[str, Scan]) -> tuple[Curator, dict[str, Owner], Consumer]:

@@ -29,6 +29,7 @@ from likeset.run.inputs import Inputs
 from likeset.run.kernel_widths import NO_WIDTH, check_scale, check_width, gamma_by_median, public_width
 from likeset.run.run_draws import RunDraws, new_draws, public_coins
 from likeset.run.run_secrets import RunSecrets
+from likeset.run.split_plan import check_split_width, is_split, planned_split, split_notes, split_range, split_width
 
 __all__ = ["Plan", "SettledRun", "make_plan"]
 
@@ -163,11 +164,15 @@ class Plan:
             kept = kept.kept(ledger, about_target, run=self.terms.run, content=content, told=told)
         gamma = self._release_gamma(ledger, first)
         seed = kept.feature_seed if draws.public_seed is None else draws.public_seed
+        width = None if self.terms.split is None else split_width(self.wishes, self.inputs, gamma)
+        if self.terms.split is not None and "cards" not in between:
+            between |= kept.named_parties(self.terms)
         terms = Terms.settled(
             self.terms,
             gamma=gamma,
             seed=seed,
-            largest=_largest_entry(self.inputs),
+            largest=_largest_entry(self.inputs) if width is None else split_range(self.inputs, width),
+            split_gamma=width,
             **between,
         )
         return SettledRun(terms, kept, second, third)
@@ -198,13 +203,17 @@ def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
     width = public_width(wishes, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    terms = draft.planned(target_budget=budget)
+    split = planned_split(wishes)
+    terms = draft.planned(target_budget=budget, split=split)
     _check_enough_asked(wishes, terms)
     if width is None or not draft.releases_target:
         check_scale(inputs)
     # A kernel under which no row has features is refused here, and not after something was spent.
     terms.kernel.drawn(gamma=width or NO_WIDTH, seed=0, largest=_largest_entry(inputs))
-    return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, tuple(draft.notes))
+    if split is not None and (width is not None or wishes.gamma != "median"):
+        check_split_width(wishes, inputs, split, width or NO_WIDTH)
+    notes = (*draft.notes, *split_notes(wishes, split))
+    return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, notes)
 
 
 def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
@@ -248,6 +257,8 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
         raise InvalidArgument("weights", True, "go with the sealed protocol")
     if wishes.folds:
         arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
+    if is_split(wishes):
+        return Selection(weighted=wishes.weights, labels="ignore")  # its kernel stands in the terms
     if wishes.gamma == "median":
         gamma = gamma_by_median("target", inputs.target, scale=scale)
     else:

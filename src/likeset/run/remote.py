@@ -141,7 +141,7 @@ def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, exp
     """Settle, sign and keep the terms of a new run; the invitation comes last, and with it the run is known."""
     draws = draws_of_run(job.wishes(), home.ledger, run=run.name)
     planned = plan_between(job, secrets=draws.secrets)
-    cards = named_cards(identity, consumer=job.consumer, owners=job.owners, curator=job.curator)
+    cards = named_cards(identity, consumer=job.consumer, owners=job.owners, curator=job.curator_card)
     schema, target = planned.files.schema, planned.files.target
     content = hashlib.sha256(f"{schema.digest}\n{target.fingerprint}".encode()).digest()
     with SteadyLedger(home.ledger) as ledger:

@@ -2,12 +2,19 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from likeset.ledger import Ledger, Request
 from likeset.mechanisms.kept_rows import keep_key
 from likeset.privacy.events import Event
 from likeset.privacy.view import View
+from likeset.protocol.party import CURATOR
+from likeset.protocol.planned_terms import PlannedTerms
+from likeset.protocol.terms import WITNESS
+from likeset.trust.cards import CardSecret
+from likeset.trust.sealing import SealingSecret
 
 __all__ = ["SECRETS", "RunSecrets"]
 
@@ -65,6 +72,19 @@ class RunSecrets:
     def target_keep_key(self) -> int:
         """Decides which rows of an id of the target take part, where the schema keeps a few."""
         return keep_key(self.root, "target")
+
+    def card(self, name: str) -> CardSecret:
+        """The card of a party of a split run in one house: made for the run, and the same when it is resumed."""
+        keys = [self._derived(f"card/{part}/{name}").to_bytes(_BYTES, "big") for part in range(4)]
+        sealing = SealingSecret.from_bytes(b"".join(keys[1:]))
+        return CardSecret(name, Ed25519PrivateKey.from_private_bytes(keys[0]), sealing)
+
+    def named_parties(self, terms: PlannedTerms) -> dict[str, Any]:
+        """What the terms of a split run in one house say of its parties: its number, and a card for each."""
+        witness = [WITNESS] if terms.split is not None and terms.split.parties == 3 else []
+        names = (terms.consumer, *terms.owners, CURATOR, *witness)
+        cards = {name: self.card(name).card.fingerprint for name in names}
+        return {"run_id": f"{self._derived('run id') >> 128:032x}", "cards": cards}
 
     def owner_key(self, name: str) -> int:
         """An owner's private sampling key."""

@@ -4,6 +4,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -121,7 +122,7 @@ def _show_link(link: str, *, as_json: bool) -> None:
         stdout.print(f"[bold]{literal(link)}[/]", soft_wrap=True)
 
 
-def _starting():  # type: ignore[no-untyped-def]
+def _starting() -> ModuleType:
     """What starts consoles; it needs packages that the command line does without."""
     try:
         from likeset.app.console import starting

@@ -90,6 +90,8 @@ def plan(
 
 
 def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
+    from likeset.protocol.notices import UniformOffers
+
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent, seconds = planned.files.target, traffic.sent_bytes, document["seconds"]
@@ -102,8 +104,7 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
         "What will travel",
         ("what", "how much"),
         [
-            ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
-            ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+            *_offered_rows(planned),
             *([("and as expected", f"{planned.expected_rows_seen:,}")] if terms.auction != "everyone" else []),
             ("messages between curator and owners, at most", f"{planned.messages:,}"),
             ("an owner hears, at most", f"{traffic.heard_bytes:,} bytes"),
@@ -123,7 +124,24 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
         stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
-    show_notes((warning.text for warning in planned.warnings), all_of_them=all_notes)
+    told = (note for note in planned.plan.notes if not isinstance(note, UniformOffers))  # which the advice tells
+    show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
+
+
+def _offered_rows(planned: "JobPlan") -> list[tuple[str, str]]:
+    """How many rows leave owners, and who reads them."""
+    terms, effort = planned.terms, planned.effort
+    if effort is None:
+        return [
+            ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
+            ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+        ]
+    return [
+        ("rows that each owner offers, in shares that tell nothing", f"{terms.rows_per_owner:,}"),
+        ("rows that are computed on and that nobody reads, at most", f"{planned.rows_seen:,}"),
+        ("rows that you read: those that you buy, at most", f"{terms.size:,}"),
+        ("each compute party sends another, roughly", f"{effort.link_bytes / 1e6:,.0f} MB"),
+    ]
 
 
 def _tell_accounts(accounts: "tuple[AccountOutlook, ...]") -> None:

@@ -85,6 +85,8 @@ def _show_owners(result: Mapping[str, Any]) -> None:
     each = result["rows_seen"] / max(1, result["rows_selected"])
     what = "rows"
     seen = f"The curator saw {result['rows_seen']:,} {what}, {each:.1f} for each row selected."
+    if result["terms"]["summary"]["split"]:
+        seen = f"{result['rows_seen']:,} rows were computed on in shares; nobody read a row but you those selected."
     show_table("Who gave what?", ("owner", "rows", "heard", "disclosed", "selected", "share"), rows, caption=seen)
 
 

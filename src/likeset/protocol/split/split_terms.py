@@ -7,7 +7,15 @@ from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.protocol.term_parts import is_digest, keep_checked
 
-__all__ = ["LARGEST_SPLIT_ENTRY", "MOST_SPLIT_SLOTS", "MOST_SPLIT_TARGET", "SplitShape", "SplitTerms", "largest_split"]
+__all__ = [
+    "LARGEST_SPLIT_ENTRY",
+    "MOST_SPLIT_SLOTS",
+    "MOST_SPLIT_TARGET",
+    "SplitShape",
+    "SplitTerms",
+    "largest_split",
+    "largest_split_gamma",
+]
 
 MOST_SPLIT_SLOTS = 1 << 20
 """Slots of all owners together: what the public program takes."""
@@ -16,12 +24,19 @@ MOST_SPLIT_TARGET = 1 << 14
 LARGEST_SPLIT_ENTRY = 256.0
 """No number of a row may be larger in size: what the public program takes."""
 _SMALLEST_GAMMA, _LARGEST_GAMMA = 1e-6, 1e6
-_FARTHEST = 1 << 11  # gamma times the largest squared distance from the middle of all ranges, in the public program
+# Gamma times the largest squared distance from the middle of all ranges: the public program takes 2^11, of ranges that
+# are rounded up to whole words.
+_FARTHEST = 2000.0
 
 
 def largest_split(gamma: float, columns: int) -> float:
     """How large numbers of rows may be so that 64 bits hold their distances, in units of the kernel's width."""
     return min(LARGEST_SPLIT_ENTRY, math.sqrt(_FARTHEST / (gamma * columns)))
+
+
+def largest_split_gamma(largest: float, columns: int) -> float:
+    """The other way round: the narrowest kernel for rows whose numbers may be so large."""
+    return _FARTHEST / (columns * largest**2) * (1.0 - 1e-9)
 
 
 @dataclass(frozen=True, slots=True)

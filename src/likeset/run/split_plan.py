@@ -1,0 +1,148 @@
+"""What is planned otherwise where the curator is split: what is public, what is lost, and what it takes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from likeset import arguments
+from likeset.errors import InvalidArgument
+from likeset.protocol.notices import LabelsNotMatched, LikenessInSample, Notice, PublicWidth, SplitCurator
+from likeset.protocol.planned_terms import PlannedTerms
+from likeset.protocol.run_settings import RunSettings
+from likeset.protocol.split.split_terms import SplitShape, largest_split, largest_split_gamma
+from likeset.protocol.term_parts import RELEASE_SCALE
+from likeset.run.inputs import Inputs
+from likeset.split.digest import program_digest
+
+__all__ = [
+    "SplitEffort",
+    "check_split_width",
+    "expected_effort",
+    "is_split",
+    "planned_split",
+    "split_notes",
+    "split_range",
+    "split_width",
+]
+
+_MOST_PARTIES = 3
+
+
+def is_split(wishes: RunSettings) -> bool:
+    """Whether the curator is to be split; what ``auto`` means between organisations is settled before."""
+    return arguments.one_of("curator", wishes.curator, ("auto", "trusted", "split")) == "split"
+
+
+def planned_split(wishes: RunSettings) -> SplitShape | None:
+    """Who computes, and which program; None where the curator is trusted.
+
+    Raises:
+        InvalidArgument: something is wished that a split curator cannot do.
+    """
+    if not is_split(wishes):
+        return None
+    parties = arguments.count("parties", wishes.parties, least=2, most=_MOST_PARTIES)
+    if wishes.protocol == "interactive":
+        raise InvalidArgument("curator", "split", "goes with the sealed protocol; interactive needs a trusted curator")
+    if wishes.auction not in ("auto", "everyone"):
+        raise InvalidArgument("curator", "split", f"asks everyone; auction {wishes.auction} needs a trusted curator")
+    size = arguments.count("size", wishes.size)
+    return SplitShape(parties, program_digest(parties), size)
+
+
+def split_width(wishes: RunSettings, inputs: Inputs, release_gamma: float) -> float:
+    """Gamma of a split selection: as wished, or from the release's own width; never from the target's distances.
+
+    What follows from the release is no narrower than what 64 bits hold, by the range that a schema declares.
+
+    Args:
+        wishes: of the user.
+        inputs: whose declared range counts, and nothing of whose rows.
+        release_gamma: of the release's kernel.
+    """
+    if wishes.gamma != "median":
+        return arguments.positive("gamma", wishes.gamma)
+    gamma, columns = wishes.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.shape[1]
+    if inputs.declared is None:
+        return gamma
+    return min(gamma, largest_split_gamma(inputs.declared.largest_entry, columns))
+
+
+def split_range(inputs: Inputs, gamma: float) -> float:
+    """How large numbers of rows may be: as a schema declares, else as large as 64 bits hold."""
+    return largest_split(gamma, inputs.target.shape[1]) if inputs.declared is None else inputs.declared.largest_entry
+
+
+def check_split_width(wishes: RunSettings, inputs: Inputs, split: SplitShape, release_gamma: float) -> None:
+    """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home.
+
+    Raises:
+        InvalidArgument: the kernel is too narrow for these rows.
+    """
+    gamma = split.drawn(gamma=split_width(wishes, inputs, release_gamma)).gamma
+    largest = float(np.abs(inputs.target).max()) if inputs.declared is None else inputs.declared.largest_entry
+    most = largest_split(gamma, inputs.target.shape[1])
+    if largest > most:
+        reason = f"is too large for a split curator: rows may then have numbers of up to {most:.4g}; scale them down"
+        raise InvalidArgument("gamma", f"{gamma:g}", reason)
+
+
+def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, ...]:
+    """What a user should know about a split curator."""
+    if split is None:
+        return ()
+    lost = [
+        *([LabelsNotMatched()] if wishes.labels == "match" else []),
+        *([LikenessInSample()] if wishes.folds else []),
+        *([PublicWidth()] if wishes.gamma == "median" else []),
+    ]
+    return (SplitCurator(split.parties), *lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """How the effort grows: measured with ``benchmarks/split.py``, and no more than a rough rule."""
+
+    start: float
+    per_pair: float
+    per_pick: float
+    per_offer: float
+    columns: float
+    bytes_per_pair: float
+    bytes_per_word: float
+    bytes_per_offer: float
+
+
+_THREE = _Model(8.0, 1e-5, 0.03, 1.2e-4, 1000.0, 100.0, 24.0, 500.0)
+_TWO = _Model(15.0, 2e-3, 0.1, 1e-3, 1000.0, 1000.0, 24.0, 5000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEffort:
+    """What the computation takes, roughly, from public numbers alone.
+
+    Attributes:
+        seconds: on two cores that do nothing else, all parties on one machine.
+        link_bytes: that one compute party sends to another.
+    """
+
+    seconds: float
+    link_bytes: int
+
+
+def expected_effort(terms: PlannedTerms) -> SplitEffort | None:
+    """What a split run's computation takes; None where the curator is trusted."""
+    if terms.split is None:
+        return None
+    offers, picks = terms.rows_per_owner * len(terms.owners), terms.size
+    pairs, columns = offers * terms.target_size, terms.kernel.columns
+    model = _THREE if terms.split.parties == 3 else _TWO
+    seconds = (
+        model.start
+        + model.per_pair * pairs * (1.0 + columns / model.columns)
+        + picks * (model.per_pick + model.per_offer * offers * (1.0 + columns / model.columns))
+    )
+    sent = (
+        model.bytes_per_pair * pairs + model.bytes_per_word * offers * columns + picks * model.bytes_per_offer * offers
+    )
+    return SplitEffort(round(seconds, 1), round(sent))
