@@ -166,6 +166,16 @@ def test_a_few_far_values_and_constants_are_pointed_out(tmp_path: Path) -> None:
     assert cautions["empty"] == "leave it out: it is empty"
 
 
+def test_long_numbers_that_rows_share_are_asked_about(tmp_path: Path) -> None:
+    """1,200 numbers of six digits, two rows of each: no name says whose they are. Four digits are not asked about."""
+    rows = [f"{125_000 + row // 2},{1_000 + row}" for row in range(2400)]
+    (tmp_path / "rows.csv").write_text("\n".join(["zper,income", *rows]) + "\n", encoding="utf-8")
+    made = draft([open_source(str(tmp_path / "rows.csv"))], include=["income"])
+    cautions = {column.name: column.caution for column in made.profile}
+    assert "say --id zper" in cautions["zper"]
+    assert cautions["income"] == ""
+
+
 def test_a_label_with_few_values_is_a_class_and_ids_are_hinted_at(tmp_path: Path) -> None:
     rarer = [str(number) for number, rows in enumerate([50, 20, 10, 4, 1]) for _ in range(rows)]
     columns = {"patient_id": [str(n) for n in range(100, 400)], "x": ["1.5", "2.5"], "degree_of_it": rarer}

@@ -23,6 +23,7 @@ __all__ = ["Proposal", "proposal", "rounded_outward"]
 
 _MOST_CODES, _MOST_NAMED_CODES, _MOST_WORDS = 10, 100, 30
 _LEAST_COUNTS = 4
+_LONG = 10_000.0  # a whole number of five digits
 _TEXT_WIDTH = 64
 _TRUTH = {"true", "false", "yes", "no", "t", "f", "y", "n", "0", "1", "0.0", "1.0"}
 _MIDDLE, _NARROW = (1.0, 99.0), 0.02  # percent of rows; of the bounds
@@ -139,10 +140,17 @@ def _of_numbers(name: str, seen: ColumnEvidence, counts: dict[Any, int]) -> Prop
         caution = "if these are codes, numbers that are near mean nothing: group them, or leave them out"
         return Proposal(numeric, f"whole numbers, too many for a category: its name says {words[-1]}", caution)
     if not values or len(values) > _MOST_CODES:
-        return Proposal(numeric, "whole numbers, more than a few")
+        return Proposal(numeric, "whole numbers, more than a few", _numbers_of_somebody(name, seen))
     if _falls_like_counts(values, counts):
         return Proposal(numeric, f"counts: {_different(values)}, the larger the rarer")
     return Proposal(category, f"codes: {_different(values)}, and nothing that says count")
+
+
+def _numbers_of_somebody(name: str, seen: ColumnEvidence) -> str:
+    """Very many long whole numbers: measures have fewer, or others are shorter."""
+    if not (seen.many and seen.low >= _LONG):
+        return ""
+    return f"if these are numbers of people or cases, leave it out, or say --id {name} if they say whose row it is"
 
 
 def _of_words(counts: dict[Any, int]) -> Proposal:
