@@ -178,7 +178,9 @@ def _falls_like_counts(values: list[float], counts: dict[Any, int]) -> bool:
         return False
     rows = [counts[value] for value in values]
     falling = rows[1:] if rows[0] < rows[1] else rows
-    return all(later <= earlier + 2.0 * math.sqrt(earlier) for earlier, later in pairwise(falling))
+    return 2 * falling[-1] < falling[0] and all(
+        later <= earlier + 2.0 * math.sqrt(earlier) for earlier, later in pairwise(falling)
+    )
 
 
 def _ranges_in_order(words: list[str]) -> list[str]:

@@ -93,7 +93,7 @@ _EVENTS = _words_in(
 )  # their ids are somebody's; numbers may count them
 
 _SOMEBODY = _words_in(
-    "patient person customer client subject participant proband respondent user member employee student"
+    "patient person individual customer client subject participant proband respondent user member employee student"
 )
 _THINGS = _words_in(
     """
