@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 from remote_world import make_world
 
 from likeset.app.cli import app
-from likeset.errors import InvalidArgument
+from likeset.errors import BudgetExceeded, InvalidArgument
 
 
 class Houses:
@@ -210,3 +211,40 @@ def test_a_cancelled_run_tells_machines_of_trouble_with_its_mailbox(houses: Hous
     told = houses.run("cancel", "run-1")
     assert told["cancelled"]
     assert told["troubles"][0].startswith(f"mailbox {houses.mailbox.as_uri()}: ")
+
+
+def write_job(houses: Houses, **changes: object) -> Path:
+    path = houses.folder / "other.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load((houses.folder / "job.yaml").read_text()) | changes))
+    return path
+
+
+def test_a_run_that_releases_nothing_whatever_its_epsilon_says_so_when_it_starts(houses: Houses) -> None:
+    """With 30 rows at epsilon = 1 a release would be noise: none is made, and a spent budget allows the run."""
+    first, second = (
+        [warning["kind"] for warning in houses.run("start", job)["warnings"]]
+        for job in (houses.folder / "job.yaml", write_job(houses, run="run-2", epsilon=1.0))
+    )
+    assert "uniform-offers" not in first
+    assert "uniform-offers" in second
+
+
+def test_a_spent_budget_refuses_a_run_that_would_release_something(houses: Houses) -> None:
+    """Of epsilon = 8 the first run has spent a part; 7.9 more are refused before anything is signed or posted."""
+    houses.run("start", houses.folder / "job.yaml")
+    posted = sorted(houses.mailbox.rglob("*"))
+    with pytest.raises(BudgetExceeded):
+        houses.run("start", write_job(houses, run="run-2", epsilon=7.9))
+    assert sorted(houses.mailbox.rglob("*")) == posted
+    assert [run["run"] for run in houses.run("list")["runs"]] == ["run-1"]
+
+
+def test_the_plan_of_rounds_says_that_each_is_a_look(houses: Houses) -> None:
+    path = write_job(
+        houses, protocol="interactive", seed_rows="target.csv", owners={"a": "network:a", "b": "network:b"}
+    )
+    notes = json.loads(houses.call("run", "plan", path, "--json"))["between_organisations"]
+    (note,) = [note for note in notes if note["kind"] == "rounds-are-looks"]
+    assert "6 rounds" in note["text"]
+    plain = json.loads(houses.call("run", "plan", houses.folder / "job.yaml", "--json"))["between_organisations"]
+    assert "rounds-are-looks" not in [note["kind"] for note in plain]

@@ -15,6 +15,7 @@ __all__ = [
     "LargeOffer",
     "LikesetWarning",
     "NoiseIsSimulated",
+    "RoundsAreLooks",
     "SeedRowsNeeded",
     "SelectionIsTold",
     "SuspectedIdentifier",
@@ -190,6 +191,26 @@ class SeedRowsNeeded(Notice):
     def text(self) -> str:
         """The words."""
         return "the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsAreLooks(Notice):
+    """A run in rounds is slow where letters are fetched now and then.
+
+    Attributes:
+        rounds: how many there are.
+    """
+
+    kind = "rounds-are-looks"
+    rounds: int
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            f"interactive has {self.rounds:,} rounds, one for each row; by mailbox each of them waits until curator "
+            f"and owners have looked: with a look every hour, {self.rounds:,} hours or more; sealed needs a few looks"
+        )
 
 
 @dataclass(frozen=True, slots=True)

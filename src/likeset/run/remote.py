@@ -17,14 +17,20 @@ from likeset.homes.identity import Identity
 from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Summary
-from likeset.protocol.notices import FewRows, Notice, notices_on_owners
+from likeset.protocol.notices import FewRows, Notice, UniformOffers, notices_on_owners
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.run.budget import counted_budget
 from likeset.run.job import Job
 from likeset.run.job_plan import JobPlan, open_plan
 from likeset.run.job_result import JobResult, received_rows
-from likeset.run.notices import LargeOffer, SeedRowsNeeded, SelectionIsTold, SuspectedIdentifier
+from likeset.run.notices import (
+    LargeOffer,
+    RoundsAreLooks,
+    SeedRowsNeeded,
+    SelectionIsTold,
+    SuspectedIdentifier,
+)
 from likeset.run.publish import FinishedJob, Render, publish
 from likeset.run.result import OwnerFacts, Result, RunOutcome
 from likeset.run.run_draws import draws_of_run, new_draws
@@ -67,6 +73,8 @@ def check_carried(job: Job) -> list[Notice]:
         notes.append(SelectionIsTold(wished))
     if job.seed_rows is not None:
         notes.append(SeedRowsNeeded())
+    if job.protocol == "interactive":
+        notes.append(RoundsAreLooks(job.size))
     return notes
 
 
@@ -164,7 +172,13 @@ def job_of(run: KeptRun) -> Job:
 
 def notes_on(run: KeptRun) -> list[Notice]:
     """What the consumer should know about a run that it invites to."""
-    return [*map(SuspectedIdentifier, suspicions_in(run.schema)), *check_carried(job_of(run))]
+    job, terms = job_of(run), run.terms
+    uniform = terms.offers == "uniform" and job.offers != "uniform"  # then nothing is spent, whatever epsilon says
+    return [
+        *map(SuspectedIdentifier, suspicions_in(run.schema)),
+        *([UniformOffers(terms.target_size, job.epsilon)] if uniform else []),
+        *check_carried(job, run.schema),
+    ]
 
 
 def collect(run: KeptRun) -> JobResult:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from likeset.app.cli.follow_mail import consumer_desks, show_progress
-from likeset.app.cli.mailbox import end_if_troubled, look_document, sync_and_show
+from likeset.app.cli.mailbox import end_if_troubled, sync_and_show
 from likeset.app.cli.run_setup import (
     HERE,
     Days,
@@ -53,6 +53,8 @@ def start(
     """
     from likeset.run.mailbox_runs import mailbox_for, whereabouts
     from likeset.run.mailbox_runs import start as start_mail
+    from likeset.run.notices import notice_documents
+    from likeset.run.remote import notes_on
     from likeset.transports.mailbox.serving import look_once
     from likeset.transports.mailbox.stores import open_store
 
@@ -63,14 +65,15 @@ def start(
     with consumer_desks(consumer, store.address) as desks:
         look, troubles = look_once(desks)
     progress = whereabouts(consumer, kept_run)
-    terms = kept_run.terms
+    terms, warnings = kept_run.terms, notes_on(kept_run)
     if as_json:
         told = {**progress.document(), "digest": terms.digest, "mailbox": store.address}
-        show_json({**told, **look_document(look, troubles)})
+        told["warnings"] = notice_documents(warnings)
     else:
         stdout.print(f"[bold green]started[/]  {literal(kept_run.name)}, terms {terms.digest[:12]}", soft_wrap=True)
         show_progress(progress)
-        show_notes(look.notes)
+        show_notes([*(warning.text for warning in warnings), *look.notes])
+        show_seed(kept_run)
         stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)
         if troubles:
             complain("the terms are signed and kept, but not all posted yet; likeset run sync tries again")
