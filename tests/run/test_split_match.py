@@ -1,0 +1,175 @@
+"""A split curator in one house: the same door, the same result, and what is lost is said; workers are stood in for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from shared_run_world import clear_picks
+from sklearn.datasets import load_digits
+from split_world import needs_engine
+
+from job_world import OWNERS as OWNERS_OF_FILES
+from job_world import SIZE, World, call
+from likeset import Summarizer
+from likeset.errors import InvalidArgument
+from likeset.protocol import curator as trusted_curator
+from likeset.run import split_local
+from likeset.split.environment import PYTHON_VARIABLE
+from summarizer_world import LABELS, OWNERS, TARGET, simulated
+
+GAMMA = 0.3
+
+
+@pytest.fixture
+def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The public program's greedy in the clear, in this process."""
+    monkeypatch.setattr(split_local, "compute_here", lambda inputs, **_: clear_picks(inputs))
+    monkeypatch.setattr(split_local, "split_python", lambda: Path("nowhere"))
+
+
+@pytest.fixture
+def without_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trusted curator that selects as the public program does: greedy, and no swaps after it."""
+    wished = trusted_curator._wished_selection
+    monkeypatch.setattr(
+        trusted_curator, "_wished_selection", lambda target: type(wished(target))(gamma=target.gamma, swaps=0)
+    )
+
+
+@pytest.mark.usefixtures("without_workers", "without_swaps")
+@pytest.mark.parametrize("parties", [3, 2])
+def test_a_split_curator_buys_the_rows_that_a_trusted_one_buys_by_greedy(parties: int) -> None:
+    """The same coins give the same offers; in single precision and 16 bits behind the point alike."""
+    split = simulated(gamma=GAMMA, curator="split", parties=parties, labels="ignore", folds=0)
+    trusted = simulated(gamma=GAMMA, labels="ignore", folds=0)
+    split.fit(TARGET, OWNERS, LABELS)
+    trusted.fit(TARGET, OWNERS, LABELS)
+    assert split.indices_ == trusted.indices_
+    assert split.labels_.tolist() == trusted.labels_.tolist()
+    assert split.in_sample_squared_mmd_ == pytest.approx(trusted.in_sample_squared_mmd_)
+    assert split.gamma_ == GAMMA
+    assert split.terms_.split is not None
+    assert set(split.terms_.cards) == {*split.terms_.owners, "consumer", "curator"} | (
+        {"witness"} if parties == 3 else set()
+    )
+
+
+@pytest.mark.usefixtures("without_workers")
+def test_what_a_split_curator_loses_is_said() -> None:
+    fitted = simulated(curator="split").fit(TARGET, OWNERS, LABELS)
+    assert [note.kind for note in fitted.warnings_] == [
+        "split-curator",
+        "labels-not-matched",
+        "likeness-in-sample",
+        "public-width",
+    ]
+    assert fitted.likeness_ is None
+    assert fitted.label_weight_ == 0.0
+    assert fitted.gamma_ == pytest.approx(3 * 0.1)  # of the release's width, and not of the target's distances
+    shared = [planned for planned in fitted.guarantees_ if planned.shared]
+    assert {planned.view.observer for planned in shared} == {"curator"}
+    assert len(shared) == len(OWNERS) + 1
+
+
+@pytest.mark.usefixtures("without_workers")
+def test_a_run_goes_on_with_the_cards_and_shares_that_it_began_with(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    settings: dict[str, Any] = {"curator": "split", "gamma": GAMMA, "ledger": ledger, "noise": "secret"}
+    settings |= {"random_state": None, "epsilon": 4.0}
+    first = simulated(**settings).fit(TARGET, OWNERS, LABELS)
+    again = simulated(**settings).fit(TARGET, OWNERS, LABELS)
+    assert first.terms_ == again.terms_
+    assert first.indices_ == again.indices_
+
+
+@pytest.mark.usefixtures("without_workers")
+def test_match_writes_the_records_of_the_rows_that_were_bought(tmp_path: Path) -> None:
+    """Columns, missing cells and labels as their owners have them: they went through compact records and envelopes."""
+    world = World.make(tmp_path)
+    assert call("match", world.options(curator="split")) == 0
+    table = pq.read_table(world.out / "summary.parquet")
+    assert table.num_rows == SIZE
+    names = ("age", "pulse", "site", "ill")
+    bought = set(zip(*(map(str, table.column(name).to_pylist()) for name in names), strict=True))
+    assert bought <= _cells(world, names)
+
+
+def _cells(world: World, names: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """The rows of all owners, as texts; whole numbers of a file are numbers with decimals in a record."""
+    rows = set()
+    for owner in OWNERS_OF_FILES:
+        path = world.place(owner)
+        table = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+        cells = [table.column(name).to_pylist() for name in names]
+        rows |= {
+            tuple(
+                str(float(cell)) if name in ("age", "pulse") and cell is not None else str(cell) for name, cell in pairs
+            )
+            for pairs in (tuple(zip(names, line, strict=True)) for line in zip(*cells, strict=True))
+        }
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("wishes", "named"),
+    [
+        ({"protocol": "interactive"}, "interactive needs a trusted curator"),
+        ({"auction": "threshold"}, "auction threshold needs a trusted curator"),
+        ({"parties": 4}, "parties"),
+        ({"parties": 1}, "parties"),
+        ({"offers": "uniform", "release_gamma": None}, "gamma"),
+        ({"gamma": 1e4}, "too large for a split curator"),
+        ({"curator": "both"}, "curator"),
+    ],
+)
+def test_what_a_split_curator_cannot_do_is_said_before_anything_is_spent(wishes: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidArgument, match=named):
+        simulated(**{"curator": "split", **wishes}).fit(TARGET, OWNERS, LABELS)
+
+
+def test_without_an_environment_for_workers_nothing_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "bin" / "python"))
+    ledger = tmp_path / "ledger.sqlite"
+    with pytest.raises(InvalidArgument, match="likeset split setup"):
+        simulated(curator="split", ledger=ledger).fit(TARGET, OWNERS, LABELS)
+    assert not ledger.exists()
+
+
+def test_the_plan_tells_who_reads_what_how_long_and_how_many_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World.make(tmp_path)
+    assert call("plan", world.options(curator="split", out=None), "--verbose") == 0
+    shown = capsys.readouterr()
+    words = " ".join((shown.out + shown.err).split())
+    for told in ("in shares that tell nothing", "that nobody reads", "labels are not matched", "in-sample", " MB"):
+        assert told in words
+    assert call("plan", world.options(curator="split", out=None, json=True)) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["curator"] == "split"
+    assert document["split"]["seconds"] > 0
+    assert document["split"]["link_bytes"] > 0
+    assert {note["kind"] for note in document["notes"]} >= {"split-curator", "public-width"}
+
+
+@pytest.mark.slow
+@needs_engine
+@pytest.mark.usefixtures("without_swaps")
+def test_with_real_workers_digits_are_matched_as_well_as_by_a_trusted_curators_greedy() -> None:
+    """At most 1.03 times its MMD²; the trusted curator's swaps, which the program does not make, are left out."""
+    rows, classes = load_digits(return_X_y=True)
+    coins = np.random.default_rng(0)
+    wanted = coins.permutation(np.flatnonzero(np.isin(classes, (3, 4))))[:100]
+    rest = coins.permutation(np.setdiff1d(np.arange(len(rows)), wanted))
+    owners = {f"owner-{place}": rows[rest[place::4]] / 16 for place in range(4)}
+    found = {}
+    for who in ("trusted", "split"):
+        fitted = Summarizer(
+            30, gamma=0.08, labels="ignore", folds=0, epsilon=4.0, noise="simulated", random_state=3, curator=who
+        ).fit(rows[wanted] / 16, owners)  # type: ignore[arg-type]
+        found[who] = fitted.in_sample_squared_mmd_
+    assert found["split"] <= 1.03 * found["trusted"]
