@@ -18,7 +18,7 @@ from likeset.protocol.messages import Message, Summary, decode, encode
 from likeset.protocol.parties import make_compute_party, make_curator, make_owner
 from likeset.protocol.selection import Selection
 from likeset.protocol.split import split_owner
-from likeset.protocol.split.run_shape import offer_shape
+from likeset.protocol.split.run_shape import most_part_bytes, offer_shape
 from likeset.tables.scan.memory_scan import MemoryScan
 
 
@@ -120,6 +120,20 @@ def test_an_owner_with_fewer_rows_than_slots_sends_as_many_bytes() -> None:
         shares = [message for message in map(decode, told.heard["witness"]) if message.sender == "b"]
         lengths.append([len(encode(message)) for message in shares])
     assert lengths[0] == lengths[1] == lengths[0][:1]
+
+
+@pytest.mark.parametrize("parties", [3, 2])
+def test_the_bytes_that_were_told_beforehand_are_enough_and_not_many_more(parties: int) -> None:
+    agreed = split_run(parties=parties)
+    told = carry_shares(shared_run(agreed))
+    names = [CONSUMER, "curator", "witness"][:parties]
+    sent = {
+        name: next(len(message.body.part) for message in map(decode, told.heard[name]) if message.sender == "b")  # type: ignore[union-attr]
+        for name in names
+    }
+    bounds = dict(zip(("curator", CONSUMER, "witness"), most_part_bytes(agreed), strict=False))
+    for name in names:
+        assert sent[name] <= bounds[name] <= sent[name] + 1024
 
 
 def test_fewer_valid_rows_than_picks_give_a_shorter_summary() -> None:

@@ -21,6 +21,8 @@ from likeset.protocol.messages import (
 )
 from likeset.protocol.party import CURATOR
 from likeset.protocol.planned_terms import PlannedTerms
+from likeset.protocol.split.run_shape import most_part_bytes
+from likeset.protocol.split.split_messages import OFFER_ROUND, OfferShare
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
@@ -51,6 +53,8 @@ class MostTraffic:
 
 def most_traffic(terms: PlannedTerms, schema: Schema) -> MostTraffic:
     """The traffic of the owner with the longest name, if everything that may come does."""
+    if terms.split is not None:
+        return _shared_traffic(terms)
     interactive, release_round = terms.protocol == "interactive", RELEASE_ROUND[terms.protocol]
     release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
     width = terms.kernel.columns
@@ -86,6 +90,15 @@ def most_traffic(terms: PlannedTerms, schema: Schema) -> MostTraffic:
         sent_bytes=sum(times * size for times, size in sizes) if known else None,
         largest_sent=max(size for _, size in sizes),
     )
+
+
+def _shared_traffic(terms: PlannedTerms) -> MostTraffic:
+    """Of a split run: the release, and one part for each compute party; its length is declared, whatever labels are."""
+    release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
+    parts = [OfferShare(part=np.zeros(size, dtype=np.uint8)) for size in most_part_bytes(terms)]
+    sizes = [_length(terms, part, OFFER_ROUND) for part in parts]
+    heard = _length(terms, release, RELEASE_ROUND[terms.protocol])
+    return MostTraffic(1 + len(parts), heard, sum(sizes), max(sizes))
 
 
 def _length(terms: PlannedTerms, body: Body, number: int) -> int:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from likeset.errors import IllegalMessage
 from likeset.protocol.party import CURATOR
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.bare_records import bare_record_bytes
 from likeset.protocol.split.split_terms import SplitTerms
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.tables.schema.compact_records import most_compact_bytes
 from likeset.trust.encoding import fields
 from likeset.trust.envelopes import OfferContext
+from likeset.trust.headers import DIGEST_BYTES
+from likeset.trust.offer_lists import SALT_BYTES, SlotDigests
 from likeset.trust.row_shares import COMPUTE_ROLES, FRACTION_BITS, ComputeRole, SlotLayout
 from likeset.trust.shared_offers import OfferShape
 
@@ -19,6 +22,7 @@ __all__ = [
     "compute_roles",
     "inputs_digest",
     "largest_word",
+    "most_part_bytes",
     "offer_context",
     "offer_shape",
     "party_name",
@@ -27,6 +31,7 @@ __all__ = [
     "target_commitment",
 ]
 
+_AROUND_PART = 1 << 10  # names, lengths, K and a signature
 _TARGET_TAG, _INPUTS_TAG = b"likeset target share", b"likeset split inputs"
 
 
@@ -62,7 +67,17 @@ def offer_context(terms: Terms, owner: str) -> OfferContext:
     return OfferContext(bytes.fromhex(terms.digest), terms.cards[owner], parties)
 
 
-def offer_shape(terms: Terms) -> OfferShape:
+def most_part_bytes(terms: PlannedTerms) -> tuple[int, ...]:
+    """How many bytes each compute party gets of an offer, at most, in the order of their ranks."""
+    shape, parties = offer_shape(terms), 2 if terms.split is None else terms.split.parties
+    each = DIGEST_BYTES + SlotDigests.size(parties) + SALT_BYTES + shape.share_bytes
+    return tuple(
+        _AROUND_PART + shape.slots * (each + (shape.envelope_bytes if role == "curator" else 0))
+        for role in COMPUTE_ROLES[:parties]
+    )
+
+
+def offer_shape(terms: PlannedTerms) -> OfferShape:
     """How large every offer is: labels are in records, and no class is shared."""
     columns = terms.kernel.columns
     record_bytes = most_compact_bytes(terms.record_bytes) if terms.schema_digest else bare_record_bytes(columns)
