@@ -177,7 +177,7 @@ def notes_on(run: KeptRun) -> list[Notice]:
     return [
         *map(SuspectedIdentifier, suspicions_in(run.schema)),
         *([UniformOffers(terms.target_size, job.epsilon)] if uniform else []),
-        *check_carried(job, run.schema),
+        *check_carried(job),
     ]
 
 

@@ -69,11 +69,11 @@ def start(
     if as_json:
         told = {**progress.document(), "digest": terms.digest, "mailbox": store.address}
         told["warnings"] = notice_documents(warnings)
+        show_json({**told, **look_document(look, troubles)})
     else:
         stdout.print(f"[bold green]started[/]  {literal(kept_run.name)}, terms {terms.digest[:12]}", soft_wrap=True)
         show_progress(progress)
         show_notes([*(warning.text for warning in warnings), *look.notes])
-        show_seed(kept_run)
         stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)
         if troubles:
             complain("the terms are signed and kept, but not all posted yet; likeset run sync tries again")
