@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from likeset.app.cli.follow_mail import consumer_desks, show_progress
-from likeset.app.cli.mailbox import end_if_troubled, sync_and_show
+from likeset.app.cli.mailbox import end_if_troubled, look_document, sync_and_show
 from likeset.app.cli.run_setup import (
     HERE,
     Days,
