@@ -20,8 +20,10 @@ def prepared(place: Path, name: str, make: Callable[[Path], object]) -> None:
         make: makes them in a folder.
     """
     if name not in _templates:
-        template = Path(tempfile.mkdtemp(prefix="likeset-homes-")).resolve()
-        atexit.register(shutil.rmtree, template, ignore_errors=True)
+        private = Path(tempfile.mkdtemp(prefix="likeset-homes-")).resolve()
+        atexit.register(shutil.rmtree, private, ignore_errors=True)
+        template = private / "homes"  # whose modes are as usual, which copies have, too
+        template.mkdir()
         make(template)
         _templates[name] = template
     template = _templates[name]

@@ -81,8 +81,9 @@ def settle_sites(folder: Path, agreed: Iterable[Terms]) -> dict[str, Invitation]
     """
     unnamed = tuple(agreed)
     if unnamed not in _templates:
-        template = Path(tempfile.mkdtemp(prefix="settled-sites-"))
-        atexit.register(shutil.rmtree, template, ignore_errors=True)
+        private = Path(tempfile.mkdtemp(prefix="settled-sites-"))
+        atexit.register(shutil.rmtree, private, ignore_errors=True)
+        template = private / "sites"  # whose modes are as usual, which copies have, too
         _settle(template, unnamed)
         _templates[unnamed] = template
     shutil.copytree(_templates[unnamed], folder, dirs_exist_ok=True)
