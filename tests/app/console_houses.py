@@ -1,0 +1,199 @@
+"""Real homes with a folder as their mailbox, for a console in a real browser: a steward's house, and the others."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pinned_homes import introduce, pin
+
+from chance import pinned_coins
+from likeset import documents
+from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.curator.home import make_curator_home
+from likeset.homes.owner.home import make_home
+from likeset.homes.owner.node import OwnerNode
+from likeset.ledger import Ledger, Limit
+from likeset.privacy.relation import Relation
+from likeset.privacy.view import View
+from likeset.run.job import Job
+from likeset.run.mailbox_runs import start, whereabouts
+from likeset.run.remote import expiry, invite
+from likeset.transports.mailbox.consumer_desk import consumer_desk
+from likeset.transports.mailbox.curator_desk import curator_desk
+from likeset.transports.mailbox.looks import Desk
+from likeset.transports.mailbox.owner_desk import owner_desk
+from likeset.transports.mailbox.stores import open_store
+
+__all__ = ["COLUMNS", "PATIENCE", "SCHEMA", "Houses", "served", "waited"]
+
+PATIENCE = 120.0
+"""Seconds after which something hangs; it ends a test, and is never measured."""
+
+LIKESET = (sys.executable, "-c", "from likeset.app.cli import main; main()")
+COLUMNS = ("age", "creatinine", "lactate", "sex", "ward", "sepsis")
+SCHEMA = """\
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 120]}
+  creatinine: {kind: numeric, bounds: [0, 1000]}
+  lactate: {kind: numeric, bounds: [0, 30]}
+  sex: {kind: category, values: [f, m]}
+  ward: {kind: category, values: [intensive, surgery, medicine]}
+label: {column: sepsis, values: ["no", "yes"]}
+"""
+
+
+def table(seed: int, count: int) -> str:
+    """Rows of a hospital, as CSV."""
+    coins = pinned_coins(seed)
+    lines = [",".join(COLUMNS)]
+    for _ in range(count):
+        ill = coins.random() < 0.3
+        numbers = (coins.integers(20, 95), coins.normal(120 if ill else 80, 15), coins.gamma(4 if ill else 1.5))
+        age, creatinine, lactate = numbers
+        words = (coins.choice(["f", "m"]), coins.choice(["intensive", "surgery", "medicine"]), "yes" if ill else "no")
+        lines.append(f"{age},{max(creatinine, 1.0):.1f},{lactate:.2f},{','.join(words)}")
+    return "\n".join(lines) + "\n"
+
+
+def waited(so: Callable[[], bool]) -> None:
+    """Until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not so():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+@dataclass
+class Houses:
+    """A consumer, a curator and two owners; nobody at the first of them has done anything yet.
+
+    Args:
+        place: of all their directories.
+    """
+
+    place: Path
+
+    def __post_init__(self) -> None:
+        self.mailbox.mkdir()
+        (self.place / "schema.yaml").write_text(SCHEMA)
+        for name, seed, count in (("st-mary", 1, 400), ("west-lab", 2, 300), ("target", 3, 60)):
+            (self.place / f"{name}.csv").write_text(table(seed, count))
+        make_curator_home(self.place / "curator").add_schema(self.place / "schema.yaml")
+        make_consumer_home(self.place / "clinic", name="new-clinic")
+        with Ledger(self.consumer.ledger) as ledger:  # room for several runs
+            ledger.set_limit(View.owners("new-clinic"), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
+        with OwnerNode(make_home(self.steward, name="st-mary").folder) as node:
+            node.put_policy_in_force()
+        self._make_west_lab()
+        introduce([self.place / "west-lab"], curator=self.place / "curator", consumer=self.place / "clinic")
+        pin(self.place / "clinic", self.steward, "owner")
+
+    def _make_west_lab(self) -> None:
+        """An owner whose rules decide by themselves."""
+        folder = make_home(self.place / "west-lab", name="west-lab").folder
+        limits = {"epsilon": 0, "delta": 1e-5, "rows": 999}
+        rules = {
+            "likeset": "owner",
+            "version": 1,
+            "name": "west-lab",
+            "consumers": ["*"],
+            "purposes": ["*"],
+            "columns": list(COLUMNS),
+            "smallest_group": 1,
+            "per_run": dict(limits),
+            "total": limits,
+            "manual_approval": False,
+        }
+        documents.write(folder / "owner.yaml", rules)
+        with OwnerNode(folder) as node:
+            node.registry.add("samples", str(self.place / "west-lab.csv"), schema=self.place / "schema.yaml")
+
+    @property
+    def mailbox(self) -> Path:
+        return self.place / "mailbox"
+
+    @property
+    def steward(self) -> Path:
+        """The home whose console is looked at."""
+        return self.place / "st-mary"
+
+    @property
+    def consumer(self) -> ConsumerHome:
+        return ConsumerHome(self.place / "clinic")
+
+    def card_of(self, party: str) -> tuple[Path, str]:
+        """The file of somebody's card, and its fingerprint, as read out by telephone."""
+        home = self.place / party
+        card = self.consumer.card() if party == "clinic" else None
+        if card is None:
+            from likeset.homes.pinning import home_in
+
+            card = home_in(home).card()
+        return home / "card", card.fingerprint
+
+    def asks(self, run: str, purpose: str) -> KeptRun:
+        """The consumer signs terms and leaves them in the mailbox."""
+        wished: dict[str, Any] = {
+            "run": run,
+            "schema": str(self.place / "schema.yaml"),
+            "target": str(self.place / "target.csv"),
+            "owners": {name: f"network:{name}" for name in ("st-mary", "west-lab")},
+            "consumer": "new-clinic",
+            "purpose": purpose,
+            "epsilon": 8.0,
+            "release_gamma": 0.4,
+            "dimension": 16,
+            "size": 20,
+            "offer_factor": 3.0,
+            "quorum": 1,
+            "price_per_row": 2.0,
+        }
+        kept = invite(self.consumer, Job.of(**wished), expires=expiry(30))
+        start(kept, open_store(self.mailbox.as_uri()).address)
+        return kept
+
+    @contextmanager
+    def others(self) -> Iterator[Callable[[], None]]:
+        """All but the steward look into the mailbox once, each time this is called."""
+        with ExitStack() as stack:
+            desks: list[Desk] = []
+            for party, make in (("clinic", consumer_desk), ("curator", curator_desk), ("west-lab", owner_desk)):
+                store = open_store(self.mailbox.as_uri())
+                stack.callback(store.close)
+                desks.append(stack.enter_context(make(self.place / party, store)))  # type: ignore[operator]
+            yield lambda: [desk.look() for desk in desks] and None
+
+    def is_done(self, run: KeptRun) -> bool:
+        """Whether the consumer has its summary."""
+        return whereabouts(self.consumer, run).done
+
+
+@contextmanager
+def served(*words: object, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A process of likeset that prints a link; the link."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "LOGNAME": "Ada Lovelace"}
+    with log.open("wb") as output:
+        process = subprocess.Popen([*LIKESET, *map(str, words)], stdout=output, stderr=output, env=environment)  # noqa: S603
+    try:
+        found: list[str] = []
+
+        def told() -> bool:
+            found[:] = re.findall(r"http://\S+/enter\?token=\S+", log.read_text())
+            assert process.poll() is None, log.read_text()
+            return bool(found)
+
+        waited(told)
+        yield process, found[0].rstrip('",')
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(PATIENCE)

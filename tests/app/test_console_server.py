@@ -1,0 +1,200 @@
+"""The console's server with real connections: slow ones, many of them, and what is left of a process that is killed."""
+
+import html
+import http.client
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from card_world import introduce, signed_terms
+from console_houses import PATIENCE, served
+from node_world import logged, make_node, terms
+
+from likeset.app.console import guard, listening
+from likeset.app.console.starting import ConsoleWishes, StartedConsole, new_link, owner_console
+from likeset.errors import InvalidArgument
+from likeset.homes.owner import outbox
+from likeset.homes.owner.node import OwnerNode
+
+RUN = terms(expires="2099-01-01")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = make_node(tmp_path)
+    introduce(made, RUN)
+    with OwnerNode(made) as node:
+        node.take_invitation(signed_terms(RUN))
+    return made
+
+
+@pytest.fixture
+def console(folder: Path) -> Iterator[StartedConsole]:
+    with owner_console(folder, ConsoleWishes()) as started:
+        yield started
+
+
+def connected(console: StartedConsole) -> socket.socket:
+    host, _, port = console.address.partition("://")[2].partition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Message
+    text: str
+
+
+class Visitor:
+    """Somebody with a cookie who speaks HTTP."""
+
+    def __init__(self, link: str) -> None:
+        self.origin, _, path = link.partition("/enter")
+        self.host = self.origin.partition("://")[2]
+        self.cookie = ""
+        answer = self.ask("GET", f"/enter{path}")
+        self.cookie = str(answer.headers["set-cookie"]).partition(";")[0]
+
+    def ask(self, method: str, path: str, **fields: str) -> Answer:
+        """One request on a connection of its own."""
+        with closing(self.connection(method, path, **fields)) as connection:
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read().decode())
+
+    def connection(self, method: str, path: str, **fields: str) -> http.client.HTTPConnection:
+        """One over which something was asked."""
+        connection = http.client.HTTPConnection(self.host, timeout=PATIENCE)
+        headers = {"cookie": self.cookie, "origin": self.origin, "content-type": "application/x-www-form-urlencoded"}
+        connection.request(method, path, urlencode(fields) if fields else None, headers)
+        return connection
+
+    def hidden(self, path: str) -> dict[str, str]:
+        """The hidden fields of the last form of a page."""
+        fields = re.findall(r'name="(\w+)" value="([^"]*)"', self.ask("GET", path).text)
+        return {name: html.unescape(value) for name, value in fields}
+
+
+def test_it_listens_on_loopback_alone_and_forgets_its_address_at_the_end(folder: Path) -> None:
+    with owner_console(folder, ConsoleWishes()) as started:
+        assert started.address.startswith("http://127.0.0.1:")
+        assert Visitor(new_link(folder)).ask("GET", "/").status == 200
+        with pytest.raises(InvalidArgument, match="cannot be listened at"):
+            listening.bound_socket("127.0.0.1", int(started.address.rpartition(":")[2]))
+    with pytest.raises(InvalidArgument, match="no console of this home is running"):
+        new_link(folder)
+
+
+def test_two_hundred_connections_keep_nobody_out(console: StartedConsole) -> None:
+    visitor = Visitor(console.link)
+    silent = [connected(console) for _ in range(200)]
+    for connection in silent[::2]:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    assert visitor.ask("GET", "/").status == 200
+    for connection in silent:
+        connection.close()
+
+
+def test_a_slow_client_is_cut_off(console: StartedConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "_REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(guard, "_FORM_SECONDS", 0.2)
+    visitor = Visitor(console.link)
+    with connected(console) as head, connected(console) as body:
+        head.sendall(b"GET / HTTP/1.1\r\n")
+        request = (
+            f"POST /rules HTTP/1.1\r\nHost: {visitor.host}\r\nOrigin: {visitor.origin}\r\nCookie: {visitor.cookie}\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\nby="
+        )
+        body.sendall(request.encode())
+        assert head.recv(1) == b""
+        told = b""
+        while part := _received(body):
+            told += part
+        assert told[:12] in (b"", b"HTTP/1.1 408")
+    assert visitor.ask("GET", "/").status == 200
+
+
+def _received(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(4096)
+    except ConnectionResetError:
+        return b""
+
+
+def test_news_come_to_those_who_listen_and_end_with_their_session(console: StartedConsole, folder: Path) -> None:
+    visitor = Visitor(console.link)
+    with closing(visitor.connection("GET", "/events")) as connection, connection.getresponse() as stream:
+        assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        first = [stream.readline() for _ in range(4)]
+        with OwnerNode(folder) as node:
+            node.deny("run-1", by="Bob", reason="x")
+            head = node.ledger.head().number
+        line = b""
+        while not line.startswith(b"data:"):
+            line = stream.readline()
+        assert f"data: {head - 1}".encode() in first[2]
+        assert line.strip() == f"data: {head}".encode()
+        visitor.ask("POST", "/leave", form_token=visitor.hidden("/check")["form_token"])
+        while stream.readline():
+            pass  # it ends
+
+
+def _decide(visitor: Visitor, answers: list[int]) -> None:
+    """Approve with one form; what came back, if anything did."""
+    fields = visitor.hidden("/run?name=run-1") | {"choice": "approve", "by": "Ada", "sure": "yes"}
+    try:
+        answers.append(visitor.ask("POST", "/decide", **fields).status)
+    except (OSError, http.client.HTTPException):
+        return
+
+
+@pytest.mark.slow
+def test_killing_it_loses_no_decision_and_makes_none(tmp_path: Path) -> None:
+    """Killed before, while and after a decision is made: what was answered is in the log, and the log holds."""
+    decided = 0
+    for number in range(10):
+        place = tmp_path / str(number)
+        folder = make_node(place)
+        introduce(folder, RUN)
+        with OwnerNode(folder) as node:
+            node.take_invitation(signed_terms(RUN))
+        answers: list[int] = []
+        with served("owner", "console", "--node", folder, log=place / "log") as (process, link):
+            visitor = Visitor(link)
+            thread = threading.Thread(target=_decide, args=(visitor, answers))
+            if number:
+                thread.start()
+                thread.join(0.008 * number)
+            process.kill()
+            process.wait(PATIENCE)
+            if number:
+                thread.join(PATIENCE)
+        with OwnerNode(folder) as node:
+            approved = logged(node, "approved")
+            assert len(approved) <= 1
+            assert not answers or answers != [303] or len(approved) == 1, "what was answered is in the log"
+            assert number or not approved, "nobody decided"
+            assert outbox.verify(node)[0] == []
+            decided += len(approved)
+            if not approved:  # and somebody can decide now
+                assert node.approve("run-1", RUN.digest, by="Ada").accepted
+    print(f"{decided} of 10 had decided")  # noqa: T201
+
+
+@pytest.mark.slow
+def test_signals_end_it_with_exit_code_0_and_json_tells_the_link(folder: Path, tmp_path: Path) -> None:
+    with served("owner", "console", "--json", "--node", folder, log=tmp_path / "log") as (process, link):
+        assert Visitor(link).ask("GET", "/").status == 200
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    assert isinstance(process, subprocess.Popen)
