@@ -23,7 +23,7 @@ SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study split test slow soak golden walk docs faults check lint types format bench lock clean
+.PHONY: help demo study split test slow browser soak golden walk faults check lint types format bench lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -58,6 +58,10 @@ test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 # Two at a time: each of them starts a network of many processes, and waits for half of its time.
 slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
 	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
+
+browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium); skips where there is none. IMAGES=1 keeps pictures in docs/images
+	@command -v chromium chromium-browser >/dev/null || echo "there is no Chromium here (Debian: apt-get install chromium): skipped"
+	$(if $(IMAGES),LIKESET_REWRITE_IMAGES=1 )$(BIN)/python -m pytest -m slow tests/app/test_console_browser.py
 
 soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times the examples, then KILLS kills of parties (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"

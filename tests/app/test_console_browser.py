@@ -129,6 +129,7 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         _records(page, folder=folder)
         _withdrawn(page, folder=folder)
         assert troubles == [], "the content policy forbids nothing that pages need"
+        _signed_out(page)
     with OwnerNode(houses.steward) as node:
         assert outbox.verify(node)[0] == []
         kinds = [entry.kind for entry in node.log.entries() if entry.kind in ("denied", "approved", "withdrawn")]
@@ -216,8 +217,10 @@ def _withdrawn(page: Page, *, folder: Path) -> None:
     looked_at(page, "withdraw", folder=folder)
     page.get_by_role("button", name="Yes, withdraw").click()
     expect(page.get_by_role("heading", name="Run sepsis-2026-07 withdrawn")).to_be_visible()
+
+
+def _signed_out(page: Page) -> None:
     page.get_by_role("button", name="Sign out").click()
-    page.goto(page.url)
     expect(page.get_by_text("You are not signed in")).to_be_visible()
 
 

@@ -20,7 +20,7 @@ from likeset.app.console.visits import Visit, doing, see_other
 
 __all__ = ["Desk", "guarded_app", "login", "page_of"]
 
-_FILES = {"console.css": "text/css", "console.js": "text/javascript"}
+_FILES = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 class Desk(Protocol):

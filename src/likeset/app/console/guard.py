@@ -34,7 +34,7 @@ MOST_FORM = 2 << 20
 _FORM_SECONDS = 30.0
 _CLOSE = {"connection": "close"}
 _MOST_USER = 128
-_OPEN = ("/enter", "/static/console.css", "/static/console.js")
+_OPEN = ("/enter", "/static/console.css", "/static/console.js", "/static/icon.svg")
 _QUIET = ("/events",)
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
