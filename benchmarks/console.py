@@ -12,16 +12,16 @@ import tempfile
 import time
 from pathlib import Path
 
-_TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(_TESTS / floor) for floor in ("", "app", "homes", "trust", "protocol")]
-
-from card_world import introduce, signed_terms
-from console_world import Browser, opened_console, signed_in
-from node_world import make_node, terms
-
 from likeset.homes.owner.invitations import entry_words
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.signed_invitation import Invitation
+
+_TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(_TESTS / floor) for floor in ("", "app", "homes", "trust", "protocol")]
+
+from card_world import introduce, signed_terms  # noqa: E402 - the tests' worlds are not installed
+from console_world import Browser, opened_console, signed_in  # noqa: E402
+from node_world import make_node, terms  # noqa: E402
 
 _PAGES = ("/", "/?show=all", "/?page=20", "/run?name=run-1", "/budgets", "/data", "/left", "/log", "/rules", "/cards")
 _TIMES = 7

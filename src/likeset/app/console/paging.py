@@ -6,7 +6,7 @@ from typing import TypeVar
 
 __all__ = ["Pages"]
 
-_ON_A_PAGE = 25
+_ON_A_PAGE = 15
 
 Item = TypeVar("Item")
 

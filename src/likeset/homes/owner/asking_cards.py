@@ -5,6 +5,7 @@ The one source of what a steward reads about them, of what machines read, and of
 
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import Policy
 from likeset.homes.signed_invitation import card_fault, must_know
 from likeset.protocol.terms import Terms
+from likeset.trust.cards import SECRET_FILE, Card
 from likeset.trust.pins import Pins, PinState, Role
 
 __all__ = ["AskingCard", "asking_cards", "own_card_fault"]
@@ -81,9 +83,31 @@ def own_card_fault(home: Home, name: str, terms: Terms) -> str:
     if not terms.cards:
         return "the terms name no cards, so nobody can prove who asks; ask the consumer for a signed invitation"
     try:
-        own = home.card()  # with its keys: an approval that nothing can be signed under would only look like one
+        own = _own_card(home, _files_of(home))
     except BadDocument as error:
         return f"this node has no card that can be used: {Path(error.document).name}: {error.reason}"
     if terms.cards.get(name) != own.fingerprint:
         return f"the terms name another card than this node's, which is {own.fingerprint}; ask for terms that name it"
     return ""
+
+
+def _files_of(home: Home) -> tuple[tuple[int, ...], ...]:
+    """What changes whenever a file of the node's card is written anew, removed, or opened to others."""
+    seen: list[tuple[int, ...]] = []
+    for path in (home.card_file, home.folder / SECRET_FILE):
+        try:
+            status = path.stat()
+        except OSError:
+            seen.append(())
+        else:
+            seen.append((status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode))
+    return tuple(seen)
+
+
+@lru_cache(maxsize=16)
+def _own_card(home: Home, _files: tuple[tuple[int, ...], ...]) -> Card:
+    """The node's card, with its keys: an approval that nothing can be signed under would only look like one.
+
+    Read once while its files stay the same: lists judge many runs. What cannot be used is looked at anew each time.
+    """
+    return home.card()
