@@ -7,13 +7,11 @@ Four steps, each of which was chosen by comparison (figures: docs/decisions/0020
 2. *Chances*: a soft maximum of scaled scores with an offset for each class, fitted on left-out rows of the pool that
    count by the square of their mean kernel with the target. So chances are as sure as cross-validation is near the
    target.
-3. *Shares*: the target's mix of classes is not the pool's. Expectation maximisation finds the mix by which the chances
-   fit the target's rows best; a class that is only confused with others gets next to nothing, so that no class need be
-   left out by a threshold. Where the mix explains the rows little better, it stays near its first step: rows that
-   count for the first step are added, the more the weaker the evidence.
-4. *Evidence*: how well left-out rows near the target are predicted (``skill``), and by how much the mix explains the
-   target's rows better than the pool's mix does (``shift``). Where both are small, labels say nothing that a summary
-   should follow: matched all the same, they made rare classes rarer and models no better.
+3. *Shares*: the target's mix of classes is not the pool's. Chances are turned to the mix that fits the target's rows
+   best, as far as these demand it (``class_mix``): a class that is only confused with others gets next to nothing, so
+   that no class need be left out by a threshold, and one that is there loses nothing.
+4. *Evidence*: how well left-out rows near the target are predicted (``skill``), and what that is at the least: two
+   standard errors less. Where that is nothing, labels say nothing that a summary should follow.
 """
 
 from dataclasses import dataclass, replace
@@ -22,19 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from scipy.stats import entropy
 
 from likeset.arguments import Rows
+from likeset.geometry.class_mix import mix_ratios
 from likeset.geometry.kernels import kernel_means
 from likeset.geometry.ridge import LANDMARKS, MOST_EXACT_ROWS, RidgeScores, evenly_spread, ridge_scores
 
 __all__ = ["ClassScores", "Imputation", "class_scores", "impute"]
 
-_ENOUGH_SKILL = 0.5
-_ENOUGH_SHIFT = 0.12
-_FEWEST_SHIFTING = 3  # two classes shift in their proportion only, which chances that are a little wrong do, too
-_HELD = 0.3  # rows that hold the mix to its first step, as a share of the target's, at a shift of 1
-_STEPS = 500
+_ERRORS = 2.0  # standard errors by which skill may be less than it seems
 _SMALLEST = 1e-9
 _OUT_OF_REACH = 1e-30
 _OFFSET_PENALTY = 1.0
@@ -51,19 +45,12 @@ class Imputation:
     Attributes:
         chances: for each row of the target the chance of each class.
         skill: share of the variance of class indicators that is explained on left-out rows near the target; 0 to 1.
-        shift: log-likelihood that the target's own mix gains over the pool's, per row, less what chance would gain.
+        least_skill: the same, two standard errors less; 0 where it cannot be told from nothing.
     """
 
     chances: Chances
     skill: float
-    shift: float
-
-    @property
-    def usable(self) -> bool:
-        """Whether a summary should follow it: classes can be told apart, or the target clearly has others."""
-        classes = np.count_nonzero(self.chances.any(axis=0))
-        shifted = classes >= _FEWEST_SHIFTING and self.shift >= _ENOUGH_SHIFT and self.skill > 0.0
-        return self.skill >= _ENOUGH_SKILL or bool(shifted)
+    least_skill: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +111,7 @@ def impute(
     scored = scored or class_scores(pool, codes, target, gamma=gamma)
     if scored is None:
         classes = int(codes.max()) + 1
-        return Imputation(np.full((len(target), classes), 1.0 / classes), skill=0.0, shift=0.0)
+        return Imputation(np.full((len(target), classes), 1.0 / classes), skill=0.0, least_skill=0.0)
     nearness = kernel_means(pool[scored.near], target.astype(np.float64), gamma=gamma)
     imputed = _impute_from(scored, nearness)
     chances = np.zeros((len(target), scored.classes))
@@ -140,12 +127,24 @@ def _impute_from(scored: ClassScores, nearness: NDArray[np.float64]) -> Imputati
     scale, offsets = _calibrate(scores.left_out, codes, relevance * len(codes))
     own = np.exp(log_softmax(scale * scores.left_out + offsets, axis=1))
     chances = np.exp(log_softmax(scale * scores.predicted + offsets, axis=1))
-    mix, shift = _target_mix(chances, np.maximum(relevance @ own, _SMALLEST))
-    explained = relevance @ ((own - indicators) ** 2).sum(axis=1)
-    unexplained = relevance @ ((relevance @ indicators - indicators) ** 2).sum(axis=1)
-    skill = 1.0 - explained / unexplained if unexplained > _SMALLEST else 0.0
-    corrected = chances * mix
-    return Imputation(corrected / corrected.sum(axis=1, keepdims=True), float(np.clip(skill, 0.0, 1.0)), shift)
+    corrected = chances * mix_ratios(chances, np.maximum(relevance @ own, _SMALLEST))
+    skill, least = _skill(own, indicators, relevance)
+    return Imputation(corrected / corrected.sum(axis=1, keepdims=True), skill, least)
+
+
+def _skill(own: Chances, indicators: Chances, relevance: NDArray[np.float64]) -> tuple[float, float]:
+    """The share of explained variance, and the same less two standard errors; each from 0 to 1.
+
+    It is a ratio of two means over rows; its error is that of the mean of ``part - skill * whole``, over the whole.
+    """
+    whole = ((relevance @ indicators - indicators) ** 2).sum(axis=1)
+    part = whole - ((own - indicators) ** 2).sum(axis=1)
+    variance = float(relevance @ whole)
+    if variance <= _SMALLEST:
+        return 0.0, 0.0
+    skill = float(relevance @ part) / variance
+    error = float(np.sqrt((relevance**2) @ (part - skill * whole) ** 2)) / variance
+    return float(np.clip(skill, 0.0, 1.0)), float(np.clip(skill - _ERRORS * error, 0.0, 1.0))
 
 
 def _calibrate(
@@ -167,31 +166,3 @@ def _calibrate(
     bounds = [_LOG_SCALES] + [(-_LARGEST_OFFSET, _LARGEST_OFFSET)] * classes
     fitted = minimize(loss, np.append(1.0, np.zeros(classes)), jac=True, method="L-BFGS-B", bounds=bounds)
     return float(np.exp(fitted.x[0])), np.asarray(fitted.x[1:])
-
-
-def _target_mix(chances: Chances, pool_mix: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """How much likelier each class is in the target than in the pool, and what the target's own mix explains."""
-    first = chances.mean(axis=0)
-    free = _maximise(chances, pool_mix, first, held=0.0)
-    gain = float(np.log((chances * (free / pool_mix)).sum(axis=1)).mean())
-    # Akaike: each free share gains one in all by chance. Classes count as far as there are any near the target: else
-    # whoever invents classes would hide a shift.
-    classes = float(np.exp(entropy(pool_mix)))
-    shift = gain - (classes - 1.0) / len(chances)
-    mix = first if shift <= 0.0 else _maximise(chances, pool_mix, first, held=_HELD / shift)
-    return mix / pool_mix, shift
-
-
-def _maximise(
-    chances: Chances, pool_mix: NDArray[np.float64], first: NDArray[np.float64], *, held: float
-) -> NDArray[np.float64]:
-    """Expectation maximisation of the mix, from its first step, with ``held`` rows of the first step for each row."""
-    mix = first
-    for _ in range(_STEPS):
-        weighted = chances * (mix / pool_mix)
-        expected = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
-        following = (expected + held * first) / (1.0 + held)
-        if float(np.abs(following - mix).max()) < 1e-7:
-            break
-        mix = following
-    return np.asarray(following)

@@ -64,7 +64,8 @@ def joint_target(
         gamma: width of the kernel.
         shares: what each class counts in all; by its chances if not given.
     """
-    kept = np.where(chances >= min(_FEWEST_CHANCE, 1.0 / chances.shape[1]), chances, 0.0)
+    # Half of an even share: rounding must not leave a row without a class.
+    kept = np.where(chances >= min(_FEWEST_CHANCE, 0.5 / chances.shape[1]), chances, 0.0)
     kept /= kept.sum(axis=1, keepdims=True)
     numbers, codes = np.nonzero(kept)
     weights = kept[numbers, codes] / len(target)

@@ -129,7 +129,7 @@ class Selection:
         size: int,
         scored: ClassScores | None,
     ) -> _Matching:
-        """Labels count as much as rows near the target tell them, and not at all where that is too little.
+        """Labels count as much as rows near the target surely tell them, and not at all where that is nothing.
 
         They count less where the pool has hardly enough rows of the target's classes.
         """
@@ -139,10 +139,10 @@ class Selection:
         if codes is None:
             return _Matching(pool, target)
         imputed = impute(pool, codes, target, gamma=gamma, scored=scored)
-        if not imputed.usable:
+        if imputed.least_skill == 0.0:
             return _Matching(pool, target, label_skill=imputed.skill)
         chances, shares = imputed.chances, largest_shares(imputed.chances)
-        weight = min(imputed.skill, LARGEST_LABEL_WEIGHT) * supply(codes, shares, size=size)
+        weight = min(imputed.least_skill, LARGEST_LABEL_WEIGHT) * supply(codes, shares, size=size)
         wanted, weights_of_rows = joint_target(target, chances, label_weight=weight, gamma=gamma, shares=shares)
         rows = joint_rows(pool, codes, classes=chances.shape[1], label_weight=weight, gamma=gamma)
         return _Matching(rows, wanted, weights_of_rows, label_weight=weight, label_skill=imputed.skill)

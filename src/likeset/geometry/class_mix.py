@@ -1,0 +1,107 @@
+"""The mix of classes of a target: as near to what its rows alone suggest as the evidence allows.
+
+Chances of classes that were learnt on a pool hold for the pool's mix. Taken as they are, they give the target a first
+mix; matching rows alone gives a summary about that mix. The likeliest mix (expectation maximisation) is another one: it
+takes rows from classes that are merely confused with others, and that is what makes joint matching better. But it also
+takes rows from a class that is there and hard to tell, and models lose that class. So a class is given less than its
+first share only as far as the target's rows say so, by the usual measure of two standard deviations: twice the
+log-likelihood may fall by 4.
+
+- A class without which the rows are less likely by more than that *is there*: it keeps its first share.
+- All others together go as far back from the likeliest mix toward the first one as that measure allows.
+
+What the rows do not tell, they cannot contradict: then the first mix stays.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["mix_ratios"]
+
+_ALLOWED_FALL = 4.0  # of twice the log-likelihood: two standard deviations
+_SMALLEST = 1e-12
+_CLOSE = 1e-7
+_MOST_STEPS = 500
+_PROFILE_STEPS = 50
+_HALVINGS = 20
+
+Chances = NDArray[np.float64]
+Mix = NDArray[np.float64]
+
+
+def mix_ratios(chances: Chances, pool_mix: Mix) -> Mix:
+    """By what to multiply the chances of each class, before rows are scaled to sum to 1 again.
+
+    Args:
+        chances: for each row of the target the chance of each class, as a pool of ``pool_mix`` teaches them.
+        pool_mix: share of each class; none is 0.
+    """
+    first, densities = chances.mean(axis=0), chances / pool_mix
+    likeliest = _likeliest_mix(densities, first)
+    return _raised(chances, likeliest / pool_mix, _least_shares(densities, likeliest, first))
+
+
+def _least_shares(densities: Chances, likeliest: Mix, first: Mix) -> Mix:
+    """The share below which each class must not fall; 0 for those that do not."""
+    falling = likeliest < first
+    there = np.array([fall and _is_there(densities, likeliest, number) for number, fall in enumerate(falling)])
+    doubtful = falling & ~there
+    least = np.where(there, first, 0.0)
+    if doubtful.any():
+        least[doubtful] = _toward(first, likeliest, doubtful, densities)[doubtful]
+    return least
+
+
+def _is_there(densities: Chances, likeliest: Mix, number: int) -> bool:
+    """Whether the rows are clearly less likely if the class has no share in them."""
+    others = np.delete(densities, number, axis=1)
+    start = np.maximum(np.delete(likeliest, number), _SMALLEST)
+    without = _likeliest_mix(others, start / start.sum(), steps=_PROFILE_STEPS)
+    return 2.0 * (_log_likelihood(densities, likeliest) - _log_likelihood(others, without)) > _ALLOWED_FALL
+
+
+def _toward(first: Mix, likeliest: Mix, doubtful: NDArray[np.bool_], densities: Chances) -> Mix:
+    """The mix in which the doubtful classes are as near to their first shares as the rows allow; others fill up."""
+    lowest = _log_likelihood(densities, likeliest) - 0.5 * _ALLOWED_FALL
+
+    def step(part: float) -> Mix:
+        mix = np.where(doubtful, likeliest + part * (first - likeliest), likeliest)
+        mix[~doubtful] *= (1.0 - mix[doubtful].sum()) / max(float(mix[~doubtful].sum()), _SMALLEST)
+        return np.asarray(mix)
+
+    allowed, refused = 0.0, 1.0
+    if _log_likelihood(densities, step(1.0)) >= lowest:
+        return step(1.0)
+    for _ in range(_HALVINGS):  # the log-likelihood is concave along the way
+        middle = 0.5 * (allowed + refused)
+        allowed, refused = (
+            (middle, refused) if _log_likelihood(densities, step(middle)) >= lowest else (allowed, middle)
+        )
+    return step(allowed)
+
+
+def _raised(chances: Chances, ratios: Mix, least: Mix) -> Mix:
+    """The ratios, raised for classes whose mean chance would be below their least share."""
+    for _ in range(_MOST_STEPS):
+        raised = chances * ratios
+        shares = np.maximum((raised / raised.sum(axis=1, keepdims=True)).mean(axis=0), _SMALLEST)
+        if (shares >= least - _CLOSE).all():
+            break
+        ratios = np.where(shares < least, ratios * (least / shares), ratios)
+    return ratios
+
+
+def _likeliest_mix(densities: Chances, start: Mix, *, steps: int = _MOST_STEPS) -> Mix:
+    """Expectation maximisation, from a mix in which every class has a share."""
+    mix = start
+    for _ in range(steps):
+        weighted = densities * mix
+        following = (weighted / np.maximum(weighted.sum(axis=1, keepdims=True), _SMALLEST)).mean(axis=0)
+        change, mix = float(np.abs(following - mix).max()), following
+        if change < _CLOSE:
+            break
+    return mix
+
+
+def _log_likelihood(densities: Chances, mix: Mix) -> float:
+    return float(np.log(np.maximum(densities @ mix, _SMALLEST)).sum())
