@@ -51,6 +51,8 @@ class Comparison:
         seeds_of: fewer seeds for some methods.
         rows_per_owner: at most; None for all.
         offers: rows that each owner offers; by default ten for each row of the summary, shared by all owners.
+        offers_of: the same for some variants.
+        first_seed: where a rule was made on the seeds before it.
     """
 
     name: str
@@ -67,6 +69,8 @@ class Comparison:
     seeds_of: Mapping[str, int] = field(default_factory=dict)
     rows_per_owner: int | None = None
     offers: int | None = None
+    offers_of: Mapping[str, int] = field(default_factory=dict)
+    first_seed: int = 0
 
     def cells(self, options: Options) -> Sequence[Cell]:
         """Seed after seed, so that a run that is stopped has told something about everything."""
@@ -75,11 +79,12 @@ class Comparison:
         methods = find_methods(options.methods or self.methods)
         digest = source.digest(options.data)
         settings = []
-        for seed in range(options.seeds or self.seeds):
+        for number in range(options.seeds or self.seeds):
+            seed = self.first_seed + number
             for variant in self.variants:
                 for width in self.widths:
                     for method in methods:
-                        if seed < self.seeds_of.get(method.name, seed + 1):
+                        if number < self.seeds_of.get(method.name, number + 1):
                             settings += list(self._settings(method, options, variant=variant, width=width, seed=seed))
         return [
             Cell(
@@ -104,7 +109,7 @@ class Comparison:
                     "gamma": width.gamma,
                     "method": method.name,
                     "epsilon": epsilon,
-                    "offers": self.offers if method.offers else None,
+                    "offers": self.offers_of.get(variant, self.offers) if method.offers else None,
                 }
 
     def run(self, cell: Cell) -> dict[str, Any]:

@@ -18,5 +18,8 @@ STUDY = Comparison(
     seeds=10,
     sizes=(200,),
     widths=(Width(scale=3.0),),
-    methods=("exact", "sealed", "sealed-joint", "uniform"),
+    epsilons=(0.5, 1.0),
+    methods=("exact", "pooled", "sealed", "sealed-joint", "uniform"),
+    offers_of={"skewed": 20},
+    first_seed=100,
 )

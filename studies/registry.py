@@ -17,6 +17,8 @@ STUDIES = {
     "adult": "studies.adult",
     "joint": "studies.joint",
     "joint-axes": "studies.joint_axes",
+    "joint-families": "studies.joint_families",
+    "joint-tables": "studies.joint_tables",
     "liars": "studies.liars",
     "quality": "studies.quality",
     "frontier": "studies.frontier",

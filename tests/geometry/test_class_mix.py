@@ -19,8 +19,9 @@ def _chances(mix: list[float], rows: int, *, apart: float, name: str) -> Matrix:
     return np.asarray(densities / densities.sum(axis=1, keepdims=True))
 
 
-def _shares(chances: Matrix, pool_mix: Matrix) -> Matrix:
-    corrected = chances * mix_ratios(chances, pool_mix)
+def _shares(chances: Matrix, pool_mix: Matrix, alone: Matrix | None = None) -> Matrix:
+    """Mean chances under the new mix; rows matched alone have the mix of the mean chances if nothing else is said."""
+    corrected = chances * mix_ratios(chances, pool_mix, chances.mean(axis=0) if alone is None else alone)
     return np.asarray((corrected / corrected.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
@@ -45,12 +46,30 @@ def test_a_rare_class_that_is_there_loses_nothing_of_its_first_share() -> None:
     assert _shares(chances, np.full(3, 1 / 3))[2] >= first[2] - 1e-6
 
 
-@pytest.mark.parametrize("rows", [30, 300])
-def test_the_fewer_rows_the_less_is_taken_from_a_doubtful_class(rows: int) -> None:
-    """The class between is not there; 30 rows cannot say so, 300 can."""
-    chances = _chances([0.5, 0.0, 0.5], rows, apart=1.2, name="few rows")
-    kept = _shares(chances, np.full(3, 1 / 3))[1] / chances.mean(axis=0)[1]
-    assert kept > 0.9 if rows == 30 else kept < 0.8
+def test_a_class_that_is_there_has_no_less_than_among_rows_matched_alone() -> None:
+    """It is raised to that share, at the cost of the others; one that is not there is not raised."""
+    even = np.full(3, 1 / 3)
+    rare = _chances([0.64, 0.32, 0.04], 500, apart=2.5, name="a rare class")
+    np.testing.assert_allclose(_shares(rare, even, np.array([0.5, 0.3, 0.2]))[2], 0.2, atol=1e-5)
+    absent = _chances([0.5, 0.0, 0.5], 400, apart=2.0, name="two outer classes")
+    assert _shares(absent, even, np.array([0.3, 0.4, 0.3]))[1] < 0.06
+
+
+def test_shares_that_are_all_larger_among_rows_matched_alone_sum_to_one() -> None:
+    """Half of each class is first counted and half among rows matched alone: the larger of both sum to more than 1."""
+    chances = np.repeat(np.array([[0.9, 0.1], [0.2, 0.8]]), 30, axis=0)
+    shares = _shares(chances, np.array([0.5, 0.5]), np.array([0.1, 0.9]))
+    assert shares.sum() == pytest.approx(1.0)
+    assert np.isfinite(shares).all()
+
+
+def test_the_fewer_rows_the_less_is_taken_from_a_doubtful_class() -> None:
+    """The class between is not there: 30 rows say less about that than 300."""
+    kept = {}
+    for rows in (30, 300):
+        chances = _chances([0.5, 0.0, 0.5], rows, apart=1.2, name="few rows")
+        kept[rows] = _shares(chances, np.full(3, 1 / 3))[1] / chances.mean(axis=0)[1]
+    assert kept[300] < 0.5 < 0.7 < kept[30] < 1.0
 
 
 def test_rows_that_tell_nothing_change_nothing() -> None:

@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 
 from chance import pinned_coins
 from likeset.geometry import imputation
-from likeset.geometry.imputation import impute
+from likeset.geometry.greedy import match
+from likeset.geometry.imputation import Imputation
 
 Matrix = NDArray[np.float64]
 
@@ -17,11 +18,17 @@ def _draw(coins: np.random.Generator, mix: list[float], rows: int, *, apart: flo
     return np.column_stack([apart * codes, np.zeros(rows)]) + coins.normal(size=(rows, 2)), codes
 
 
+def _impute(pool: Matrix, codes: NDArray[np.int64], target: Matrix, *, gamma: float) -> Imputation:
+    """Beside 30 rows that are matched without labels."""
+    alone = match(pool, target, min(30, len(pool)), gamma=gamma).indices
+    return imputation.impute(pool, codes, target, gamma=gamma, matched_alone=alone)
+
+
 def test_classes_far_apart_are_imputed_without_a_mistake() -> None:
     coins = pinned_coins(1)
     pool, codes = _draw(coins, [0.25] * 4, 200, apart=8.0)
     target, truth = _draw(coins, [0.1, 0.2, 0.3, 0.4], 60, apart=8.0)
-    imputed = impute(pool, codes, target, gamma=0.1)
+    imputed = _impute(pool, codes, target, gamma=0.1)
     np.testing.assert_array_equal(imputed.chances.argmax(axis=1), truth)
     np.testing.assert_allclose(imputed.chances.sum(axis=1), 1.0)
     assert 0.95 < imputed.least_skill <= imputed.skill
@@ -37,7 +44,7 @@ def test_a_class_that_the_target_lacks_is_not_taken_for_its_neighbours() -> None
     pool, codes = _draw(coins, [1 / 3] * 3, 600, apart=2.0)
     target, truth = _draw(coins, [0.5, 0.0, 0.5], 300, apart=2.0)
     nearest = np.clip(np.rint(target[:, 0] / 2.0), 0, 2)
-    imputed = impute(pool, codes, target, gamma=0.2)
+    imputed = _impute(pool, codes, target, gamma=0.2)
     assert imputed.least_skill > 0.1
     assert imputed.chances[:, 1].mean() < 0.08
     assert (imputed.chances.argmax(axis=1) == truth).mean() > (nearest == truth).mean() + 0.04
@@ -48,7 +55,7 @@ def test_a_rare_class_keeps_its_rows() -> None:
     coins = pinned_coins(3)
     pool, codes = _draw(coins, [0.45, 0.45, 0.1], 500, apart=9.0)
     target, truth = _draw(coins, [0.5, 0.47, 0.03], 360, apart=9.0)
-    imputed = impute(pool, codes, target, gamma=0.1)
+    imputed = _impute(pool, codes, target, gamma=0.1)
     rare = truth == 2
     assert 0 < rare.sum() < 40
     assert (imputed.chances[rare].argmax(axis=1) == 2).all()
@@ -60,7 +67,7 @@ def test_labels_that_rows_do_not_tell_have_no_sure_skill(seed: int) -> None:
     coins = pinned_coins(seed)
     pool, codes = _draw(coins, [0.25] * 4, 300, apart=3.0)
     target, _ = _draw(coins, [0.5, 0.5, 0.0, 0.0], 100, apart=3.0)
-    imputed = impute(pool, coins.permutation(codes), target, gamma=0.2)
+    imputed = _impute(pool, coins.permutation(codes), target, gamma=0.2)
     assert imputed.skill < 0.1
     assert imputed.least_skill == 0.0
 
@@ -69,7 +76,7 @@ def test_sure_skill_is_two_standard_errors_below_what_is_seen() -> None:
     """40 pools of two classes, 1.5 standard deviations apart: how skill scatters is what its error says it does."""
     coins = pinned_coins(4)
     target, _ = _draw(coins, [0.5, 0.5], 100, apart=1.5)
-    told = [impute(*_draw(coins, [0.5, 0.5], 200, apart=1.5), target, gamma=0.2) for _ in range(40)]
+    told = [_impute(*_draw(coins, [0.5, 0.5], 200, apart=1.5), target, gamma=0.2) for _ in range(40)]
     skills, least = (np.array([getattr(each, name) for each in told]) for name in ("skill", "least_skill"))
     assert least.min() > 0.0
     assert 2.0 * skills.std() == pytest.approx((skills - least).mean(), rel=0.35)
@@ -77,7 +84,7 @@ def test_sure_skill_is_two_standard_errors_below_what_is_seen() -> None:
 
 def test_a_pool_of_one_class_tells_nothing() -> None:
     rows = pinned_coins(5).normal(size=(20, 2))
-    imputed = impute(rows, np.zeros(20, dtype=np.int64), rows[:5], gamma=1.0)
+    imputed = _impute(rows, np.zeros(20, dtype=np.int64), rows[:5], gamma=1.0)
     np.testing.assert_allclose(imputed.chances, 1.0)
     assert imputed.skill == 0.0
     assert imputed.least_skill == 0.0
@@ -87,7 +94,7 @@ def test_a_target_beyond_the_reach_of_the_kernel_is_not_imputed() -> None:
     """No row of the pool says anything about it: all classes are alike."""
     coins = pinned_coins(6)
     pool, codes = _draw(coins, [0.5, 0.5], 40, apart=4.0)
-    imputed = impute(pool, codes, np.full((3, 2), 1e4), gamma=1.0)
+    imputed = _impute(pool, codes, np.full((3, 2), 1e4), gamma=1.0)
     np.testing.assert_allclose(imputed.chances, 0.5)
     assert imputed.least_skill == 0.0
 
@@ -99,9 +106,11 @@ def test_rows_that_are_very_far_change_nothing(far: float, precision: type) -> N
     coins = pinned_coins(9)
     pool, codes = _draw(coins, [0.5, 0.3, 0.2], 150, apart=3.0)
     target, _ = _draw(coins, [0.5, 0.0, 0.5], 60, apart=3.0)
-    plain = impute(pool.astype(precision), codes, target.astype(precision), gamma=0.2)
+    alone = np.arange(30)
+    plain = imputation.impute(pool.astype(precision), codes, target.astype(precision), gamma=0.2, matched_alone=alone)
     beside: Matrix = np.concatenate([pool, np.full((5, 2), far)]).astype(precision)
-    spoiled = impute(beside, np.append(codes, np.full(5, 3)), target.astype(precision), gamma=0.2)
+    all_codes = np.append(codes, np.full(5, 3))
+    spoiled = imputation.impute(beside, all_codes, target.astype(precision), gamma=0.2, matched_alone=alone)
     np.testing.assert_allclose(spoiled.chances[:, :3], plain.chances, atol=1e-3)
     assert spoiled.chances[:, 3].max() < 1e-3
     assert spoiled.skill == pytest.approx(plain.skill, abs=1e-3)
@@ -112,10 +121,10 @@ def test_many_rows_are_imputed_by_landmarks_as_by_all(monkeypatch: pytest.Monkey
     coins = pinned_coins(7)
     pool, codes = _draw(coins, [0.25] * 4, 600, apart=3.0)
     target, _ = _draw(coins, [0.4, 0.3, 0.3, 0.0], 150, apart=3.0)
-    exact = impute(pool, codes, target, gamma=0.1)
+    exact = _impute(pool, codes, target, gamma=0.1)
     monkeypatch.setattr(imputation, "MOST_EXACT_ROWS", 599)
     monkeypatch.setattr(imputation, "LANDMARKS", 150)
-    projected = impute(pool, codes, target, gamma=0.1)
+    projected = _impute(pool, codes, target, gamma=0.1)
     assert not np.array_equal(exact.chances, projected.chances)
     np.testing.assert_allclose(projected.chances, exact.chances, atol=0.02)
     assert projected.skill == pytest.approx(exact.skill, abs=0.005)
@@ -126,5 +135,5 @@ def test_the_order_of_the_pool_changes_nothing() -> None:
     pool, codes = _draw(coins, [0.5, 0.3, 0.2], 120, apart=2.0)
     target, _ = _draw(coins, [0.5, 0.0, 0.5], 50, apart=2.0)
     order = coins.permutation(120)
-    first, second = impute(pool, codes, target, gamma=0.2), impute(pool[order], codes[order], target, gamma=0.2)
+    first, second = _impute(pool, codes, target, gamma=0.2), _impute(pool[order], codes[order], target, gamma=0.2)
     np.testing.assert_allclose(second.chances, first.chances, atol=1e-3)

@@ -1,16 +1,16 @@
-"""The mix of classes of a target: as near to what its rows alone suggest as the evidence allows.
+"""The mix of classes of a target: as near to that of rows matched without labels as the evidence allows.
 
-Chances of classes that were learnt on a pool hold for the pool's mix. Taken as they are, they give the target a first
-mix; matching rows alone gives a summary about that mix. The likeliest mix (expectation maximisation) is another one: it
-takes rows from classes that are merely confused with others, and that is what makes joint matching better. But it also
-takes rows from a class that is there and hard to tell, and models lose that class. So a class is given less than its
-first share only as far as the target's rows say so, by the usual measure of two standard deviations: twice the
-log-likelihood may fall by 4.
+Chances of classes that were learnt on a pool hold for the pool's mix. The likeliest mix of the target (expectation
+maximisation) is another one: it takes rows from classes that are merely confused with others, and that is what makes
+joint matching better. But it also takes rows from a class that is there and hard to tell, and models lose that class.
+So there is a *usual* share for each class, the larger of its mean chance and of what it has among rows that are matched
+without labels, and a class is given less than that only as far as the target's rows say so. The measure is the usual
+one of two standard deviations: twice the log-likelihood may fall by 4.
 
-- A class without which the rows are less likely by more than that *is there*: it keeps its first share.
-- All others together go as far back from the likeliest mix toward the first one as that measure allows.
+- A class without which the rows are less likely by more than that *is there*: it keeps its usual share.
+- All others together go as far back from the likeliest mix toward the usual one as that measure allows.
 
-What the rows do not tell, they cannot contradict: then the first mix stays.
+What the rows do not tell, they cannot contradict: then the usual mix stays.
 """
 
 import numpy as np
@@ -29,26 +29,28 @@ Chances = NDArray[np.float64]
 Mix = NDArray[np.float64]
 
 
-def mix_ratios(chances: Chances, pool_mix: Mix) -> Mix:
+def mix_ratios(chances: Chances, pool_mix: Mix, matched_alone: Mix) -> Mix:
     """By what to multiply the chances of each class, before rows are scaled to sum to 1 again.
 
     Args:
         chances: for each row of the target the chance of each class, as a pool of ``pool_mix`` teaches them.
         pool_mix: share of each class; none is 0.
+        matched_alone: share of each class among rows of the pool that were matched to the target without labels.
     """
     first, densities = chances.mean(axis=0), chances / pool_mix
     likeliest = _likeliest_mix(densities, first)
-    return _raised(chances, likeliest / pool_mix, _least_shares(densities, likeliest, first))
+    least = _least_shares(densities, likeliest, np.maximum(first, matched_alone))
+    return _raised(chances, likeliest / pool_mix, least / max(1.0, float(least.sum())))
 
 
-def _least_shares(densities: Chances, likeliest: Mix, first: Mix) -> Mix:
+def _least_shares(densities: Chances, likeliest: Mix, usual: Mix) -> Mix:
     """The share below which each class must not fall; 0 for those that do not."""
-    falling = likeliest < first
+    falling = likeliest < usual
     there = np.array([fall and _is_there(densities, likeliest, number) for number, fall in enumerate(falling)])
     doubtful = falling & ~there
-    least = np.where(there, first, 0.0)
+    least = np.where(there, usual, 0.0)
     if doubtful.any():
-        least[doubtful] = _toward(first, likeliest, doubtful, densities)[doubtful]
+        least[doubtful] = _toward(usual, likeliest, doubtful, densities)[doubtful]
     return least
 
 
@@ -60,19 +62,18 @@ def _is_there(densities: Chances, likeliest: Mix, number: int) -> bool:
     return 2.0 * (_log_likelihood(densities, likeliest) - _log_likelihood(others, without)) > _ALLOWED_FALL
 
 
-def _toward(first: Mix, likeliest: Mix, doubtful: NDArray[np.bool_], densities: Chances) -> Mix:
-    """The mix in which the doubtful classes are as near to their first shares as the rows allow; others fill up."""
+def _toward(usual: Mix, likeliest: Mix, doubtful: NDArray[np.bool_], densities: Chances) -> Mix:
+    """The mix in which the doubtful classes are as near to their usual shares as the rows allow."""
     lowest = _log_likelihood(densities, likeliest) - 0.5 * _ALLOWED_FALL
 
     def step(part: float) -> Mix:
-        mix = np.where(doubtful, likeliest + part * (first - likeliest), likeliest)
-        mix[~doubtful] *= (1.0 - mix[doubtful].sum()) / max(float(mix[~doubtful].sum()), _SMALLEST)
-        return np.asarray(mix)
+        mix = np.where(doubtful, likeliest + part * (usual - likeliest), likeliest)
+        return np.asarray(mix / mix.sum())
 
     allowed, refused = 0.0, 1.0
     if _log_likelihood(densities, step(1.0)) >= lowest:
         return step(1.0)
-    for _ in range(_HALVINGS):  # the log-likelihood is concave along the way
+    for _ in range(_HALVINGS):
         middle = 0.5 * (allowed + refused)
         allowed, refused = (
             (middle, refused) if _log_likelihood(densities, step(middle)) >= lowest else (allowed, middle)

@@ -9,7 +9,7 @@ Four steps, each of which was chosen by comparison (figures: docs/decisions/0020
    target.
 3. *Shares*: the target's mix of classes is not the pool's. Chances are turned to the mix that fits the target's rows
    best, as far as these demand it (``class_mix``): a class that is only confused with others gets next to nothing, so
-   that no class need be left out by a threshold, and one that is there loses nothing.
+   that no class need be left out by a threshold, and one that is there has no less than without labels.
 4. *Evidence*: how well left-out rows near the target are predicted (``skill``), and what that is at the least: two
    standard errors less. Where that is nothing, labels say nothing that a summary should follow.
 """
@@ -97,7 +97,13 @@ def class_scores(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: f
 
 
 def impute(
-    pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: float, scored: ClassScores | None = None
+    pool: Rows,
+    codes: NDArray[np.int64],
+    target: Rows,
+    *,
+    gamma: float,
+    matched_alone: NDArray[np.int64],
+    scored: ClassScores | None = None,
 ) -> Imputation:
     """Impute the target's classes.
 
@@ -106,6 +112,7 @@ def impute(
         codes: for each of them the number of its class, from 0.
         target: rows without labels.
         gamma: width of the kernel.
+        matched_alone: rows of the pool that were matched to the target without labels.
         scored: the target's scores, if they are known already.
     """
     scored = scored or class_scores(pool, codes, target, gamma=gamma)
@@ -113,13 +120,14 @@ def impute(
         classes = int(codes.max()) + 1
         return Imputation(np.full((len(target), classes), 1.0 / classes), skill=0.0, least_skill=0.0)
     nearness = kernel_means(pool[scored.near], target.astype(np.float64), gamma=gamma)
-    imputed = _impute_from(scored, nearness)
+    usual = np.bincount(codes[matched_alone], minlength=scored.classes)[scored.present] / max(1, len(matched_alone))
+    imputed = _impute_from(scored, nearness, usual)
     chances = np.zeros((len(target), scored.classes))
     chances[:, scored.present] = imputed.chances
     return replace(imputed, chances=chances)
 
 
-def _impute_from(scored: ClassScores, nearness: NDArray[np.float64]) -> Imputation:
+def _impute_from(scored: ClassScores, nearness: NDArray[np.float64], matched_alone: NDArray[np.float64]) -> Imputation:
     """The same among rows that are within reach, and classes that have one."""
     scores, codes = scored.scores, scored.codes
     indicators = np.eye(len(scored.present))[codes]
@@ -127,7 +135,7 @@ def _impute_from(scored: ClassScores, nearness: NDArray[np.float64]) -> Imputati
     scale, offsets = _calibrate(scores.left_out, codes, relevance * len(codes))
     own = np.exp(log_softmax(scale * scores.left_out + offsets, axis=1))
     chances = np.exp(log_softmax(scale * scores.predicted + offsets, axis=1))
-    corrected = chances * mix_ratios(chances, np.maximum(relevance @ own, _SMALLEST))
+    corrected = chances * mix_ratios(chances, np.maximum(relevance @ own, _SMALLEST), matched_alone)
     skill, least = _skill(own, indicators, relevance)
     return Imputation(corrected / corrected.sum(axis=1, keepdims=True), skill, least)
 

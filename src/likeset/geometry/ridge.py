@@ -23,7 +23,7 @@ __all__ = ["LANDMARKS", "MOST_EXACT_ROWS", "RIDGES", "RidgeScores", "evenly_spre
 MOST_EXACT_ROWS = 2000
 """Rows up to which the kernel matrix is held whole."""
 
-LANDMARKS = 800
+LANDMARKS = 600
 """Rows on whose span it is projected beyond that."""
 
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)

@@ -24,6 +24,7 @@ LARGEST_EXPONENT = 1e37
 _FEWEST_LABELLED = 50  # offers; fewer cannot tell how well they tell labels
 _FEWEST_OF_CLASS = 5  # offers, of at least two classes: there is nothing to tell apart otherwise
 _MOST_CLASSES = 50
+_MIX_ROWS = 250  # picks that show the mix of classes which rows alone would give; more would cost time only
 _JUDGED_ROWS = 512  # picks that are judged at a time
 
 
@@ -138,7 +139,8 @@ class Selection:
         codes = self._codes(labels)
         if codes is None:
             return _Matching(pool, target)
-        imputed = impute(pool, codes, target, gamma=gamma, scored=scored)
+        alone = match(pool, target, min(size, len(pool), _MIX_ROWS), gamma=gamma).indices
+        imputed = impute(pool, codes, target, gamma=gamma, matched_alone=alone, scored=scored)
         if imputed.least_skill == 0.0:
             return _Matching(pool, target, label_skill=imputed.skill)
         chances, shares = imputed.chances, largest_shares(imputed.chances)
