@@ -94,8 +94,8 @@ class JointTables:
             "of each of the other three, 50 rows) and `adult` (federal employees, people from Mexico; ten offers a "
             "row, 200 rows). Means of a linear SVM, logistic regression and a forest on held-out rows. *Best other "
             "way*: whoever sees all rows, either *everything* or *mean matching*: kernel mean matching of 1,500 of "
-            "these, drawn at random. The last table: MMD² to held-out rows over that with labels ignored, with the labels as "
-            "they are and with labels shuffled among all rows.",
+            "these, drawn at random. The last table: MMD² to held-out rows over that with labels ignored, with the "
+            "labels as they are and with labels shuffled among all rows.",
         )
         tables = [
             comparison_table(name[0].upper() + name[1:], done, measure, others=("everything", "mean matching"))

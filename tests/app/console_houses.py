@@ -169,8 +169,13 @@ class Houses:
             for party, make in (("clinic", consumer_desk), ("curator", curator_desk), ("west-lab", owner_desk)):
                 store = open_store(self.mailbox.as_uri())
                 stack.callback(store.close)
-                desks.append(stack.enter_context(make(self.place / party, store)))  # type: ignore[operator]
-            yield lambda: [desk.look() for desk in desks] and None
+                desks.append(stack.enter_context(make(self.place / party, store)))
+
+            def look() -> None:
+                for desk in desks:
+                    desk.look()
+
+            yield look
 
     def is_done(self, run: KeptRun) -> bool:
         """Whether the consumer has its summary."""

@@ -53,7 +53,7 @@ def looked_at(page: Page, name: str, *, folder: Path) -> None:
     other = Path(tempfile.gettempdir()) / f"likeset-console-{os.getpid()}"
     axe = Axe()
     for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         found = axe.run(page)
         assert found.violations_count == 0, (name, scheme, found.generate_report())
     for size in (NARROW, WIDE):
