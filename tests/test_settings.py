@@ -81,7 +81,7 @@ def test_the_summarizer_describes_every_argument_in_the_declared_words() -> None
 def test_match_takes_every_field_of_a_job_with_its_declared_type() -> None:
     """Those that have a place of their own in its signature, and cards of other organisations, excepted."""
     wishes = typing.get_type_hints(JobWishes)
-    named = {"likeset", "version", "schema_file", "target", "owners", "size", "out", "curator"}
+    named = {"likeset", "version", "schema_file", "target", "owners", "size", "out", "curator_card", "witness"}
     assert set(wishes) == set(Job.model_fields) - named
     types = typing.get_type_hints(RunSettings)
     assert [name for name in set(wishes) & set(types) if wishes[name] != types[name]] == []

@@ -35,6 +35,8 @@ class JobWishes(TypedDict, total=False):
     summary_release: Literal["none", "gaussian", "mwem"]
     schedule: str
     owner_epsilon: float
+    curator: Literal["auto", "trusted", "split"]
+    parties: int
     weights: bool
     labels: Literal["match", "ignore"]
     folds: int
