@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from chance import examples
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.protocol.cross_fitting import FEWEST_ROWS, cross_fit
 from likeset.protocol.selection import Selection
@@ -67,8 +68,9 @@ def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good() ->
     [(60, 300, 20, False), (150, 400, 60, False), (100, 600, 100, False), (150, 300, 40, True)],
 )
 def test_the_interval_covers_in_other_markets_too(target_rows: int, pool_rows: int, size: int, weighted: bool) -> None:
-    lines = coverage(range(1000, 1400), target_rows=target_rows, pool_rows=pool_rows, size=size, weighted=weighted)
-    check_coverage(lines, slack=0.0)
+    seeds = range(1000, 1000 + examples(150))
+    lines = coverage(seeds, target_rows=target_rows, pool_rows=pool_rows, size=size, weighted=weighted)
+    check_coverage(lines, slack=0.01)
 
 
 def test_the_curve_ends_at_the_estimate_and_follows_from_the_same_rows() -> None:
