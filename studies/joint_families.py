@@ -69,7 +69,7 @@ class JointFamilies:
             + ", ".join(f"*{name}*" for name in DEVELOPMENT)
             + ", seeds 0 to 11). Four of those below (*ten digits*, *two rare*, *two rare, near*, *half absent*) were "
             "looked at, with other seeds, for its last change; the others were not. `studies/label_families.py` says "
-            "what each is. The pool are offers; nothing is released, so there is no noise in it. Means of a linear SVM, "
+            "what each is. The pool are offers; nothing is released, so no noise is in it. Means of a linear SVM, "
             "logistic regression and a forest on test rows. *Best other way*: the best, for each family, of imputing "
             "classes from all offers, from offers weighted toward the target, from offers matched to it on rows alone, "
             "and from the first picks, each with hard classes and nothing but classes counting: whoever picks it must "
