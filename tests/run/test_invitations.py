@@ -71,7 +71,7 @@ def test_an_owner_whose_card_is_not_pinned_is_named(
 ) -> None:
     make_curator_home(tmp_path / "curator-2", name="curator-2")
     pin(home.folder, tmp_path / "curator-2", "curator")
-    _refuses(home, InvalidArgument, words, owners={name: f"network:{name}" for name in owners}, curator="curator")
+    _refuses(home, InvalidArgument, words, owners={name: f"network:{name}" for name in owners}, curator_card="curator")
 
 
 def test_a_revoked_card_is_not_named(home: ConsumerHome) -> None:
@@ -83,9 +83,9 @@ def test_among_several_curators_the_job_names_one(home: ConsumerHome, tmp_path: 
     other = make_curator_home(tmp_path / "curator-2", name="curator-2")
     pin(home.folder, other.folder, "curator")
     _refuses(home, InvalidArgument, r"name one of them in the job \(curator:\): curator, curator-2")
-    _refuses(home, InvalidArgument, "did you mean curator-2", curator="curator-3")
-    _refuses(home, InvalidArgument, "as that of the owner, not of the curator", curator="a")
-    assert invited(home, curator="curator-2").terms.cards["curator"] == other.card().fingerprint
+    _refuses(home, InvalidArgument, "did you mean curator-2", curator_card="curator-3")
+    _refuses(home, InvalidArgument, "as that of the owner, not of the curator", curator_card="a")
+    assert invited(home, curator_card="curator-2").terms.cards["curator"] == other.card().fingerprint
 
 
 def test_without_a_curator_nobody_is_invited(home: ConsumerHome) -> None:
