@@ -82,7 +82,7 @@ def test_a_revoked_card_is_not_named(home: ConsumerHome) -> None:
 def test_among_several_curators_the_job_names_one(home: ConsumerHome, tmp_path: Path) -> None:
     other = make_curator_home(tmp_path / "curator-2", name="curator-2")
     pin(home.folder, other.folder, "curator")
-    _refuses(home, InvalidArgument, r"name one of them in the job \(curator:\): curator, curator-2")
+    _refuses(home, InvalidArgument, r"name one of them in the job \(curator_card:\): curator, curator-2")
     _refuses(home, InvalidArgument, "did you mean curator-2", curator_card="curator-3")
     _refuses(home, InvalidArgument, "as that of the owner, not of the curator", curator_card="a")
     assert invited(home, curator_card="curator-2").terms.cards["curator"] == other.card().fingerprint

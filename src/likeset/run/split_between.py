@@ -2,6 +2,7 @@
 
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome
+from likeset.protocol.planned_terms import PlannedTerms
 from likeset.run.job import Job
 from likeset.split.environment import split_python
 
@@ -28,12 +29,12 @@ def settled_curator(job: Job) -> Job:
     return job.model_copy(update={"curator": curator})
 
 
-def check_able_to_compute(home: ConsumerHome, job: Job) -> None:
+def check_able_to_compute(home: ConsumerHome, terms: PlannedTerms) -> None:
     """Raise, before anything is signed, unless the consumer itself can compute in a split run.
 
     Raises:
         InvalidArgument: it has no environment for workers, or its settings name no place for tunnels.
     """
-    if job.curator == "split":
+    if terms.split is not None:
         split_python()
         _ = home.tunnels

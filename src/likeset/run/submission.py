@@ -122,6 +122,8 @@ def submit(run: KeptRun, engine: Engine) -> str:
     """Submit a run's terms, or submit them again: ledgers resend, and nothing is drawn anew. Returns the job's name."""
     if run.result.exists():
         raise InvalidArgument("RUN", run.name, "has ended, and its result is here; see `likeset run report`")
+    if run.terms.split is not None:
+        raise InvalidArgument("RUN", run.name, "has a split curator, and travels by mailbox: `likeset run start`")
     job = engine.submit(run.invitation)
     run.add_job(job)
     return job

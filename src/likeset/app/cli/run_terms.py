@@ -28,12 +28,21 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
         show_json({**document, "between_organisations": notice_documents(notes)})
         return
     terms = planned.terms
+    seen = f"{'hashes of rows' if terms.hashing else 'rows'} that the curator sees, at most"
     facts = [
         ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
-        ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+        (seen, f"{planned.rows_seen:,}"),
         ("messages between curator and owners, at most", f"{planned.messages:,}"),
         ("numbers released about the target", f"{document['released_coordinates']:,}"),
     ]
+    if terms.split is not None:
+        most = min(terms.rows_per_owner, terms.split.openings)
+        facts[:3] = [
+            ("rows that each owner offers, in shares", f"{terms.rows_per_owner:,}"),
+            (f"rows that {terms.split.parties} parties compute on, in shares", f"{planned.rows_seen:,}"),
+            ("rows that anybody reads: you, in all", f"{terms.split.openings:,}"),
+            ("of these rows of one owner, at most", f"{most:,}"),
+        ]
     show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)

@@ -50,7 +50,7 @@ def named_cards(
     return cards
 
 
-def _pinned(pins: Pins, role: Role, name: str, *, field: str = "curator") -> str:
+def _pinned(pins: Pins, role: Role, name: str, *, field: str = "curator_card") -> str:
     """The fingerprint of the card that is pinned under a name, in that role."""
     pin = pins.get(name)
     if pin is None:
@@ -66,11 +66,11 @@ def _pinned(pins: Pins, role: Role, name: str, *, field: str = "curator") -> str
 def _only_curator(pins: Iterable[Pin]) -> str:
     curators = [pin for pin in pins if _counts(pin, "curator")]
     if not curators:
-        raise InvalidArgument("curator", "none", f"no curator's card is pinned here; {_HOW} curator")
+        raise InvalidArgument("curator_card", "none", f"no curator's card is pinned here; {_HOW} curator")
     if len(curators) > 1:
         names = ", ".join(pin.card.name for pin in curators)
-        reason = f"several curators' cards are pinned here; name one of them in the job (curator:): {names}"
-        raise InvalidArgument("curator", "none", reason)
+        reason = f"several curators' cards are pinned here; name one of them in the job (curator_card:): {names}"
+        raise InvalidArgument("curator_card", "none", reason)
     return curators[0].card.fingerprint
 
 
