@@ -8,24 +8,24 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.homes.consumer.settings import SETTINGS_FILE, Connection
 from likeset.homes.expiry import utc_now
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.mailbox_address import MailboxAddress, checked_addresses
+from likeset.homes.mailbox_address import checked_addresses
 from likeset.homes.party_home import PartyHome
 from likeset.homes.signed_invitation import Invitation, end_of
-from likeset.homes.tunnel_address import TunnelPlace, TunnelText, check_tunnels
+from likeset.homes.tunnel_address import TunnelPlace, check_tunnels
 from likeset.ledger import Ledger
 from likeset.private_files import (
     keep_private,
@@ -41,40 +41,9 @@ from likeset.trust.cards import CardSecret
 
 __all__ = ["SETTINGS_FILE", "Connection", "ConsumerHome", "KeptRun", "Travel", "make_consumer_home"]
 
-SETTINGS_FILE = "consumer.yaml"
-_MOST_HOURS = 24 * 3650
 _INVITATION = ".invitation"
 _CANCELLED = "cancelled"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class Connection(Document):
-    """``consumer.yaml``: who the consumer is, by which mailboxes its runs travel, with which start-up kit it submits.
-
-    Attributes:
-        name: of the consumer; over NVFlare its site's name.
-        mailboxes: addresses; a new run travels by the only one, unless it is told otherwise.
-        kit: start-up kit of a user who may submit jobs to NVFlare; empty where there is none.
-        user: that user's name.
-        listen: in split runs, where its tunnels listen: ``HOST:PORT``.
-        reach_at: where others reach them, if elsewhere.
-        patience_hours: in split runs, how long it waits for owners after it asked; then it goes on without them.
-    """
-
-    likeset: Literal["consumer"] = "consumer"
-    version: Literal[1] = 1
-    name: str
-    mailboxes: tuple[MailboxAddress, ...] = ()
-    kit: str = ""
-    user: str = ""
-    listen: TunnelText = ""
-    reach_at: TunnelText = ""
-    patience_hours: Annotated[float, Field(ge=0.0, le=_MOST_HOURS, allow_inf_nan=False)] = 72.0
-
-    @property
-    def patience(self) -> timedelta:
-        """How long owners may take in a split run."""
-        return timedelta(hours=self.patience_hours)
 
 
 class Travel(Document):
