@@ -33,6 +33,8 @@ from likeset.run.notices import (
 )
 from likeset.run.publish import FinishedJob, Render, publish
 from likeset.run.result import OwnerFacts, Result, RunOutcome
+from likeset.run.run_draws import draws_of_run, new_draws
+from likeset.run.run_secrets import RunSecrets
 from likeset.run.split_between import check_able_to_compute, settled_curator
 from likeset.run.traffic import MostTraffic
 from likeset.run.uninterrupted_ledger import SteadyLedger
@@ -68,7 +70,7 @@ def check_carried(job: Job) -> list[Notice]:
     notes: list[Notice] = []
     given = job.model_dump()
     wished = tuple((name, given[name]) for name, usual in _SELECTING.items() if given[name] != usual)
-    if wished and job.hash_dimension is None and settled_curator(job).curator != "split":
+    if wished and settled_curator(job).curator != "split":
         notes.append(SelectionIsTold(wished))
     if job.seed_rows is not None:
         notes.append(SeedRowsNeeded())
@@ -94,8 +96,9 @@ def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> JobPlan:
         InvalidArgument: the job asks for something that only a run on one machine can do, or others would refuse to
             read its terms: they are too long, their numbers too large, or no site can have such a name.
     """
-    check_carried(job, Schema.load(job.schema_file))
-    planned = open_plan(settled_curator(job))
+    check_carried(job)
+    asked = settled_curator(job)
+    planned = open_plan(asked, secrets=secrets or new_draws(asked.wishes()).secrets)
     names = (planned.terms.consumer, *planned.terms.owners, CURATOR, WITNESS)
     room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)
     check_sendable(planned.terms, room=room)  # before anything is priced, which takes long for what nobody can mean
@@ -146,7 +149,8 @@ def _check_same(run: KeptRun, job: Job, identity: Identity) -> None:
 
 def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, expires: str) -> None:
     """Settle, sign and keep the terms of a new run; the invitation comes last, and with it the run is known."""
-    planned = plan_between(job)
+    draws = draws_of_run(job.wishes(), home.ledger, run=run.name)
+    planned = plan_between(job, secrets=draws.secrets)
     check_able_to_compute(home, planned.terms)
     cards = named_cards(
         identity, consumer=job.consumer, owners=job.owners, curator=job.curator_card, witness=job.witness
@@ -188,13 +192,16 @@ def collect(run: KeptRun) -> JobResult:
     Raises:
         InvalidArgument: nothing was received yet.
     """
+    summary, terms = run.summary(), run.terms
     here = {"ledger": str(run.ledger_path), "schema_file": str(run.schema_path)}
     job = settled_curator(job_of(run)).model_copy(update=here)
-    planned = open_plan(job)
+    # Of a run that was purged the secrets are gone: then another draw of the target's rows is compared with.
+    planned = open_plan(job, secrets=draws_of_run(job.wishes(), run.ledger_path, run=run.name).secrets)
     files = planned.files
     outcome = RunOutcome(
         terms=terms,
         guarantees=planned.plan.guarantees,
+        gamma=planned.plan.kernel_width if terms.split is None else terms.split.gamma,
         summary=summary,
         row_numbers=tuple(map(int, summary.handles)),
         owners=dict.fromkeys(terms.owners, OwnerFacts()),

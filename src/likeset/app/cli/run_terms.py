@@ -28,10 +28,9 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
         show_json({**document, "between_organisations": notice_documents(notes)})
         return
     terms = planned.terms
-    seen = f"{'hashes of rows' if terms.hashing else 'rows'} that the curator sees, at most"
     facts = [
         ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
-        (seen, f"{planned.rows_seen:,}"),
+        ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
         ("messages between curator and owners, at most", f"{planned.messages:,}"),
         ("numbers released about the target", f"{document['released_coordinates']:,}"),
     ]
