@@ -82,7 +82,6 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
     )
     for changed, words in (
         ({"test": None}, "a labelled file of your target's kind"),
-        ({"schema": None}, "the schema that the job was run with"),
         ({"schema": other}, "is not the schema of this job"),
         ({"test": _without_a_label(tmp_path / "gap.csv")}, "has no label; leave such rows out"),
         ({"test": _without_the_column(tmp_path / "none.csv")}, "ill"),

@@ -69,7 +69,7 @@ BEFORE = [
 AFTER = [
     ("after the width was chosen", "likeset.run.plan.Terms.settled", 1),
     ("while the terms are written down", "likeset.documents.write", 2),
-    ("before the release", "likeset.protocol.consumer.Consumer._release", 1),
+    ("before the release", "likeset.protocol.consumer.released_mean", 1),
     ("before the selection", "likeset.protocol.sealed.SealedCurator._select", 1),
     ("during the selection", "likeset.protocol.selection.Selection.select", 1),
     ("after the selection", "likeset.run.local.received_rows", 1),

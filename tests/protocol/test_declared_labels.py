@@ -14,7 +14,7 @@ from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows,
 from likeset.errors import BadMessage, IllegalMessage
 from likeset.homes.shell import CuratorShell
 from likeset.protocol import curator as curators
-from likeset.protocol import messages
+from likeset.protocol import message_arrays, messages
 from likeset.protocol.messages import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.protocol.sealed import SealedCurator
 from likeset.tables.schema.declared_records import DeclaredRecords
@@ -183,7 +183,7 @@ def test_a_text_of_more_letters_than_allowed_is_neither_written_nor_read(monkeyp
     with pytest.raises(BadMessage, match="more than 1000 letters"):
         _sent(agreed, "a", _offered(rows(1, 1), ["x" * 1001]))
     with monkeypatch.context() as patch:
-        patch.setattr(messages, "MOST_LETTERS", 9999)
+        patch.setattr(message_arrays, "MOST_LETTERS", 9999)
         data = _sent(agreed, "a", _offered(rows(1, 1), ["x" * 1001]))
         decode(data)
     with pytest.raises(BadMessage, match="more than 1000 letters"):

@@ -11,7 +11,7 @@ from site_factory import receipt
 
 from likeset.transports.mailbox.stores import open_store
 
-QUICK = ("sealed", "threshold", "hashed", "interactive", "sealed-denied", "sealed-poor", "sealed-broken", "too-few")
+QUICK = ("sealed", "threshold", "interactive", "sealed-denied", "sealed-poor", "sealed-broken", "too-few")
 """Through real servers, in slow tests, all scenarios are run."""
 
 

@@ -97,7 +97,9 @@ def test_an_owner_who_gave_its_part_to_two_of_three_is_left_out_when_the_third_h
     homes.clock.pass_by(hours=73)
     homes.until(homes.over, CONSUMER, CURATOR, WITNESS, "a")
     assert homes.progress.ended is Ending.DONE
-    assert homes.summary.absent.tolist() == [1]
+    assert homes.summary.flagged.tolist() == [1]
+    assert homes.summary.reasons.tolist() == ["its offer is not computed on: witness acknowledged no part of it"]
+    assert set(homes.summary.owners.tolist()) == {0}
 
 
 def test_who_only_looks_says_that_computing_needs_somebody_who_stays(homes: SplitHomes) -> None:

@@ -114,7 +114,7 @@ def _invitation(documents: Sequence[bytes], run: str) -> "Invitation":
         names = ", ".join(sorted({invitation.terms.run for invitation in known})[:_MOST_NAMED]) or "none"
         raise InvalidArgument("RUN", run, f"is no run that this home took part in; there are: {names}")
     if len(named) > 1:
-        ids = ", ".join(invitation.terms.run_id for invitation in named)
+        ids = ", ".join(sorted(invitation.terms.run_id for invitation in named))
         raise InvalidArgument(
             "RUN", run, f"was agreed to more than once, under several terms; name it by its id: {ids}"
         )

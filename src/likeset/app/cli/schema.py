@@ -9,6 +9,7 @@ from rich.table import Table
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
 from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private_bytes
+from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:
     from likeset.tables.schema.schema import Schema
@@ -66,13 +67,13 @@ def draft(
         if path is not None and path.exists():
             raise BadDocument(str(path), "is there already; name another file or remove it")
     made = propose([open_source(file) for file in files], label=label, ids=ids, include=include or ())
-    loaded = Schema.from_text(made.text, name="draft")
+    loaded, shown = Schema.from_text(made.text, name="draft"), [without_secrets(file) for file in files]
     if out is not None:
         documents.write_text(out, made.text)
     if html is not None:
         from likeset.app.report.draft_section import draft_page
 
-        keep_private_bytes(html, draft_page(made, files).encode())
+        keep_private_bytes(html, draft_page(made, shown).encode())
     if as_json:
         where = None if out is None else str(out)
         told = {"out": where, "schema": made.text, "from_data": list(loaded.from_data), "columns": list(loaded.columns)}
@@ -80,7 +81,7 @@ def draft(
         profile = [column.document() for column in made.profile]
         show_json({**told, "left_out": left_out, "suspected_identifiers": included, "profile": profile})
         return
-    show_profile(made, files, beside=out is None)
+    show_profile(made, shown, beside=out is None)
     if out is None:
         typer.echo(made.text, nl=False)
         return
