@@ -57,7 +57,7 @@ test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 
 # Two at a time: each of them starts a network of many processes, and waits for half of its time.
 slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
-	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium); skips where there is none. IMAGES=1 keeps pictures in docs/images
 	@command -v chromium chromium-browser >/dev/null || echo "there is no Chromium here (Debian: apt-get install chromium): skipped"

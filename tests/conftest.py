@@ -33,6 +33,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 _WORLDS = ("trust", "protocol", "split", "homes", "run", "transports/mailbox")
 sys.path[:0] = [str(Path(__file__).parent / floor) for floor in _WORLDS]
 
+_LONGEST = ("test_network.py", "test_network_kills.py", "test_mail_kills.py")
+
 # No example of an earlier run, and nothing that a busy machine could miss.
 settings.register_profile(
     "likeset",
@@ -63,6 +65,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis starts from the seed of all other coins; ``derandomize`` would know no seed."""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(SEED)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes begins first: at the end one worker would wait for it."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
