@@ -79,8 +79,9 @@ def rows_over_time(history: Sequence[Spent], limit: float) -> Markup | None:
         path.append(f"L {x:.1f} {_y(height, most):.1f} L {x:.1f} {_y(rows, most):.1f}")
         height = rows
     path.append(f"L {_WIDTH} {_y(height, most):.1f}")
+    plural = "" if len(charges) == 1 else "s"
     words = (
-        f"{total:,} rows charged in {len(charges):,} charges from {charges[0].at[:10]} to {charges[-1].at[:10]}; "
+        f"{total:,} rows charged in {len(charges):,} charge{plural} from {charges[0].at[:10]} to {charges[-1].at[:10]}; "
         f"the limit is {limit:,}"
     )
     line = f'<line class="limit" x1="0" y1="{_y(limit, most):.1f}" x2="{_WIDTH}" y2="{_y(limit, most):.1f}"/>'
