@@ -81,8 +81,8 @@ def rows_over_time(history: Sequence[Spent], limit: float) -> Markup | None:
     path.append(f"L {_WIDTH} {_y(height, most):.1f}")
     plural = "" if len(charges) == 1 else "s"
     words = (
-        f"{total:,} rows charged in {len(charges):,} charge{plural} from {charges[0].at[:10]} to {charges[-1].at[:10]}; "
-        f"the limit is {limit:,}"
+        f"{total:,} rows charged in {len(charges):,} charge{plural} from {charges[0].at[:10]} to "
+        f"{charges[-1].at[:10]}; the limit is {limit:,}"
     )
     line = f'<line class="limit" x1="0" y1="{_y(limit, most):.1f}" x2="{_WIDTH}" y2="{_y(limit, most):.1f}"/>'
     return _figure(words, 150, f'{line}<path class="curve" d="{" ".join(path)}"/>', caption=words)
