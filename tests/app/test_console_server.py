@@ -156,7 +156,7 @@ def _decide(visitor: Visitor, fields: dict[str, str], answers: list[int]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03, 0.1, PATIENCE])
+@pytest.mark.parametrize("seconds", [0.0, 0.02, PATIENCE])
 def test_killing_it_loses_no_decision_and_makes_none(tmp_path: Path, seconds: float) -> None:
     """Killed before, while and after a decision is made: what was answered is in the log, and the log holds."""
     folder = make_node(tmp_path)

@@ -24,7 +24,7 @@ DENYING, KILLED = "digits-9-2", "digits-7-8"
 ROWS = 200  # of each owner: 10 for each of 100 wanted, from five owners
 
 
-@pytest.fixture(scope="module", params=["mailbox", pytest.param("nvflare", marks=needs_nvflare)])
+@pytest.fixture(scope="module", params=["mailbox", pytest.param("nvflare", marks=[needs_nvflare, pytest.mark.soak])])
 def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The demo's directory, and what it says."""
     out = tmp_path_factory.mktemp("network") / "demo"

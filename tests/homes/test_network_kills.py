@@ -18,6 +18,7 @@ from chance import SEED
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
     pytest.mark.slow,
+    pytest.mark.soak,
 ]
 
 HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ from mail_servers import SshServer, ssh_server
 
 from chance import SEED
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
+pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 HERE = Path(__file__).parent
 _FLOORS = [HERE.parents[1] / floor for floor in ("trust", "protocol", "homes")]

@@ -38,6 +38,7 @@ from likeset.transports.outcomes import Ending
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.soak,
     needs_engine,
     pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to find a party's worker"),
 ]
