@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
 
 from likeset.errors import IllegalMessage, LikesetError
+from likeset.geometry.discrepancy import squared_mmd
 from likeset.homes.shell import ComputeShell, Shell, SplitConsumerShell
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Message, decode, encode
@@ -70,6 +71,16 @@ def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
     secrets, sums = np.zeros((public.size, 4), dtype=np.int64), np.zeros(public.size, dtype=np.int64)
     secrets[: len(made)], sums[: len(made)] = words[made, columns + 1 :], checks[made]
     return OpenedSlots(np.array(numbers, dtype=np.int64), secrets, sums, factors)
+
+
+def clear_misfit(inputs: Mapping[ComputeRole, ComputeInputs], opened: OpenedSlots) -> float:
+    """Squared MMD between the target and the rows that were picked, from joined shares."""
+    lows, highs = inputs["curator"].lows, inputs["curator"].highs
+    with np.errstate(over="ignore"):
+        words = np.sum([each.offer_words for each in inputs.values()], axis=0)
+        target = np.sum([each.target_words for each in inputs.values()], axis=0)
+    picked = np.clip(words[opened.numbers, : len(lows)], lows, highs) / ONE
+    return squared_mmd(picked, np.clip(target, lows, highs) / ONE, gamma=inputs["curator"].gamma)
 
 
 def _greedy(

@@ -70,7 +70,7 @@ def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good() ->
 def test_the_interval_covers_in_other_markets_too(target_rows: int, pool_rows: int, size: int, weighted: bool) -> None:
     seeds = range(1000, 1000 + examples(150))
     lines = coverage(seeds, target_rows=target_rows, pool_rows=pool_rows, size=size, weighted=weighted)
-    check_coverage(lines, slack=0.01)
+    check_coverage(lines, slack=0.0 if len(seeds) >= 400 else 0.01)  # `make soak` has thousands
 
 
 def test_the_curve_ends_at_the_estimate_and_follows_from_the_same_rows() -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from likeset.run.plan import Plan, make_plan
 from likeset.run.rows_of_ids import ManyRowsOfIds, advice_on_ids
 from likeset.run.run_draws import new_draws
 from likeset.run.run_secrets import RunSecrets
-from likeset.run.split_plan import SplitEffort, expected_effort
+from likeset.run.split_plan import expected_seconds_of_split
 from likeset.run.traffic import MostTraffic, most_traffic
 
 __all__ = ["Advice", "JobPlan", "check_owners_files", "expected_seconds", "open_plan", "plan_job"]
@@ -109,11 +109,6 @@ class JobPlan:
         return self.traffic.messages * len(self.terms.owners)
 
     @property
-    def effort(self) -> SplitEffort | None:
-        """What computing on shares takes; None where the curator is trusted."""
-        return expected_effort(self.terms)
-
-    @property
     def advice(self) -> Advice:
         """About the release; it names ids where they are the reason."""
         advice, ids = _advice(self.plan), self.advice_on_ids
@@ -159,7 +154,7 @@ class JobPlan:
             "advice": advice.text,
             "seconds": seconds,
             "curator": "trusted" if terms.split is None else "split",
-            "split": None if self.effort is None else asdict(self.effort),
+            "split_seconds": expected_seconds_of_split(terms),
             "seconds_in_words": _TIME_BY_SIZES if seconds is not None else _NO_TIME,
             "notes": notice_documents(self.plan.notes),
             "warnings": notice_documents(self.warnings),
@@ -265,8 +260,8 @@ def expected_seconds(job: Job, terms: PlannedTerms) -> float | None:
             return None
         files = path.rglob("*.parquet") if path.is_dir() else [path]
         total += sum(file.stat().st_size for file in files)
-    effort = expected_effort(terms)
+    computing = expected_seconds_of_split(terms)
     selection = terms.rows_per_owner * len(terms.owners) * terms.size / _SELECTED_PER_SECOND
-    selection = selection if effort is None else effort.seconds
+    selection = selection if computing is None else computing
     rounds = 0.1 * terms.size if terms.protocol == "interactive" else 0.0
     return round(1.0 + total / _BYTES_PER_SECOND + selection + rounds, 1)

@@ -48,7 +48,7 @@ def guarantee_lines(
         whose = "each owner" if guarantee["protects"] in owners else "the target"
         who = " + ".join(guarantee["coalition"]) or _OBSERVERS[guarantee["observer"]]
         if guarantee["epsilon"] is None:
-            what = "rows in shares, which tell it nothing" if guarantee["shared"] else "rows in the open"
+            what = "rows in shares, which alone tell nothing" if guarantee["shared"] else "rows in the open"
             cost = f"{guarantee['rows']:,} {what}" if guarantee["observer"] != "owners" else "no bound"
         else:
             cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing"

@@ -15,9 +15,8 @@ from likeset.run.inputs import Inputs
 from likeset.split.digest import program_digest
 
 __all__ = [
-    "SplitEffort",
     "check_split_width",
-    "expected_effort",
+    "expected_seconds_of_split",
     "is_split",
     "planned_split",
     "split_notes",
@@ -101,48 +100,27 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """How the effort grows: measured with ``benchmarks/split.py``, and no more than a rough rule."""
+    """How time grows with public numbers: set by hand to the four cases of benchmarks/results/split.md, a rough rule.
+
+    What compute parties send one another was never measured, and is not told.
+    """
 
     start: float
     per_pair: float
     per_pick: float
     per_offer: float
-    columns: float
-    bytes_per_pair: float
-    bytes_per_word: float
-    bytes_per_offer: float
 
 
-_THREE = _Model(8.0, 1e-5, 0.03, 1.2e-4, 1000.0, 100.0, 24.0, 500.0)
-_TWO = _Model(15.0, 2e-3, 0.1, 1e-3, 1000.0, 1000.0, 24.0, 5000.0)
+_THREE = _Model(start=8.0, per_pair=1e-5, per_pick=0.03, per_offer=1.2e-4)
+_TWO = _Model(start=15.0, per_pair=2e-3, per_pick=0.1, per_offer=1e-3)
+_COLUMNS = 1000.0  # so many double the time of a kernel
 
 
-@dataclass(frozen=True, slots=True)
-class SplitEffort:
-    """What the computation takes, roughly, from public numbers alone.
-
-    Attributes:
-        seconds: on two cores that do nothing else, all parties on one machine.
-        link_bytes: that one compute party sends to another.
-    """
-
-    seconds: float
-    link_bytes: int
-
-
-def expected_effort(terms: PlannedTerms) -> SplitEffort | None:
-    """What a split run's computation takes; None where the curator is trusted."""
+def expected_seconds_of_split(terms: PlannedTerms) -> float | None:
+    """About how long a split run computes, all parties on two cores that do nothing else; None where it is trusted."""
     if terms.split is None:
         return None
     offers, picks = terms.rows_per_owner * len(terms.owners), terms.size
-    pairs, columns = offers * terms.target_size, terms.kernel.columns
     model = _THREE if terms.split.parties == 3 else _TWO
-    seconds = (
-        model.start
-        + model.per_pair * pairs * (1.0 + columns / model.columns)
-        + picks * (model.per_pick + model.per_offer * offers * (1.0 + columns / model.columns))
-    )
-    sent = (
-        model.bytes_per_pair * pairs + model.bytes_per_word * offers * columns + picks * model.bytes_per_offer * offers
-    )
-    return SplitEffort(round(seconds, 1), round(sent))
+    kernels = model.per_pair * offers * terms.target_size + picks * model.per_offer * offers
+    return round(model.start + picks * model.per_pick + kernels * (1.0 + terms.kernel.columns / _COLUMNS), 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from kill_world import CONSUMER
-from shared_run_world import clear_picks
+from shared_run_world import clear_misfit, clear_picks
 from split_homes import SplitHomes, split_homes_in
 from split_world import PYTHON, needs_engine
 
@@ -70,10 +70,9 @@ def test_workers_behind_tunnels_open_what_greedy_in_the_clear_picks_but_for_roun
     assert homes.progress.ended is Ending.DONE
     assert len(homes.summary.rows) == 6
     (opened,) = watched.opened
-    picks, clear = opened.numbers.tolist(), clear_picks(watched.inputs).numbers.tolist()
-    assert picks[0] == clear[0]
-    assert len(set(picks)) == 6
-    assert len(set(picks) & set(clear)) >= 3, "the engine rounds by chance: of rows alike, others may be picked"
+    assert len(set(opened.numbers.tolist())) == 6
+    # The engine rounds by chance: of rows alike it may pick others, and the summary is as good.
+    assert clear_misfit(watched.inputs, opened) <= 1.05 * clear_misfit(watched.inputs, clear_picks(watched.inputs))
 
 
 @pytest.mark.parametrize("killed", [CURATOR, CONSUMER, WITNESS])

@@ -130,8 +130,8 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
 
 def _offered_rows(planned: "JobPlan") -> list[tuple[str, str]]:
     """How many rows leave owners, and who reads them."""
-    terms, effort = planned.terms, planned.effort
-    if effort is None:
+    terms = planned.terms
+    if terms.split is None:
         return [
             ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
             ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
@@ -140,7 +140,6 @@ def _offered_rows(planned: "JobPlan") -> list[tuple[str, str]]:
         ("rows that each owner offers, in shares that tell nothing", f"{terms.rows_per_owner:,}"),
         ("rows that are computed on and that nobody reads, at most", f"{planned.rows_seen:,}"),
         ("rows that you read: those that you buy, at most", f"{terms.size:,}"),
-        ("each compute party sends another, roughly", f"{effort.link_bytes / 1e6:,.0f} MB"),
     ]
 
 

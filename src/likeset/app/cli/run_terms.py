@@ -35,12 +35,11 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
         ("numbers released about the target", f"{document['released_coordinates']:,}"),
     ]
     if terms.split is not None:
-        most = min(terms.rows_per_owner, terms.split.openings)
         facts[:3] = [
             ("rows that each owner offers, in shares", f"{terms.rows_per_owner:,}"),
             (f"rows that {terms.split.parties} parties compute on, in shares", f"{planned.rows_seen:,}"),
             ("rows that anybody reads: you, in all", f"{terms.split.openings:,}"),
-            ("of these rows of one owner, at most", f"{most:,}"),
+            ("of these rows of one owner, at most", f"{terms.rows_readable:,}"),
         ]
     show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")

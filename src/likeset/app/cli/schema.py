@@ -12,6 +12,9 @@ from likeset.private_files import keep_private_bytes
 from likeset.shown_text import without_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from likeset.tables.schema.draft import SchemaDraft
     from likeset.tables.schema.schema import Schema
     from likeset.tables.schema.table_checks import ColumnCount, Inspection
 
@@ -59,7 +62,6 @@ def draft(
     from likeset.app.cli.draft_screen import show_profile
     from likeset.errors import BadDocument
     from likeset.tables.schema.draft import draft as propose
-    from likeset.tables.schema.identifiers import suspicion_documents
     from likeset.tables.schema.schema import Schema
     from likeset.tables.sources.source import open_source
 
@@ -75,11 +77,7 @@ def draft(
 
         keep_private_bytes(html, draft_page(made, shown).encode())
     if as_json:
-        where = None if out is None else str(out)
-        told = {"out": where, "schema": made.text, "from_data": list(loaded.from_data), "columns": list(loaded.columns)}
-        left_out, included = suspicion_documents(made.left_out), suspicion_documents(made.included)
-        profile = [column.document() for column in made.profile]
-        show_json({**told, "left_out": left_out, "suspected_identifiers": included, "profile": profile})
+        show_json({"out": None if out is None else str(out), **_draft_document(made, loaded)})
         return
     show_profile(made, shown, beside=out is None)
     if out is None:
@@ -89,6 +87,20 @@ def draft(
     stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
     show_suspicions(made.included)
     _warn_of_data(loaded)
+
+
+def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
+    """A draft, for machines."""
+    from likeset.tables.schema.identifiers import suspicion_documents
+
+    return {
+        "schema": made.text,
+        "from_data": list(loaded.from_data),
+        "columns": list(loaded.columns),
+        "left_out": suspicion_documents(made.left_out),
+        "suspected_identifiers": suspicion_documents(made.included),
+        "profile": [column.document() for column in made.profile],
+    }
 
 
 @schema.command()
@@ -152,28 +164,13 @@ def check(
     Example: [bold]likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet[/]
     """
     from likeset.tables.schema.schema import Schema
-    from likeset.tables.sources.source import open_source
 
     first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
     loaded = Schema.load(_one_schema(first, path))
     files = files if first is None else files[1:]
     if not files:
         raise InvalidArgument("FILES", "missing", "name the files to check")
-    inspections: dict[str, Inspection] = {}
-    unlabelled: list[str] = []
-    for file in files:
-        source = open_source(file)
-        there = set(source.schema.names)
-        labelled = loaded.label_column in (None, *loaded.columns) or loaded.label_column in there
-        inspection = inspections[source.name] = loaded.inspection(labelled=labelled)
-        needed = [name for name in loaded.needed_columns if labelled or name != loaded.label_column]
-        missing = [name for name in needed if name not in there]
-        if missing:
-            loaded.column_of(source, missing[0], table=source.name)
-        if not labelled:
-            unlabelled.append(source.name)
-        for block in source.blocks(needed):
-            inspection.add(block.table, table=source.name, locate=block.locate)
+    inspections, unlabelled = _inspected(files, loaded)
     ok = all(inspection.ok for inspection in inspections.values())
     if as_json:
         file_documents = [_inspection_document(name, inspection) for name, inspection in inspections.items()]
@@ -195,6 +192,28 @@ def check(
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
     if not ok:
         raise typer.Exit(1)
+
+
+def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Inspection], list[str]]":
+    """What is in each file, by its name; and the names of those without labels."""
+    from likeset.tables.sources.source import open_source
+
+    inspections: dict[str, Inspection] = {}
+    unlabelled: list[str] = []
+    for file in files:
+        source = open_source(file)
+        there = set(source.schema.names)
+        labelled = schema.label_column in (None, *schema.columns) or schema.label_column in there
+        inspection = inspections[source.name] = schema.inspection(labelled=labelled)
+        needed = [name for name in schema.needed_columns if labelled or name != schema.label_column]
+        missing = [name for name in needed if name not in there]
+        if missing:
+            schema.column_of(source, missing[0], table=source.name)
+        if not labelled:
+            unlabelled.append(source.name)
+        for block in source.blocks(needed):
+            inspection.add(block.table, table=source.name, locate=block.locate)
+    return inspections, unlabelled
 
 
 def _one_schema(first: Path | None, named: Path | None) -> Path:

@@ -262,7 +262,7 @@ def _readers(terms: Terms) -> str:
     """Who could read what, by the trust that the run asks for."""
     if terms.split is None:
         return f"The curator reads every row that you offer, and {_short(terms.consumer)} those that it buys."
-    parties, most = ("curator", "consumer", "witness")[: terms.split.parties], _most_read(terms)
+    parties, most = ("curator", "consumer", "witness")[: terms.split.parties], terms.rows_readable
     alike = "no two of them" if terms.split.parties == 3 else "the two"
     both = "two of them together" if terms.split.parties == 3 else "both together"
     return (
@@ -271,11 +271,6 @@ def _readers(terms: Terms) -> str:
         f"work together; {both} could read all that you offer. That one organisation stands behind two cards, nobody "
         "can see: ask who they are."
     )
-
-
-def _most_read(terms: Terms) -> int:
-    """How many rows of one owner its buyer can read at most."""
-    return terms.rows_per_owner if terms.split is None else min(terms.rows_per_owner, terms.split.openings)
 
 
 def _seen_by_curator(terms: Terms) -> str:

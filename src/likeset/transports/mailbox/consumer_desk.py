@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, QuorumMissed, UnfinishedRequest
 from likeset.homes.acceptances import peer_in
@@ -27,10 +28,11 @@ from likeset.protocol.messages import Summary
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.split.environment import split_python
-from likeset.transports.mailbox.desk import REMEMBERED, MailDesk
+from likeset.transports.mailbox.computing_desk import ComputingDesk
+from likeset.transports.mailbox.desk import REMEMBERED
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
-from likeset.transports.mailbox.split_runs import PROGRESS, SplitRuns
+from likeset.transports.mailbox.split_runs import PROGRESS
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords
 from likeset.transports.outcomes import Ending
@@ -58,7 +60,7 @@ class TravellingRun:
 
 
 @dataclass(eq=False)
-class ConsumerDesk(MailDesk):
+class ConsumerDesk(ComputingDesk):
     """A consumer at a mailbox.
 
     Args:
@@ -67,25 +69,10 @@ class ConsumerDesk(MailDesk):
         room: where it computes in split runs; None for a process that only looks.
     """
 
+    stays_by: ClassVar[str] = "likeset run watch RUN"
+
     travelling: Callable[[], Iterable[TravellingRun]] = field(kw_only=True)
-    patience: timedelta = field(default=timedelta(hours=72), kw_only=True)
-    room: ComputeRoom | None = field(default=None, kw_only=True)
-    split: SplitRuns = field(init=False)
     _decide_by: dict[bytes, datetime] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.split = SplitRuns(self, self._end, self.patience, self.room, "likeset run watch RUN")
-
-    def close(self) -> None:
-        """Let go of the home's files; what is computed stops, and goes on with the next process."""
-        if self.room is not None:
-            self.room.close()
-        super().close()
-
-    def _next_deadline(self) -> datetime | None:
-        times = (super()._next_deadline(), self.split.next_look)
-        return min((time for time in times if time is not None), default=None)
 
     def _visit(self) -> None:
         for travelling in self.travelling():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from likeset.errors import (
     HomeRestored,
@@ -31,7 +32,6 @@ from likeset.transports.mailbox.curator_steps import MOST_BYTES, CuratorSteps
 from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
-from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords, last_time
 from likeset.transports.outcomes import Ending
@@ -54,26 +54,12 @@ class CuratorDesk(CuratorSteps):
         room: where it computes in split runs; None for a process that only looks.
     """
 
+    stays_by: ClassVar[str] = "likeset curator serve"
+
     patience: timedelta = field(default=CuratorSettings().patience, kw_only=True)
     after_auction: timedelta = field(default=CuratorSettings().after_auction, kw_only=True)
     prepared: Callable[[], object] = field(default=object, kw_only=True)
-    room: ComputeRoom | None = field(default=None, kw_only=True)
-    split: SplitRuns = field(init=False)
     _asked: dict[bytes, object] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.split = SplitRuns(self, self._end, self.patience, self.room, "likeset curator serve")
-
-    def close(self) -> None:
-        """Let go of the home's files; what is computed stops, and goes on with the next process."""
-        if self.room is not None:
-            self.room.close()
-        super().close()
-
-    def _next_deadline(self) -> datetime | None:
-        times = (super()._next_deadline(), self.split.next_look)
-        return min((time for time in times if time is not None), default=None)
 
     def _visit(self) -> None:
         self._stuck, self._lacking = set(), set()
@@ -126,7 +112,7 @@ class CuratorDesk(CuratorSteps):
         elif run.ended:
             self.postman.take(arrived, "heard")  # too late, whatever it says
         elif post.kind == "letter" and self.split.is_split(run):
-            self._take_split(run, party, arrived)
+            self._take_share_letter(run, party, arrived)
         elif post.kind == "ending" and party in (self.terms(run).consumer, WITNESS) and self.split.is_split(run):
             self.postman.take(arrived, "heard" if self.split.hear_ending(run, post.document) else "refused")
         elif post.kind == "letter":
@@ -139,15 +125,6 @@ class CuratorDesk(CuratorSteps):
             self.postman.take(arrived, "heard")
         else:
             self.postman.take(arrived, "refused")
-
-    def _take_split(self, run: KnownRun, party: str, arrived: Arrived) -> None:
-        fate = self.split.hear(run, party, arrived.post.document)
-        if fate == "later":
-            self.postman.tally.left += 1
-            return
-        self.postman.take(arrived, fate)
-        if party == self.terms(run).consumer:
-            self.remove(run, lambda file: file.kind == "acceptance")  # the consumer has it: it wrote
 
     def _take_terms(self, card: Card, arrived: Arrived) -> bool:
         try:

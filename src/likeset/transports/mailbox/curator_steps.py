@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from likeset.errors import LikesetError, QuorumMissed, UnfinishedRequest
 from likeset.homes.site_run import CuratorRun
 from likeset.homes.standings import ABSTAINS
-from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
+from likeset.transports.mailbox.computing_desk import ComputingDesk
+from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun, RunStep
 from likeset.transports.outcomes import Ending
 from likeset.transports.refused_letters import AS_IF_NOT_COME
@@ -26,7 +27,7 @@ MOST_BYTES = SiteSettings.most_bytes
 
 
 @dataclass(eq=False)
-class CuratorSteps(MailDesk):
+class CuratorSteps(ComputingDesk):
     """The steps of a curator in its runs."""
 
     _reached: dict[bytes, int] = field(default_factory=dict, init=False)  # the last step of a side that is made

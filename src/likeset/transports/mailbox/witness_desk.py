@@ -4,10 +4,11 @@ It hears terms of consumers whose cards are pinned, and letters of those whom a 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from likeset.errors import HomeRestored, IllegalMessage, LikesetError, NotCurated
 from likeset.homes.compute import ComputeRoom
@@ -18,10 +19,10 @@ from likeset.homes.witness.home import WitnessHome, witness
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.split.environment import split_python
-from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
+from likeset.transports.mailbox.computing_desk import ComputingDesk
+from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
-from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords
 from likeset.transports.outcomes import Ending
@@ -35,7 +36,7 @@ _OWN = ""  # in the place of a party: what this home said itself
 
 
 @dataclass(eq=False)
-class WitnessDesk(MailDesk):
+class WitnessDesk(ComputingDesk):
     """A witness at a mailbox.
 
     Args:
@@ -43,23 +44,7 @@ class WitnessDesk(MailDesk):
         room: where it computes; None for a process that only looks.
     """
 
-    patience: timedelta = field(default=timedelta(hours=72), kw_only=True)
-    room: ComputeRoom | None = field(default=None, kw_only=True)
-    split: SplitRuns = field(init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.split = SplitRuns(self, self._end, self.patience, self.room, "likeset witness serve")
-
-    def close(self) -> None:
-        """Let go of the home's files; what is computed stops, and goes on with the next process."""
-        if self.room is not None:
-            self.room.close()
-        super().close()
-
-    def _next_deadline(self) -> datetime | None:
-        times = (super()._next_deadline(), self.split.next_look)
-        return min((time for time in times if time is not None), default=None)
+    stays_by: ClassVar[str] = "likeset witness serve"
 
     def _visit(self) -> None:
         consumers = [pin.card for pin in self.identity.pins.all() if (pin.state, pin.role) == ("pinned", "consumer")]
@@ -121,16 +106,10 @@ class WitnessDesk(MailDesk):
 
     def _take_letter(self, run: KnownRun, party: str, arrived: Arrived) -> None:
         try:
-            fate = self.split.hear(run, party, arrived.post.document)
+            self._take_share_letter(run, party, arrived)
         except TRANSIENT as error:
             self.postman.note(f"run {self.terms(run).run} waits: {error}")
-            fate = "later"
-        if fate == "later":
             self.postman.tally.left += 1
-            return
-        self.postman.take(arrived, fate)
-        if party == self.terms(run).consumer:
-            self.remove(run, lambda file: file.kind == "acceptance")  # the consumer has it: it wrote
 
     def _take_terms(self, card: Card, arrived: Arrived) -> bool:
         try:
