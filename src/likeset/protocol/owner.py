@@ -1,7 +1,7 @@
 """An owner's side: its rows behind a port, its keys, its handles."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -19,13 +19,21 @@ from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.schema import records
 from likeset.tables.schema.labels import narrow
 
-__all__ = ["HoledScan", "Owner", "Scan", "key_in_run"]
+__all__ = ["HoledScan", "Owner", "Scan", "key_in_run", "row_handles"]
 
 
 def key_in_run(key: int, run: str, purpose: str) -> int:
     """An owner's key for one purpose in one run."""
     text = f"likeset/owner/{run}/{purpose}/".encode() + key.to_bytes(32, "big")
     return int.from_bytes(hashlib.sha256(text).digest(), "big")
+
+
+def row_handles(key: int, run: str, row_numbers: Iterable[int]) -> Iterator[int]:
+    """Opaque names of an owner's rows in a run, a keyed digest of each row's number: 64 bits, new in each run."""
+    secret = key_in_run(key, run, "handles").to_bytes(32, "big")
+    for number in row_numbers:
+        digest = hashlib.blake2b(int(number).to_bytes(8, "big"), key=secret, digest_size=8).digest()
+        yield int.from_bytes(digest, "big")
 
 
 class Scan(Protocol):
@@ -121,14 +129,10 @@ class Owner(Party):
         return key_in_run(self._key, self.terms.run, purpose)
 
     def _handles(self, row_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Opaque names of rows in this run, a keyed digest of the row's number; remembered for ``row_of``."""
-        secret = self._derived_key("handles").to_bytes(32, "big")
-        handles = np.empty(len(row_numbers), dtype=np.uint64)
-        for position, number in enumerate(row_numbers):
-            digest = hashlib.blake2b(int(number).to_bytes(8, "big"), key=secret, digest_size=8).digest()
-            handles[position] = int.from_bytes(digest, "big")
-            self._rows_by_handle[int(handles[position])] = int(number)
-        return handles
+        """Opaque names of rows in this run; remembered for ``row_of``."""
+        handles = list(row_handles(self._key, self.terms.run, row_numbers))
+        self._rows_by_handle.update(zip(handles, map(int, row_numbers), strict=True))
+        return np.array(handles, dtype=np.uint64)
 
     def _leaving(self, drawn: DrawnRows) -> tuple[NDArray[np.uint64], FetchedRows]:
         """Handles and rows, in an order that tells nothing about how they were found; none that is not admitted."""

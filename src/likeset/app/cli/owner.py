@@ -4,7 +4,16 @@ from typing import Any
 
 import typer
 
-from likeset.app.cli import consoles, owner_data, owner_mail, owner_policy, owner_records, owner_runs, owner_setup
+from likeset.app.cli import (
+    consoles,
+    owner_data,
+    owner_mail,
+    owner_policy,
+    owner_records,
+    owner_rows,
+    owner_runs,
+    owner_setup,
+)
 
 __all__ = ["owner"]
 
@@ -34,6 +43,7 @@ owner.command()(owner_mail.sync)
 owner.command()(owner_mail.serve)
 owner.command(name="console")(consoles.of_owner)
 owner.command()(owner_records.outbox)
+owner.command()(owner_rows.row)
 owner.command()(owner_records.budget)
 _audit.command(name="list")(owner_records.list_entries)
 _audit.command()(owner_records.verify)

@@ -1,14 +1,25 @@
-"""Rows and messages that left or would leave, on the owner's own screen and disk."""
+"""Rows and messages that left or would leave, on the owner's own screen and disk; ``likeset owner row``."""
 
 import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.table import Table
 
-from likeset.display.screen import MOST_IN_A_CELL, literal, make_directory, show_table, stdout
+from likeset.app.cli.owner_setup import HERE, NodePath, opened_node
+from likeset.display.screen import (
+    MOST_IN_A_CELL,
+    JsonFlag,
+    literal,
+    make_directory,
+    show_json,
+    show_notes,
+    show_table,
+    stdout,
+)
 from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private, keep_private_bytes
 
@@ -17,12 +28,50 @@ if TYPE_CHECKING:
     from likeset.homes.owner.outbox import LeftMessage, LeftRows
 
 __all__ = [
+    "row",
     "row_documents",
     "save_messages",
     "show_rows",
     "show_runs",
     "write_rows",
 ]
+
+
+def row(
+    handle: Annotated[str, typer.Argument(metavar="HANDLE", help="As its buyer has it.", show_default=False)],
+    *,
+    run: Annotated[str | None, typer.Option(help="The run in which it left, if you know it.")] = None,
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Find the row that left under a handle: which data set, where it lies there, and what its buyer has of it.
+
+    Each record that a consumer buys holds its owner's handle, in the column likeset_handle: a number that tells nobody
+    but the owner anything. A buyer who finds a mistake in a record can name it by this number.
+
+    Example: [bold]likeset owner row 11923834061248102733 --run sepsis-2026-07 --node st-mary[/]
+    """
+    from likeset.homes.owner.found_rows import find_row, handle_in
+
+    wanted = handle_in(handle)
+    with opened_node(node) as opened:
+        found = find_row(opened, wanted, run=run)
+    record = {name: _plain(value) for name, value in found.record.items()}
+    whose = {found.id_column: _plain(found.id_value)} if found.id_column else {}
+    if as_json:
+        named = {"handle": found.handle, "run": found.run, "consumer": found.consumer, "data": found.data}
+        where = {"source": found.source, "place": found.place, "number": found.number}
+        show_json({**named, **where, "unchanged": found.is_checked or None, "id": whose, "record": record})
+        return
+    words = f"{found.data}: {found.source}, {found.place}"
+    stdout.print(f"[bold green]found[/]  {literal(words)}", soft_wrap=True)
+    asked = f"left in run {found.run}, which {found.consumer} asked for"
+    stdout.print(literal(asked), soft_wrap=True)
+    lines = [[name, str(value), "no: it stays here"] for name, value in whose.items()]
+    lines += [[name, str(value), "yes"] for name, value in record.items()]
+    show_table("Row", ["column", "value", "its buyer has it"], lines)
+    if not found.is_checked:
+        show_notes(["messages of this run were purged: whether the data set is what it was then cannot be told"])
 
 
 def show_rows(rows: "LeftRows", most: int) -> None:

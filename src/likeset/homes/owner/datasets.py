@@ -32,7 +32,6 @@ from likeset.mechanisms.kept_rows import keep_key
 from likeset.privacy.view import checked_name
 from likeset.private_files import make_private_folder
 from likeset.protocol.admission import Admission
-from likeset.protocol.owner import Scan
 from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.tables.scan.sampled_scan import SampledScan
@@ -107,7 +106,7 @@ class OpenedData:
         fingerprint: stays the same as long as the data, the schema and the group size do.
     """
 
-    scan: Scan
+    scan: SampledScan
     row_count: int
     withheld: int
     not_kept: int

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from likeset.geometry.tilt import Drawing
 from likeset.tables.scan.first_pass import Sample
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
-from likeset.tables.scan.withheld_rows import AbsentRowsScan, OfferedRows
+from likeset.tables.scan.withheld_rows import AbsentRowsScan, KeepingScan, OfferedRows, WithholdingScan
 
 __all__ = ["SampledScan"]
 
@@ -56,3 +56,9 @@ class SampledScan:
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         """All rows, block by block, with the number of each block's first row."""
         return self._scan.blocks()
+
+    def numbers_in_source(self, row_numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What these rows are called in the source, where all rows are counted."""
+        if isinstance(self._scan, WithholdingScan | KeepingScan):  # the others leave rows their numbers
+            return self._scan.numbers_in_source(row_numbers)
+        return row_numbers

@@ -98,6 +98,10 @@ class KeepingScan:
             if end > begin:
                 yield int(begin), block.take(self._kept[begin:end] - first)
 
+    def numbers_in_source(self, row_numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What these rows are called in the source, where all rows are counted."""
+        return self._kept[row_numbers]
+
 
 class AbsentRowsScan:
     """All rows of a source under the numbers that they have, of which some take no part: their numbers stay empty.

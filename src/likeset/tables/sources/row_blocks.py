@@ -242,6 +242,17 @@ class Source:
                 tables.extend(part.pick(inside, names))
         return pa.concat_tables(tables).unify_dictionaries().combine_chunks().take(pa.array(places))
 
+    def place(self, row: int) -> str:
+        """Where the row of this number lies, in words: ``line 17``.
+
+        Raises:
+            InvalidArgument: there is no such row.
+        """
+        for part in self.parts:
+            if part.first_row <= row < part.first_row + part.row_count:
+                return part.place(row)
+        raise InvalidArgument("row", row, f"must be one of 0 to {self.row_count - 1}")
+
     def fingerprint(self) -> str:
         """A digest that stays the same as long as the data do; it holds no value, but is the owner's own business."""
         return self._find_fingerprint()
