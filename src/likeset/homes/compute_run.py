@@ -1,25 +1,27 @@
 """A split run at a compute party's home: curator, consumer or witness.
 
-Letters of a split run are kept whole until the run is over: they hold shares, which alone tell nothing. A party that
-was killed is made anew by hearing them again, in the order in which they came. It says then what it said before.
+Letters of a split run are kept whole until its terms end: they hold shares, which alone tell nothing. A party that
+was killed is made anew by hearing them again, in the order in which they came. It says then what it said before. After
+the run they are what a party opens if there is a dispute; with the terms they and their key go, asked for or not.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from likeset.errors import IllegalMessage
 from likeset.homes.compute_folder import ComputeFolder, Reach
 from likeset.homes.correspondence import HeardLetter
-from likeset.homes.letter_records import IN, OUT
+from likeset.homes.letter_records import IN, OUT, RECEIPT
 from likeset.homes.shell import Charges, ComputeShell, SplitConsumerShell
 from likeset.homes.site_run import SiteRun
+from likeset.protocol.legality import ComputeState
 from likeset.protocol.messages import Message, Summary
 from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.compute_party import ComputeParty
 from likeset.protocol.split.run_shape import compute_roles
 from likeset.protocol.split.split_consumer import SplitConsumer
-from likeset.protocol.split.split_messages import ShareReceipts, TargetShare
+from likeset.protocol.split.split_messages import OfferShare, ShareReceipts, TargetShare
 from likeset.trust.cards import Card
 
 __all__ = ["ComputeResident", "ComputeRun", "SplitConsumerRun"]
@@ -145,8 +147,18 @@ class ComputeRun(SiteRun):
         """What it writes when it waits for an owner's part no longer."""
         return self.letters.write(self.resident.made.give_up(owner))
 
+    @property
+    def may_have_computed(self) -> bool:
+        """Whether all compute parties agreed on a roster: before that nothing is computed, and nothing opened."""
+        states = (ComputeState.READY, ComputeState.SETTLED)
+        return self.party is not None and self.party.position.state in states
+
+    def rest(self) -> None:
+        """Rows may have been opened, and nothing is computed any more: letters stay until the terms end."""
+        self.kept.remove()
+
     def forget(self) -> None:
-        """The run is over here: no share, no key and no checkpoint stays. What was written can still be sent again."""
+        """Nothing was opened: no share, no key and no checkpoint stays; what was written can be sent again."""
         if self.party is not None:
             self.party.forget()
         self.kept.remove()
@@ -168,11 +180,11 @@ class SplitConsumerRun(ComputeRun):
 
     Args:
         keep: takes the summary, before the others are told that it is over.
-        receipts: when the run has ended: a signed receipt for each owner who took part.
+        receipts: a signed receipt for each owner whose part came.
     """
 
     keep: Callable[[Summary], None] = field(kw_only=True)
-    receipts: Callable[[], Mapping[str, bytes]] = field(kw_only=True)
+    receipts: Callable[[Collection[str]], Mapping[str, bytes]] = field(kw_only=True)
 
     def begin(self, acceptances: Iterable[bytes]) -> tuple[bytes, ...]:
         """The first letters of the run, once enough others take part."""
@@ -195,6 +207,13 @@ class SplitConsumerRun(ComputeRun):
             self.keep(summary)
         return self.letters.write(replies)
 
-    def end(self) -> tuple[bytes, ...]:
-        """Receipts, in letters to their owners."""
-        return self.letters.write_receipts(dict(self.receipts()))
+    def acknowledge(self) -> tuple[bytes, ...]:
+        """Receipts for the owners whose part came, in letters to them; written once.
+
+        They say how many rows were offered, and go before anything is computed: neither what they say nor when they
+        are written depends on what is bought, or on whether the run comes to an end.
+        """
+        kept = self.letters.kept
+        told = {letter.peer for letter in kept if (letter.way, letter.kind) == (OUT, RECEIPT)}
+        came = {letter.peer for letter in kept if (letter.way, letter.kind) == (IN, OfferShare.kind)}
+        return self.letters.write_receipts(dict(self.receipts(came - told))) if came - told else ()

@@ -233,8 +233,10 @@ def conclude(home: ConsumerHome, run: KeptRun, result: JobResult, *, render: Ren
     """Publish the result of a run; from now on it cannot be resumed.
 
     The key of the run goes before the result is there: the summary was kept when it came, and nothing else is needed.
+    In a split run it stays until the terms end: what was opened may have to be held against what owners signed.
     """
-    home.settle(run)
+    if run.terms.split is None:
+        home.settle(run)
     return publish(result, run.result, render=render)
 
 

@@ -21,6 +21,7 @@ from likeset.homes.compute import Computation, ComputeJob, ComputeRoom
 from likeset.homes.consumer.home import make_consumer_home
 from likeset.homes.consumer.named_cards import named_cards
 from likeset.homes.curator.home import make_curator_home
+from likeset.homes.letter_records import OUT, RECEIPT
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.witness.home import WitnessHome, make_witness_home
 from likeset.ledger import Ledger, Limit
@@ -158,6 +159,12 @@ class SplitHomes(MailHomes):
             self.look(*parties)
             assert time.monotonic() < end, "it is not so after a long time"
             time.sleep(0.005)
+
+    def receipts_between(self, writer: str, reader: str) -> int:
+        """How many receipts one party wrote to another, by its own book."""
+        digest = bytes.fromhex(self.run.terms.digest)
+        letters = self.desk(writer).identity.book.letters(digest, reader)
+        return sum((letter.way, letter.kind) == (OUT, RECEIPT) for letter in letters)
 
     def over(self) -> bool:
         """Whether the consumer says that the run has ended."""

@@ -1,6 +1,7 @@
 """Split runs by mailbox: nobody reads a row but the buyer, whoever is killed, late or away."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from split_homes import SplitHomes, split_homes_in
 
 from likeset.errors import InvalidArgument
 from likeset.homes import compute_side
+from likeset.homes.correspondence import Correspondence
 from likeset.homes.letter_records import KeptLetter
-from likeset.homes.owner import kept_receipts
+from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
 from likeset.protocol.party import CURATOR
@@ -162,11 +164,9 @@ def test_a_compute_party_that_never_comes_ends_the_run_before_the_terms_do(homes
     assert forgotten(homes, CURATOR)
 
 
-def test_a_run_that_the_consumer_cancels_is_forgotten_by_all(homes: SplitHomes) -> None:
-    homes.only_look = {WITNESS}
-    homes.settle()
-    homes.approve()
-    homes.settle()
+def test_a_run_that_the_consumer_cancels_before_anybody_may_compute_is_forgotten_by_all(homes: SplitHomes) -> None:
+    begun(homes)
+    homes.settle(CONSUMER, CURATOR, "a", "b")
     homes.run.cancel()
     homes.drop(CONSUMER)
     homes.settle()
@@ -190,10 +190,93 @@ def has_data(homes: SplitHomes, party: str, letter: KeptLetter) -> bool:
     return homes.desk(party).identity.book.letter_data(digest, letter.peer, "in", letter.number) is not None
 
 
-def test_shares_go_when_the_run_is_done(homes: SplitHomes) -> None:
+@pytest.mark.parametrize("told", [True, False])
+def test_shares_stay_for_disputes_and_go_when_the_terms_end_told_or_not(homes: SplitHomes, *, told: bool) -> None:
+    """Checkpoints go when the run is over; what is left at 23:59 of the last day is gone a minute later."""
+    homes.settle()
+    homes.approve()
+    homes.until(homes.over)
+    if told:
+        homes.settle()
+    else:  # the consumer's last word reaches nobody
+        for party in (CURATOR, WITNESS):
+            homes.folder_between(CONSUMER, party).clear()
+    homes.drop()
+    homes.clock.now = datetime(2029, 4, 3, 23, 59, tzinfo=UTC)
+    homes.settle()
+    for party in homes.computing:
+        assert not forgotten(homes, party)
+        assert not told or not any((homes.folder(party) / "split").glob("*"))
+    homes.clock.pass_by(minutes=1)
+    homes.settle()
+    for party in homes.computing:
+        assert forgotten(homes, party)
+
+
+def test_an_owner_keeps_what_it_shared_until_the_terms_end_and_its_record_for_good(homes: SplitHomes) -> None:
+    """Shares, K, r and salts are in its journal: there at 23:59 of the last day, and gone a minute later."""
     homes.hold()
-    assert forgotten(homes, CURATOR)
-    assert forgotten(homes, WITNESS)
+    homes.drop()
+
+    def kept() -> tuple[int, int]:
+        """Bytes that are kept of what left, and rows that the audit log says have left."""
+        homes.look("a")
+        homes.drop("a")
+        with OwnerNode(homes.folder("a"), clock=homes.clock) as node:
+            assert outbox.verify(node)[0] == []
+            sent = sum(replies.rows for replies in node.record_of("run-1").sent.values())
+            return sum(len(message.data) for message in outbox.messages_that_left(node, "run-1")), sent
+
+    homes.clock.now = datetime(2029, 4, 3, 23, 59, tzinfo=UTC)
+    slots = homes.run.terms.rows_per_owner
+    before, rows = kept()
+    assert before > 3 * 64 * slots
+    assert rows == slots
+    homes.clock.pass_by(minutes=1)
+    assert kept() == (0, slots)
+    assert kept() == (0, slots), "asked again, nothing more happens"
+
+
+def test_an_owner_has_its_receipt_before_anything_is_computed_whatever_comes_of_the_run(homes: SplitHomes) -> None:
+    """The witness never comes: nothing is ever opened, and receipts say how many rows were offered all the same."""
+    begun(homes)
+    homes.settle("a", CONSUMER)
+    assert homes.meeting.opened == {}
+    with OwnerNode(homes.folder("a"), clock=homes.clock) as node:
+        homes.look("a")
+        early = kept_receipts.check(node, "run-1").receipt
+        assert early is not None
+        assert early.transcript.rows == homes.run.terms.rows_per_owner
+        assert early.card == homes.run.invitation.signed.card
+    with OwnerNode(homes.folder("b"), clock=homes.clock) as node:
+        assert kept_receipts.check(node, "run-1").receipt is None, "its part did not come yet"
+    homes.settle("b", CONSUMER, "b")
+    homes.drop()
+    written = homes.receipts_between(CONSUMER, "a")
+    homes.until(homes.over)
+    homes.settle()
+    assert homes.receipts_between(CONSUMER, "a") == written == 1, "the end of a run tells owners nothing"
+
+
+def test_a_consumer_that_dies_before_it_acknowledges_does_so_when_it_is_back(
+    homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(homes)
+    homes.settle("a", "b")
+    with monkeypatch.context() as patched:
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patched.setattr(Correspondence, "write_receipts", killed)
+        with pytest.raises(KeyboardInterrupt):
+            homes.look(CONSUMER)
+    homes.drop(CONSUMER)
+    homes.settle(CONSUMER, "a", "b")
+    for owner in homes.owners:
+        with OwnerNode(homes.folder(owner), clock=homes.clock) as node:
+            assert kept_receipts.check(node, "run-1").receipt is not None
+        assert homes.receipts_between(CONSUMER, owner) == 1
 
 
 @pytest.mark.parametrize("party", [CURATOR, WITNESS])

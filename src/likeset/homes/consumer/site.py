@@ -4,7 +4,7 @@ The site answers only in runs whose very invitation lies there: nobody else can 
 summary only in a letter of the curator whose card the terms name: nobody else can make it take rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
@@ -126,17 +126,24 @@ def _split_run(
         )
         keep_private_bytes(run.summary_path, message.data)
 
+    def receipts(owners: Collection[str]) -> dict[str, bytes]:
+        return _receipts(run, letters.identity, owners)
+
     resident = ComputeResident(terms.consumer, make, Ledger(home.ledger))
     return SplitConsumerRun(
-        letters, resident, MOST_BYTES, kept=kept, keep=keep, receipts=lambda: _receipts(run, letters.identity)
+        letters,
+        resident,
+        MOST_BYTES,
+        kept=kept,
+        keep=keep,
+        receipts=receipts,
     )
 
 
-def _receipts(run: KeptRun, identity: Identity) -> dict[str, bytes]:
+def _receipts(run: KeptRun, identity: Identity, owners: Collection[str]) -> dict[str, bytes]:
     """What this consumer signs for owners: how many rows each of them offered, and never which it bought."""
     terms, receipts = run.terms, {}
-    present = identity.book.introduced(bytes.fromhex(terms.digest))
-    for owner in (name for name in terms.owners if name in present):
+    for owner in (name for name in terms.owners if name in owners):
         make_private_folder(run.folder / "receipts")
         path = run.folder / "receipts" / f"{file_name(owner)}.json"
         copy = transcript_of(identity.book, terms, owner=owner, kept_by="consumer")

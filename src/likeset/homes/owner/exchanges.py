@@ -19,7 +19,7 @@ from likeset.protocol.split.shared_replies import is_kept_offer, shared_replies,
 from likeset.protocol.split.split_messages import OfferShare
 from likeset.protocol.steps import ChargeWanted, Draw
 
-__all__ = ["Exchange", "ExchangeRecord", "exchanges", "rows_in"]
+__all__ = ["Exchange", "ExchangeRecord", "exchanges", "forget_exchanges", "rows_in"]
 
 _MAGIC = b"LSX1"
 _HEAD = struct.Struct("<4sQ")
@@ -142,6 +142,13 @@ def exchanges(ledger: Ledger, run: str | None = None) -> list[Exchange]:
         entry = reserved.get((stored.key, stored.fingerprint), 0)
         heard_and_answered.append(Exchange(entry, stored.run, stored.at, heard, reply))
     return heard_and_answered
+
+
+def forget_exchanges(ledger: Ledger, runs: Iterable[str]) -> None:
+    """Remove all that was heard and answered in runs; that it was stays on record."""
+    for run in runs:
+        if ledger.messages(run=run):
+            ledger.purge(run=run)
 
 
 def rows_in(replies: Iterable[Message]) -> int:

@@ -18,7 +18,7 @@ from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.homes.expiry import utc_now
 from likeset.homes.identity import Identity
 from likeset.homes.letter_book import LetterBook
-from likeset.homes.owner import invitations
+from likeset.homes.owner import exchanges, invitations
 from likeset.homes.owner.asking_cards import AskingCard
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.home import Home
@@ -27,7 +27,7 @@ from likeset.homes.owner.permits import Permits
 from likeset.homes.owner.policy import Policy, Verdict
 from likeset.homes.owner.refusals import BY_SITE, OTHERS, Refusals, about_run
 from likeset.homes.owner.run_answers import RunAnswers
-from likeset.homes.owner.run_records import RunRecord, Runs
+from likeset.homes.owner.run_records import RunRecord, Runs, ended_split_runs
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.transcripts import Transcript, transcript_of
@@ -276,8 +276,7 @@ class OwnerNode:
     def waiting(self) -> list[RunRecord]:
         """Runs that wait for a decision: not those whose terms have ended, but those that cannot be read here."""
         self.log.refresh()
-        now = self._clock()
-        return [record for record in self.runs.waiting() if not record.has_ended(now)]
+        return [record for record in self.runs.waiting() if not record.has_ended(self._clock())]
 
     def note(self, kind: str, run: str, **words: Any) -> None:
         """Write something into the audit log."""
@@ -345,8 +344,7 @@ class OwnerNode:
     def _take_in(self, invitation: Invitation, *, by_steward: bool) -> bool:
         """Write terms down that are not known yet; returns whether they were not."""
         self.check_running()
-        self._settle_ended()
-        self.log.refresh()
+        self.settle_ended()
         terms = invitation.terms
         if self.runs.know(terms):
             return False
@@ -363,10 +361,12 @@ class OwnerNode:
                 append("invited", terms.run, invitations.entry_words(invitation, by_steward=by_steward))
         return True
 
-    def _settle_ended(self) -> None:
-        """Forget the keys of runs whose terms have ended: a node may be open for months."""
+    def settle_ended(self) -> None:
+        """Forget what runs needed whose terms have ended: keys, and what was shared. A node may be open for months."""
         if self.home.book_file.exists():
             self.book.settle_ended()
+        self.log.refresh()
+        exchanges.forget_exchanges(self.ledger, ended_split_runs(self.runs, self._clock()))
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
         decision = record.decided(terms.digest)

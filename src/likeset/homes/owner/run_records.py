@@ -14,7 +14,7 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.ledger.chain import Entry
 from likeset.protocol.terms import Terms
 
-__all__ = ["HEARD", "UNREADABLE", "Decision", "RunRecord", "Runs", "SentReplies"]
+__all__ = ["HEARD", "UNREADABLE", "Decision", "RunRecord", "Runs", "SentReplies", "ended_split_runs"]
 
 UNREADABLE = "cannot be read here"
 HEARD = "node/heard-"
@@ -233,3 +233,21 @@ class Runs:
             for record in self.by_name.values()
             if record.withdrawn is None and record.decided(record.latest_digest) is None
         ]
+
+
+def ended_split_runs(runs: Runs, now: datetime) -> list[str]:
+    """Names of runs in which rows left as shares, and whose terms are over: nobody can dispute any more.
+
+    What was shared (keys, random numbers, salts) is of no use to this owner then, and goes. That it left stays on
+    record.
+    """
+    shared = (record for record in runs.by_name.values() if record.decision is not None and record.sent)
+    return [
+        record.run
+        for record in shared
+        if record.decision is not None
+        and (terms := record.readable(record.decision.digest)) is not None
+        and terms.split is not None
+        and terms.end is not None
+        and now >= terms.end
+    ]

@@ -44,12 +44,15 @@ class OwnerDesk(MailDesk):
     Args:
         refused: told what is refused before the home's side of a run has heard of it, in fixed words.
         decided: something that changes whenever somebody may have decided; None where only asking tells.
+        ended: called once the terms of a run have ended.
         on_close: called when the desk is closed.
     """
 
     refused: Callable[[str], None] = field(default=lambda _reason: None, kw_only=True)
     decided: Callable[[], object] = field(default=object, kw_only=True)
+    ended: Callable[[], None] = field(default=lambda: None, kw_only=True)
     on_close: Callable[[], None] = field(default=lambda: None, kw_only=True)
+    _over: set[bytes] = field(default_factory=set, init=False)
 
     def close(self) -> None:
         """Let go of the home's files."""
@@ -57,6 +60,10 @@ class OwnerDesk(MailDesk):
         self.on_close()
 
     def _visit(self) -> None:
+        over = {run.terms for run in self.runs.values() if self.clock() >= run.ends}
+        if over - self._over:
+            self.ended()
+            self._over |= over
         peers = [pin for pin in self.identity.pins.all() if pin.state == "pinned" and pin.role != "owner"]
         for pin in peers:
             wanted = self._wanted(pin)
@@ -213,6 +220,10 @@ class OwnerDesk(MailDesk):
             self.forget_side(run)  # somebody may decide otherwise
             return ABSTAINS, ABSTAINS.encode()
 
+    def _is_settled(self, run: KnownRun, /) -> bool:
+        # The consumer's receipt in a split run says nothing of the others: their parts lie there until the terms end.
+        return super()._is_settled(run) and self.terms(run).split is None
+
 
 def owner_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = utc_now) -> OwnerDesk:
     """An owner's desk at one mailbox; an owner with several mailboxes has several desks.
@@ -240,6 +251,7 @@ def owner_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = ut
         clock,
         refused=lambda reason: opened.node.refused(reason),
         decided=lambda: _stamps(home),
+        ended=lambda: opened.node.settle_ended(),
         on_close=opened.close,
     )
 

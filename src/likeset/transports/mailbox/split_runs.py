@@ -137,6 +137,8 @@ class SplitRuns:
         except QuorumMissed:
             self.finish(run, Ending.QUORUM_MISSED, tell=True)
             return
+        if isinstance(side, SplitConsumerRun):
+            side.acknowledge()
         began, is_consumer = self._began(run), isinstance(side, SplitConsumerRun)
         if side.party.is_ready:
             self._compute(run, side)
@@ -208,11 +210,13 @@ class SplitRuns:
         except QuorumMissed as error:
             self.finish(run, Ending.NOT_COMPUTED, str(error), tell=True)
             return
-        side.end()
         self.finish(run, Ending.DONE)
 
     def finish(self, run: KnownRun, ending: Ending, detail: str = "", *, tell: bool = False) -> None:
-        """A run is over here: nothing of it is computed any more, and no share stays.
+        """A run is over here: nothing of it is computed any more.
+
+        Where rows may have been opened, letters and their key stay until the terms end, for disputes: all compute
+        parties had agreed on a roster. Before that nobody computes, and no share stays.
 
         Args:
             run: the run.
@@ -228,10 +232,10 @@ class SplitRuns:
         if self.room is not None:
             self.room.forget(terms.digest)
         side = None if ending is Ending.TERMS_EXPIRED else self.desk.side(run)
-        if isinstance(side, ComputeRun) and not (isinstance(side, SplitConsumerRun) and ending is Ending.DONE):
-            side.forget()
+        if isinstance(side, ComputeRun) and side.may_have_computed:
+            side.rest()
         elif isinstance(side, ComputeRun):
-            side.kept.remove()  # letters stay until the result is concluded: they are evidence
+            side.forget()
         self.desk.forget_side(run)
         self.end(run, ending, detail)
 
