@@ -1,30 +1,52 @@
-"""How long the console's pages take with many runs and a long log, beside those of an empty home, in one process.
+"""How long the console's pages take with many runs and a long log, beside those of a home with one run, in one process.
 
-    .venv/bin/python benchmarks/console.py --runs 1000 --entries 100000
+    .venv/bin/python benchmarks/console.py --runs 1000 --entries 100000 [--out benchmarks/results/console.md]
 
-Pages are asked for as a browser does, through the guard, without a socket; the median of several, after one to warm up.
+Pages are asked for as a browser does, through the guard, without a socket: the first time, and the median of several
+after that. The log is as ``long_home`` says. What is done once for the whole console (libraries, the log) comes
+before, and is told apart.
 """
 
 import argparse
+import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from likeset.homes.owner.invitations import entry_words
+from likeset.app.console.owner_desk import OwnerDesk
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.signed_invitation import Invitation
+from long_home import long_home
 
-_TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(_TESTS / floor) for floor in ("", "app", "homes", "trust", "protocol")]
+from console_world import Browser, opened_console, signed_in  # isort: skip - long_home knows where the tests' worlds are
 
-from card_world import introduce, signed_terms  # noqa: E402 - the tests' worlds are not installed
-from console_world import Browser, opened_console, signed_in  # noqa: E402
-from node_world import make_node, terms  # noqa: E402
-
-_PAGES = ("/", "/?show=all", "/?page=20", "/run?name=run-1", "/budgets", "/data", "/left", "/log", "/rules", "/cards")
-_TIMES = 7
+_WAITING, _DONE = "run-8", "run-1"
+_PAGES = (
+    ("the inbox", "/"),
+    ("the inbox, page 5", "/?page=5"),
+    ("all runs", "/?show=all"),
+    ("all runs, page 40", "/?show=all&page=40"),
+    ("a run that waits", f"/run?name={_WAITING}"),
+    ("a run that is done", f"/run?name={_DONE}"),
+    ("budgets", "/budgets"),
+    ("budgets, page 50", "/budgets?page=50"),
+    ("data sets", "/data"),
+    ("what left", "/left"),
+    ("what left, page 20", "/left?page=20"),
+    ("what left in a run", f"/left?run={_DONE}"),
+    ("the log", "/log"),
+    ("the log, in its middle", "/log?before=50000"),
+    ("the log of a run", f"/log?about={_DONE}"),
+    ("rules", "/rules"),
+    ("cards", "/cards"),
+    ("check", "/check"),
+)
+_TIMES = 9
+_ALLOWED = 200.0
+_COMMANDS = (("owner", "inbox"), ("owner", "review", _WAITING), ("owner", "budget"), ("owner", "audit", "list"))
 
 
 def main() -> None:
@@ -32,44 +54,91 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--entries", type=int, default=100_000)
+    parser.add_argument("--out", type=Path)
     wished = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        small, large = make_node(Path(place) / "small"), make_node(Path(place) / "large")
-        _fill(small, runs=1, entries=0)
-        _fill(large, runs=wished.runs, entries=wished.entries)
-        began = time.perf_counter()
-        with opened_console(large) as full:
-            opening = time.perf_counter() - began
-            with opened_console(small) as empty:
-                beside, many = signed_in(empty), signed_in(full)
-                print(f"{wished.runs:,} runs, {full.version()} entries; opening the home takes {opening:.2f} s, once")
-                print(f"{'page':<20} {'one run':>10} {'many':>10} {'ratio':>7}")
-                for page in _PAGES:
-                    before, after = _milliseconds(beside, page), _milliseconds(many, page)
-                    print(f"{page:<20} {before:>7.1f} ms {after:>7.1f} ms {after / before:>6.1f}x")
+        small = long_home(Path(place) / "small", runs=8, entries=0)
+        large = long_home(Path(place) / "large", runs=wished.runs, entries=wished.entries)
+        text = _measured(small, large, runs=wished.runs)
+    print(text)
+    if wished.out is not None:
+        wished.out.write_text(text)
 
 
-def _fill(folder: Path, *, runs: int, entries: int) -> None:
-    every = [terms(run=f"run-{number}", expires="2099-01-01") for number in range(1, runs + 1)]
-    introduce(folder, every[0])
-    with OwnerNode(folder) as node:
-        node.put_policy_in_force()
-        with node.log.deciding() as append:
-            for run in every:
-                append("invited", run.run, entry_words(Invitation.read(signed_terms(run)), by_steward=True))
-            for number in range(entries - runs):
-                append("reviewed", f"run-{1 + number % runs}", {"digest": every[number % runs].digest, "by": "Ada"})
+def _measured(small: Path, large: Path, *, runs: int) -> str:
+    with opened_console(small) as few:
+        few.warm()  # loads libraries
+    opening_small, opening = _seconds(lambda: OwnerNode(small).close()), _seconds(lambda: OwnerNode(large).close())
+    lines = []
+    with opened_console(large) as many, opened_console(small) as few:
+        warming = _seconds(many.warm)
+        few.warm()
+        entries, fewer = int(many.version()), int(few.version())
+        lines = [_line(name, page, few=signed_in(few), many=signed_in(many)) for name, page in _PAGES]
+        checking = [_seconds(lambda desk=desk: _check(desk)) for desk in (few, many)]  # type: ignore[misc]
+    slowest = max(lines, key=lambda line: line[2])
+    return "\n".join(
+        [
+            f"# The console with {runs:,} runs\n",
+            f"`benchmarks/console.py`, Python {platform.python_version()}, {platform.machine()}: milliseconds of a "
+            f"page in a home with {runs:,} runs and {entries:,} entries in its log (seven of ten runs done, with all "
+            f"their rounds, one denied, two waiting), beside one with 8 runs and {fewer:,} entries. The first time a "
+            f"page is asked for, then the median of {_TIMES}. A page may take {_ALLOWED:.0f} ms.\n",
+            "| page | first, ms | then, ms | 8 runs, ms | ratio |",
+            "|---|---|---|---|---|",
+            *(
+                f"| {name} | {first:.1f} | {after:.1f} | {before:.1f} | {after / before:.1f} |"
+                for name, first, after, before in lines
+            ),
+            f"\nThe slowest is {slowest[0]}: {slowest[2]:.0f} ms; of first looks the slowest takes "
+            f"{max(line[1] for line in lines):.0f} ms.",
+            f"Once, before the link is shown: opening the home, which checks every link of its chain, {opening:.2f} s "
+            f"({opening_small:.2f} s with 8 runs), and judging the first page {warming:.2f} s. The button that checks "
+            f"the whole chain, what left and the receipts takes {checking[1]:.1f} s ({checking[0]:.2f} s).\n",
+            "| command, in a process of its own | s | with 8 runs, s | ratio |",
+            "|---|---|---|---|",
+            *(_command(words, small, large) for words in _COMMANDS),
+            "",
+        ]
+    )
 
 
-def _milliseconds(browser: Browser, page: str) -> float:
+def _line(name: str, page: str, *, few: Browser, many: Browser) -> tuple[str, float, float, float]:
+    _, before = _milliseconds(few, page)
+    first, after = _milliseconds(many, page)
+    return name, first, after, before
+
+
+def _milliseconds(browser: Browser, page: str) -> tuple[float, float]:
     times = []
     for _ in range(_TIMES + 1):
         began = time.perf_counter()
         answer = browser.get(page)
         times.append(1000 * (time.perf_counter() - began))
         if answer.status != 200:
-            raise SystemExit(f"{page}: {answer.status}")
-    return statistics.median(times[1:])
+            raise SystemExit(f"{page}: {answer.status} {answer.words}")
+    return times[0], statistics.median(times[1:])
+
+
+def _check(desk: OwnerDesk) -> None:
+    answer = signed_in(desk).post("/log", {})
+    if "It holds" not in answer.words:
+        raise SystemExit(answer.words)
+
+
+def _command(words: tuple[str, ...], small: Path, large: Path) -> str:
+    def run(folder: Path) -> None:
+        line = [sys.executable, "-c", "from likeset.app.cli import main; main()", *words, "--node", str(folder)]
+        subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
+
+    before, after = (min(_seconds(lambda home=home: run(home)) for _ in range(2)) for home in (small, large))  # type: ignore[misc]
+    return f"| `likeset {' '.join(words)}` | {after:.2f} | {before:.2f} | {after / before:.1f} |"
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 if __name__ == "__main__":

@@ -111,7 +111,10 @@ def test_a_run_is_approved_after_a_second_look_and_what_left_is_shown(
         held(RUN, {"a": other}, tmp_path / "curator")
     left = ada.get("/left?run=run-1").words
     assert "12 rows left" in left
-    assert "offer" in ada.get("/left").words
+    assert "offer" in left
+    (told,) = said(desk, "outbox")["runs"]
+    times = [told[name][:16].replace("T", " ") for name in ("first", "last")]
+    assert f"run-1 new-clinic {times[0]} {times[1]} {told['messages']} 12 no" in ada.get("/left").words
     assert "12 of 36 spent" in ada.get("/budgets").words
     assert "It holds" in ada.post("/log", {}).words
     page = ada.get("/run?name=run-1")

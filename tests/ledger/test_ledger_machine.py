@@ -51,7 +51,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _opened(self) -> Ledger:
         self.told: list[Entry] = []
-        return Ledger(self.directory / "ledger.sqlite", reader=self.told.append)
+        return Ledger(self.directory / "ledger.sqlite", reader=lambda entry, _: self.told.append(entry))
 
     def _reserve(self, what: tuple[Any, ...], unfinished: Unfinished) -> None:
         view, event, request, rows = what

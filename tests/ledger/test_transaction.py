@@ -230,7 +230,7 @@ class TestFreeAndTheSameAgain:
 class TestReaders:
     def test_every_durable_entry_is_told_once_in_order_and_nothing_that_was_undone(self, path: Path) -> None:
         told: list[Entry] = []
-        with opened(Ledger(path, reader=told.append)) as ledger, Ledger(path) as other:
+        with opened(Ledger(path, reader=lambda entry, _: told.append(entry))) as ledger, Ledger(path) as other:
             with pytest.raises(Died), ledger.deciding() as transaction:  # noqa: PT012 - a block
                 transaction.append("began", "run", {})
                 raise Died

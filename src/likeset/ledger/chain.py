@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from likeset.errors import InvalidArgument
 
@@ -18,6 +18,8 @@ __all__ = ["START", "Entry", "Head", "Problem", "canonical", "check", "link"]
 
 _DOMAIN = b"likeset ledger entry 1\n"
 _HASH_BYTES = 32
+_TYPES = (int, str, str, str, bytes, bytes)
+_DECODER = json.JSONDecoder()
 
 
 def canonical(document: Any) -> str:
@@ -25,9 +27,11 @@ def canonical(document: Any) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the ledger; ``hash`` covers everything else in it."""
+class Entry(NamedTuple):
+    """One line of the ledger; ``hash`` covers everything else in it.
+
+    A tuple, for a long log is read whole whenever it is opened.
+    """
 
     number: int
     kind: str
@@ -38,17 +42,25 @@ class Entry:
 
     def expected_hash(self) -> bytes:
         """The hash that the other columns call for."""
-        digest = hashlib.sha256(_DOMAIN)
-        for field in (str(self.number), self.kind, self.key, self.body):
-            encoded = field.encode()
-            # Lengths keep the fields apart: moving a byte from one column to the next changes the hash.
-            digest.update(len(encoded).to_bytes(8, "big") + encoded)
-        digest.update(self.previous)
-        return digest.digest()
+        number, kind, key, body = str(self.number).encode(), self.kind.encode(), self.key.encode(), self.body.encode()
+        # Lengths keep the fields apart: moving a byte from one column to the next changes the hash.
+        parts = (_DOMAIN, _size(number), number, _size(kind), kind, _size(key), key, _size(body), body, self.previous)
+        return hashlib.sha256(b"".join(parts)).digest()
 
     def document(self) -> Any:
-        """The body as plain data."""
-        return json.loads(self.body)
+        """The body as plain data.
+
+        Raises:
+            ValueError: it is none.
+        """
+        document, end = _DECODER.raw_decode(self.body)
+        if end != len(self.body):
+            raise ValueError("something follows the document")
+        return document
+
+
+def _size(field: bytes) -> bytes:
+    return len(field).to_bytes(8, "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +114,18 @@ def check(rows: Iterable[tuple[Any, ...]], after: Head = START) -> Iterator[Entr
         rows: (number, kind, key, body, previous, hash), in the order of their numbers.
         after: the head that the first row must follow.
     """
+    number, last = after.number, after.hash
     for row in rows:
-        if tuple(type(value) for value in row) != (int, str, str, str, bytes, bytes):
-            yield Problem(after.number + 1, "a column holds the wrong type of value")
+        if tuple(map(type, row)) != _TYPES:
+            yield Problem(number + 1, "a column holds the wrong type of value")
             return
-        entry = Entry(*row)
-        if entry.number != after.number + 1:
-            yield Problem(after.number + 1, f"is missing or out of order (entry {entry.number} comes instead)")
-            after = Head(entry.number, entry.hash)
-            continue
-        if entry.previous != after.hash:
+        entry = Entry._make(row)
+        if entry.number != number + 1:
+            yield Problem(number + 1, f"is missing or out of order (entry {entry.number} comes instead)")
+        elif entry.previous != last:
             yield Problem(entry.number, "does not follow the entry before it")
         elif entry.hash != entry.expected_hash():
             yield Problem(entry.number, "was altered: its content does not match its hash")
         else:
             yield entry
-        after = Head(entry.number, entry.hash)
+        number, last = entry.number, entry.hash

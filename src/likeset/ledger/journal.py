@@ -48,6 +48,7 @@ _LAYOUT = Layout(
             UNIQUE (key, fingerprint)
         )""",
     ),
+    indexes={"messages_by_run": "CREATE INDEX messages_by_run ON messages (run)"},
 )
 
 
@@ -148,7 +149,8 @@ class Journal:
     def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
         """All stored messages, or those of one run, oldest first."""
         with self._store.reading() as connection:
-            rows = connection.execute(f"{_SELECT} WHERE ?1 IS NULL OR run = ?1 ORDER BY rowid", (run,)).fetchall()
+            which, words = ("", ()) if run is None else ("WHERE run = ?", (run,))
+            rows = connection.execute(f"{_SELECT} {which} ORDER BY rowid", words).fetchall()
         return tuple(_message(row) for row in rows)
 
     def purge(self, *, run: str | None, before: str | None) -> int:

@@ -4,23 +4,41 @@ Nothing here is stored: the entries are the truth, and every process folds them 
 of the chain as it goes.
 """
 
-import json
-from collections.abc import Mapping
+import marshal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from likeset.errors import ChargeRefused, LikesetError, OtherRelation, UnknownEvent
 from likeset.ledger.accounts import Account, Tally
-from likeset.ledger.chain import START, Entry, Head, Problem, canonical
+from likeset.ledger.chain import START, Entry, Head, Problem
 from likeset.ledger.charges import Charge, Limit
 from likeset.ledger.entry_kinds import AUDIT
 from likeset.privacy.view import View
 
-__all__ = ["FORMAT", "Answer", "Known", "LedgerState"]
+__all__ = ["FORMAT", "Answer", "Charged", "Known", "LedgerState"]
 
 FORMAT = 2
 """The version of what the bodies of entries hold, the JSON form of events (``events.VERSION``) included."""
+
+
+_MOST_CHARGES, _MOST_TRIALS = 1024, 8
+
+
+class Charged(NamedTuple):
+    """A charge that was made.
+
+    Attributes:
+        entry: that reserved it.
+        key: of the request that it was for.
+        at: when (UTC).
+        charge: what it cost.
+    """
+
+    entry: int
+    key: str
+    at: str
+    charge: Charge
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,9 @@ class LedgerState:
         self.requests: dict[str, Known] = {}
         self._limits: dict[View, Limit] = {}
         self._tallies: dict[View, Tally] = {}
-        self._charges: list[Charge] = []
+        self._charges: list[Charged] = []
+        self._trials: dict[tuple[View, Limit], tuple[Tally, int]] = {}
+        self._read_charges: dict[bytes, tuple[Charge, list[Tally]]] = {}
         self._changed_limits = False
         self._other_format = False
 
@@ -68,13 +88,26 @@ class LedgerState:
         """The limit in force for a view, if it has an account."""
         return self._limits.get(view)
 
+    @property
+    def charges(self) -> Sequence[Charged]:
+        """Every charge, oldest first."""
+        return self._charges
+
     def tally(self, view: View, limit: Limit) -> Tally:
-        """What the charges so far would add up to on an account with this view and limit."""
-        tally = Tally(view, limit)
-        for charge in self._charges:
-            if charge.reaches(view):
-                tally.add(charge)
-        return tally
+        """What the charges so far would add up to on an account with this view and limit.
+
+        Added up once for each limit that somebody asks about, and from then on charge by charge: whoever changes a
+        limit is shown many runs under the new one before it is in force.
+        """
+        tally, counted = self._trials.pop((view, limit), (None, 0))
+        tally = Tally(view, limit) if tally is None else tally
+        for charged in self._charges[counted:]:
+            if charged.charge.reaches(view):
+                tally.add(charged.charge)
+        while len(self._trials) >= _MOST_TRIALS:
+            del self._trials[next(iter(self._trials))]
+        self._trials[view, limit] = tally, len(self._charges)
+        return tally.copy()
 
     def surely_within_limits(self) -> bool:
         """Whether the sums alone show that every charge was within its limits: sums only grow.
@@ -97,13 +130,18 @@ class LedgerState:
             pairs.append((tally.account(), after.account()))
         return tuple(pairs)
 
-    def apply(self, entry: Entry) -> Problem | None:
-        """Take in the next entry; what it says must make sense after those before it. Those of audit change nothing."""
+    def apply(self, entry: Entry, document: Any) -> Problem | None:
+        """Take in the next entry; what it says must make sense after those before it. Those of audit change nothing.
+
+        Args:
+            entry: the entry.
+            document: what its body says.
+        """
         self.head = Head(entry.number, entry.hash)
         if self._other_format or entry.kind in AUDIT:
             return None  # of another format: what the entries after it mean is not known here, and it was said
         try:
-            return self._apply(entry, entry.document())
+            return self._apply(entry, document)
         except OtherRelation as error:
             return Problem(
                 entry.number,
@@ -160,15 +198,15 @@ class LedgerState:
         self._changed_limits |= view in self._limits
         self._tallies[view] = self.tally(view, limit)
         self._limits[view] = limit
+        self._read_charges.clear()
 
     def _reserved(self, entry: Entry, document: Any) -> Problem | None:
-        charge = _charge(canonical(document["charge"]))
+        charge, reached = self._charge(document["charge"])
         known = self.requests.setdefault(entry.key, Known(document["fingerprint"], charge))
         known.repeatable &= document.get("repeatable") is True
         problem = None
         if known.answer is not None or known.fingerprint != document["fingerprint"]:
             problem = Problem(entry.number, "charges a request that was already answered, or was another one")
-        reached = self._reached(charge, self._tallies)
         if self._checking:
             try:
                 self.check(charge)
@@ -176,7 +214,7 @@ class LedgerState:
                 problem = Problem(entry.number, "passes a limit that was in force, as this version counts")
         for tally in reached:
             tally.add(charge)
-        self._charges.append(charge)
+        self._charges.append(Charged(entry.number, entry.key, document["at"], charge))
         known.reservations.append(entry.number)
         return problem
 
@@ -189,8 +227,12 @@ class LedgerState:
         known.answer = Answer(document["reservation"], document["digest"])
         return None
 
-
-@lru_cache(maxsize=256)
-def _charge(text: str) -> Charge:
-    """The charge that a text describes; the rounds of a run all have the same."""
-    return Charge.from_json(json.loads(text))
+    def _charge(self, document: Any) -> tuple[Charge, list[Tally]]:
+        """The charge that plain data describe, and whom it reaches; rounds of a run have the same, made once."""
+        text = marshal.dumps(document, 2)  # the quickest that tells equal data from others; nobody loads it
+        if text not in self._read_charges:
+            if len(self._read_charges) >= _MOST_CHARGES:
+                self._read_charges.clear()
+            charge = Charge.from_json(document)
+            self._read_charges[text] = charge, self._reached(charge, self._tallies)
+        return self._read_charges[text]

@@ -24,11 +24,14 @@ __all__ = ["Append", "ChainedLog", "Reader", "Verification", "timestamp"]
 Append = Callable[[str, str, dict[str, Any]], Entry]
 """Appends an entry: kind, key (the run or data set that it is about), document; never with a value of a row."""
 
-Reader = Callable[[Entry], None]
-"""Called with every entry once it is durable, in order, each once: those that are there, and those that come."""
+Reader = Callable[[Entry, Any], None]
+"""Called with every entry once it is durable, in order, each once: those that are there, and those that come; with what
+its body says."""
 
 _SELECT = "SELECT number, kind, key, body, previous, hash FROM entries"
 _BETWEEN = "WHERE number BETWEEN ? AND ? ORDER BY number"
+_NUMBERS = "SELECT number FROM entries WHERE key"  # by the index of keys
+_ABOUT = f"WHERE number < ? AND number IN ({_NUMBERS} = ? UNION ALL {_NUMBERS} BETWEEN ? AND ?)"
 _INSERT = "INSERT INTO entries (number, kind, key, body, previous, hash) VALUES (?, ?, ?, ?, ?, ?)"
 _TABLE = """CREATE TABLE entries (
             number INTEGER PRIMARY KEY,
@@ -58,6 +61,7 @@ _LAYOUT = Layout(
         "CREATE UNIQUE INDEX one_answer_per_request ON entries (key) WHERE kind = 'commit'",
         *_TRIGGERS.values(),
     ),
+    indexes={"entries_by_key": "CREATE INDEX entries_by_key ON entries (key)"},
 )
 
 
@@ -123,7 +127,7 @@ class ChainedLog:
         """
         with self._lock:
             known = self._state.head
-            appended: list[Entry] = []
+            appended: list[tuple[Entry, Any]] = []
             try:
                 with self._store.writing() as connection:
                     self._catch_up(connection)
@@ -131,12 +135,13 @@ class ChainedLog:
 
                     def append(kind: str, key: str, document: dict[str, Any]) -> Entry:
                         entry = link(self._state.head, kind=kind, key=key, body=self._body(document))
-                        problem = self._state.apply(entry)
+                        written = entry.document()
+                        problem = self._state.apply(entry, written)
                         if problem is not None:
                             self._state = LedgerState()
                             raise ChargeRefused(f"ledger {self.path}: {problem}")
                         _insert(connection, entry)
-                        appended.append(entry)
+                        appended.append((entry, written))
                         return entry
 
                     yield self._state, append
@@ -144,8 +149,8 @@ class ChainedLog:
                 if self._state.head != known:
                     self._state = LedgerState()  # it may be ahead of the file
                 raise
-            for entry in appended:
-                self._tell(entry)
+            for entry, written in appended:
+                self._tell(entry, written)
 
     @contextmanager
     def deciding(self) -> Iterator[Append]:
@@ -178,6 +183,15 @@ class ChainedLog:
             self._catch_up(connection)
             bounds = (first, self._state.head.number if last is None else last)
             return tuple(Entry(*row) for row in connection.execute(f"{_SELECT} {_BETWEEN}", bounds))
+
+    def entries_about(self, key: str, *, before: int, most: int) -> tuple[Entry, ...]:
+        """The last entries about a run or data set before a number, newest first: charges of the run among them."""
+        charges = canonical([key])[:-1]  # how the keys of requests begin: ["run",0,"kind"]
+        with self._lock, self._store.reading() as connection:
+            self._catch_up(connection)
+            bounds = (before, key, f"{charges},", f"{charges}-", most)  # a dash comes next after a comma
+            found = connection.execute(f"{_SELECT} {_ABOUT} ORDER BY number DESC LIMIT ?", bounds)
+            return tuple(Entry(*row) for row in found)
 
     def verify(self, *, head: Head | None = None) -> Verification:
         """Check the file, every entry, every link and every sum, and that a head kept elsewhere is in it."""
@@ -219,18 +233,19 @@ class ChainedLog:
                 raise LedgerTampered(f"ledger {self.path}: entry {state.head.number} is not what it was")
             del rows[0]
         for item in check(rows, state.head):
-            problem = item if isinstance(item, Problem) else state.apply(item)
+            document, problem = _taken_in(state, item)
             if problem is not None:
                 self._state = LedgerState()  # what was folded in so far is not to be trusted either
                 raise LedgerTampered(f"ledger {self.path}: {problem}; nothing can be charged to it")
             if isinstance(item, Entry):
-                self._tell(item)
+                self._tell(item, document)
 
-    def _tell(self, entry: Entry) -> None:
+    def _tell(self, entry: Entry, document: Any) -> None:
         """Pass a durable entry on; once, also where budgets are folded anew after a block that failed."""
-        if self._reader is not None and entry.number > self._read_until:
-            self._reader(entry)
-        self._read_until = max(self._read_until, entry.number)
+        if entry.number > self._read_until:
+            if self._reader is not None:
+                self._reader(entry, document)
+            self._read_until = entry.number
 
     def _body(self, document: dict[str, Any]) -> str:
         return canonical({**document, "at": self.now()})
@@ -253,13 +268,24 @@ def _insert(connection: sqlite3.Connection, entry: Entry) -> None:
     connection.execute(_INSERT, columns)
 
 
+def _taken_in(state: LedgerState, item: Entry | Problem) -> tuple[Any, Problem | None]:
+    """Fold an entry in; what its body says, and what is wrong with it. A body is parsed once, for a log may be long."""
+    if isinstance(item, Problem):
+        return None, item
+    try:
+        document = item.document()
+    except ValueError:
+        return None, Problem(item.number, "does not say anything that can be read")
+    return document, state.apply(item, document)
+
+
 def _walk(
     connection: sqlite3.Connection, state: LedgerState, seen: dict[int, bytes]
 ) -> tuple[LedgerState, list[Problem]]:
     """Fold all entries into state; notes the hash of each, and what does not hold."""
     problems = []
     for item in check(connection.execute(f"{_SELECT} ORDER BY number")):
-        problem = item if isinstance(item, Problem) else state.apply(item)
+        _, problem = _taken_in(state, item)
         if problem is not None:
             problems.append(problem)
         if isinstance(item, Entry):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from likeset.arguments import positive
 from likeset.errors import InvalidArgument
@@ -47,6 +48,7 @@ def least_noise(
     return high
 
 
+@lru_cache(maxsize=256)
 def gaussian_sigma(
     quantity: RowSum | SelectionSum,
     *,

@@ -1,12 +1,15 @@
 """``likeset owner outbox``, ``budget`` and ``audit verify``: what left, what it cost, and whether the records hold."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from likeset.app.cli.owner_setup import HERE, NodePath, opened_node
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
+
+if TYPE_CHECKING:
+    from likeset.homes.owner.left_runs import LeftRun
 
 __all__ = ["budget", "list_entries", "outbox", "verify"]
 
@@ -19,17 +22,19 @@ def outbox(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """What left: the literal bytes by run, the rows in them, and whether the curator acknowledged them.
+    """What left, run by run; of one run its messages, the rows in them, and whether the curator acknowledged them.
 
     Example: [bold]likeset owner outbox sepsis-2026-07 --rows --node st-mary[/]
     """
     from likeset.app.cli.owner_rows import row_documents, save_messages, show_rows
+    from likeset.homes.owner.left_runs import left_records, left_run
     from likeset.homes.owner.outbox import messages_with_receipts, rows_that_left
 
     with opened_node(node) as opened:
         if run is not None:
             opened.record_of(run)
-        messages = messages_with_receipts(opened, run)
+        left = [left_run(opened, record) for record in left_records(opened) if run in (None, record.run)]
+        messages = messages_with_receipts(opened, run) if run or rows or save or as_json else []
         runs = list(dict.fromkeys(message.run for message in messages))
         tables = {name: rows_that_left(opened, name) for name in runs} if rows else {}
     if save is not None:
@@ -37,17 +42,27 @@ def outbox(
     documents = [message.document() for message in messages]
     if as_json:
         shown = {name: row_documents(table, table.count) for name, table in tables.items()}
-        show_json({"messages": documents, **({"rows": shown} if rows else {})})
+        by_run = [one.document() for one in left]
+        show_json({"runs": by_run, "messages": documents, **({"rows": shown} if rows else {})})
         return
-    if not documents:
+    if not documents and not left:
         stdout.print("Nothing has left.")
         return
-    heads = ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"]
-    show_table("What left", heads, [_line_of_message(document) for document in documents])
+    if run is None:
+        heads = ["run", "to", "first (UTC)", "last (UTC)", "messages", "rows", "receipt"]
+        show_table("What left", heads, [_line_of_run(one) for one in left])
+    else:
+        heads = ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"]
+        show_table("What left", heads, [_line_of_message(document) for document in documents])
     for name, table in tables.items():
         held_back = f"; {table.held_back:,} more were held back, and did not leave" if table.held_back else ""
         stdout.print(f"\n[bold]{literal(name)}[/]: {table.count:,} rows{held_back}")
         show_rows(table, table.count)
+
+
+def _line_of_run(left: "LeftRun") -> list[str]:
+    times = [moment[:16].replace("T", " ") for moment in (left.first, left.last)]
+    return [left.run, left.consumer, *times, f"{left.messages:,}", f"{left.rows:,}", left.receipt]
 
 
 def _line_of_message(document: dict[str, Any]) -> list[str]:

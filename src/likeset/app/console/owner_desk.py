@@ -1,5 +1,6 @@
 """The steward's console: one owner's node, open while the console runs, and what its pages have in common."""
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ from typing import Any
 from starlette.responses import Response
 
 from likeset.app.console.desk import page_of
+from likeset.app.console.paging import ON_A_PAGE
 from likeset.app.console.sessions import Sessions
 from likeset.app.console.visits import Visit
 from likeset.errors import HomeRestored, InvalidArgument, LikesetError
+from likeset.homes.owner.inbox import inbox_records, inbox_run
 from likeset.homes.owner.node import OwnerNode
 from likeset.private_files import PRIVATE_FOLDER
 
@@ -70,6 +73,12 @@ class OwnerDesk:
             raise InvalidArgument("file", "that you chose", str(error).replace(f"{folder}/", "")) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def warm(self) -> None:
+        """Judge what the first page shows: that loads what later pages need, and remembers what it computed."""
+        with contextlib.suppress(LikesetError):
+            for record in inbox_records(self.node, every=False)[:ON_A_PAGE]:
+                inbox_run(self.node, record)
 
     def close(self) -> None:
         """Let go of the node."""

@@ -9,6 +9,7 @@ from likeset.app.console.paging import Pages
 from likeset.app.console.visits import Visit
 from likeset.homes.owner import outbox
 from likeset.homes.owner.budget_overview import budget_overview
+from likeset.homes.owner.left_runs import left_records, left_run
 from likeset.homes.owner.log_pages import log_page
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Head
@@ -43,11 +44,9 @@ def left(visit: Visit) -> Response:
         shown = [] if rows.table is None else rows.table.slice(0, _ROWS_SHOWN).to_pylist()
         messages = outbox.messages_with_receipts(node, run)
         return _rendered(visit, "left_run.html", run=run, messages=messages, rows=rows, shown=shown)
-    node.log.refresh()
-    runs = [record for record in reversed(node.runs.by_name.values()) if record.heard]
-    pages = Pages.of(len(runs), visit.number("page", 1))
-    messages = [message for record in pages.part(runs) for message in outbox.messages_with_receipts(node, record.run)]
-    return _rendered(visit, "left.html", messages=messages, pages=pages)
+    records = list(reversed(left_records(node)))
+    pages = Pages.of(len(records), visit.number("page", 1))
+    return _rendered(visit, "left.html", runs=[left_run(node, record) for record in pages.part(records)], pages=pages)
 
 
 def log(visit: Visit) -> Response:

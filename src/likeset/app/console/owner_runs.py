@@ -116,7 +116,7 @@ def _run_page(visit: Visit, record: RunRecord, *, rehearsed: Rehearsal | None = 
     words: dict[str, Any] = {
         "record": record,
         "review": looked,
-        "standing": status_of(node, record.run),
+        "standing": status_of(node, record.run) if looked is None else looked.status,
         "choices": [choice for choice in choices if looked is not None or choice != "approve"],
         "fitting": fitting,
         "examples": {} if rehearsed is None else _examples(rehearsed.rows),

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Pages"]
+__all__ = ["ON_A_PAGE", "Pages"]
 
-_ON_A_PAGE = 15
+ON_A_PAGE = 15
+"""Of a list whose items take a while to judge, each."""
 
 Item = TypeVar("Item")
 
@@ -28,10 +29,10 @@ class Pages:
     @classmethod
     def of(cls, items: int, number: int) -> "Pages":
         """The page of that number, or the nearest."""
-        last = max(1, -(-items // _ON_A_PAGE))
+        last = max(1, -(-items // ON_A_PAGE))
         return cls(min(max(1, number), last), last, items)
 
     def part(self, items: Sequence[Item]) -> Sequence[Item]:
         """What is on the page."""
-        first = (self.number - 1) * _ON_A_PAGE
-        return items[first : first + _ON_A_PAGE]
+        first = (self.number - 1) * ON_A_PAGE
+        return items[first : first + ON_A_PAGE]

@@ -102,6 +102,7 @@ def owner_console(folder: Path, wishes: ConsoleWishes) -> Iterator[StartedConsol
     """An owner's console, until the block ends."""
     wishes = wishes.checked()
     desk = OwnerDesk(folder)
+    desk.warm()
 
     def make(doors: Doors) -> ASGIApp:
         return owner_app(desk, doors=doors, person=login())

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from likeset.errors import BadDocument, OtherRelation
 from likeset.homes.owner.policy import Accounts, Policy
 from likeset.ledger import Account, Ledger, Limit
-from likeset.ledger.chain import Entry
-from likeset.privacy import events
+from likeset.ledger.ledger_state import Charged, LedgerState
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.plans import PlannedView, planned_views
@@ -23,8 +21,6 @@ __all__ = ["BEGIN", "Spent", "accounts_for", "accounts_under", "began", "costs_o
 
 BEGIN = "node/begin"
 """The kind of the charge that opens a run at this owner."""
-
-_NOTHING = events.as_json(NoRelease())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,6 @@ class Spent:
         at: when (UTC).
         toward: ``others`` or ``curator``.
         rows: disclosed at most.
-        what: the event, as plain data.
         answered: whether an answer was stored for it.
     """
 
@@ -44,7 +39,6 @@ class Spent:
     at: str
     toward: str
     rows: int
-    what: Any
     answered: bool
 
 
@@ -73,7 +67,7 @@ def _limits(policy: Policy) -> dict[View, Limit]:
     }
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
     planned = {plan.view: plan for plan in planned_views(terms)}
@@ -83,7 +77,7 @@ def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, Planned
 def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
     """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
     others, curator, _ = costs_of(terms, policy.name)
-    charged = {charge.toward for charge in spent_by_run(ledger) if charge.run == terms.run}
+    charged = _charges(ledger).toward.get(terms.run, set())
     limits = _limits(policy)
     epsilon_before, epsilon_after = _epsilon(ledger, others, limits, free="others" in charged)
     rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
@@ -98,7 +92,7 @@ def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
         read_spent=before.readable,
         read_after=after.readable,
         read_of_run=curator.readable,
-        charged=any(run == terms.run for run in began(ledger)),
+        charged=terms.run in began(ledger),
     )
 
 
@@ -136,55 +130,49 @@ def spent_by_run(ledger: Ledger) -> list[Spent]:
 
 
 class _Charges:
-    """What the charges of a ledger were for; each entry is read once, for a log may have very many."""
+    """What the charges of a ledger were for; each is looked at once, for there may be very many."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: LedgerState) -> None:
+        self.state = state
         self.began: dict[str, datetime] = {}
-        self._last: Entry | None = None
-        self._charged: list[tuple[int, Spent]] = []
-        self._answered: set[int] = set()
+        self.toward: dict[str, set[str]] = {}
+        self._spent: list[tuple[Charged, Spent]] = []
+        self._taken = 0
 
-    def take_in(self, ledger: Ledger) -> bool:
-        """Read what was written since; false if what was read before is not there any more."""
-        number = 0 if self._last is None else self._last.number
-        entries = ledger.entries(first=max(number, 1))
-        if self._last is not None:
-            if not entries or entries[0].hash != self._last.hash:
-                return False  # a write that was undone, or another file
-            entries = entries[1:]
-        for entry in entries:
-            self._take(entry)
-            self._last = entry
-        return True
+    def take_in(self) -> None:
+        """What was charged since."""
+        for charged in self.state.charges[self._taken :]:
+            if BEGIN in charged.key or not charged.charge.free:
+                self._take(charged)
+            self._taken += 1
+
+    def _take(self, charged: Charged) -> None:
+        run, _, kind = json.loads(charged.key)
+        if kind == BEGIN:
+            self.began.setdefault(run, datetime.fromisoformat(charged.at))
+        rows = charged.charge.rows
+        for view, event in charged.charge.costs:
+            if rows or not isinstance(event, NoRelease):
+                toward = "others" if view.observer == "owners" else "curator"
+                self.toward.setdefault(run, set()).add(toward)
+                self._spent.append((charged, Spent(run, charged.at, toward, rows, answered=False)))
 
     def spent(self) -> list[Spent]:
         """Every charge that cost something, oldest first."""
-        return [replace(charge, answered=number in self._answered) for number, charge in self._charged]
+        return [replace(spent, answered=self._is_answered(charged)) for charged, spent in self._spent]
 
-    def _take(self, entry: Entry) -> None:
-        if entry.kind == "commit":
-            self._answered.add(entry.document()["reservation"])
-        if entry.kind != "reserve":
-            return
-        document = entry.document()
-        at, charge, (run, _, kind) = document["at"], document["charge"], json.loads(entry.key)
-        if kind == BEGIN:
-            self.began.setdefault(run, datetime.fromisoformat(at))
-        for cost in charge["costs"]:
-            if charge["rows"] or cost["event"] != _NOTHING:
-                toward = "others" if cost["view"]["observer"] == "owners" else "curator"
-                spent = Spent(run, at, toward, charge["rows"], cost["event"], answered=False)
-                self._charged.append((entry.number, spent))
+    def _is_answered(self, charged: Charged) -> bool:
+        answer = self.state.requests[charged.key].answer
+        return answer is not None and answer.number == charged.entry
 
 
 _READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()
 
 
 def _charges(ledger: Ledger) -> _Charges:
-    with ledger.log.reading():  # one thread at a time, also within a decision
+    with ledger.log.reading() as state:  # one thread at a time, also within a decision
         charges = _READ.get(ledger)
-        if charges is None or not charges.take_in(ledger):
-            charges = _Charges()
-            charges.take_in(ledger)
-            _READ[ledger] = charges
+        if charges is None or charges.state is not state:  # the first look, or a write was undone
+            charges = _READ[ledger] = _Charges(state)
+        charges.take_in()
         return charges

@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -199,9 +200,14 @@ class DataSet:
             withheld=len(rare),
             not_kept=0 if seen.kept is None else seen.row_count - len(seen.kept),
             too_long=len(seen.too_long),
-            declared=DeclaredRecords(self.schema),
+            declared=self.declared,
             fingerprint=fingerprint,
         )
+
+    @cached_property
+    def declared(self) -> DeclaredRecords:
+        """What leaves with a row."""
+        return DeclaredRecords(self.schema)
 
     @property
     def suspicions(self) -> tuple[Suspicion, ...]:
@@ -236,7 +242,7 @@ class DataSet:
         if terms.kernel.columns != schema.width:
             misfits.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
         try:
-            Admission(terms, DeclaredRecords(schema))
+            Admission(terms, self.declared)
         except InvalidArgument as error:
             misfits.append(f"in the terms {error.argument} {error.reason}")
         if terms.rows_per_unit < schema.rows_per_unit:

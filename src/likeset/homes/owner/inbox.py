@@ -61,6 +61,7 @@ def inbox_run(node: OwnerNode, record: RunRecord) -> InboxRun:
     """A run, as a list shows it; that judges it, so a long list is made page by page."""
     digest = record.latest_digest
     terms = record.readable(digest)
+    parties = () if terms is None else node.asking(terms)
     return InboxRun(
         run=record.run,
         digest=digest,
@@ -69,6 +70,6 @@ def inbox_run(node: OwnerNode, record: RunRecord) -> InboxRun:
         came=record.invited_at[digest],
         expires=None if terms is None else terms.expires,
         rows=None if terms is None else terms.rows_per_owner,
-        parties=() if terms is None else node.asking(terms),
-        status=status_of(node, record.run),
+        parties=parties,
+        status=status_of(node, record.run, asking=parties),
     )

@@ -42,6 +42,7 @@ def entry_words(invitation: Invitation, *, by_steward: bool) -> dict[str, Any]:
     """What the audit log keeps of an invitation: the whole document as it was signed."""
     terms, signed = invitation.terms, base64.b64encode(invitation.to_bytes()).decode("ascii")
     words = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer], "signed": signed}
+    words |= {} if terms.end is None else {"ends": terms.end.isoformat()}
     return {**words, "by_steward": True} if by_steward else words
 
 

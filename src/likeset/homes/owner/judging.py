@@ -16,7 +16,7 @@ from likeset.homes.owner.home import Home
 from likeset.homes.owner.policy import History, Policy, Verdict, verdict
 from likeset.homes.owner.run_records import Runs
 from likeset.homes.signed_invitation import unpinned
-from likeset.ledger import Ledger
+from likeset.ledger import Head, Ledger
 from likeset.protocol.terms import Terms
 
 __all__ = ["Judge"]
@@ -41,6 +41,7 @@ class Judge:
         self._runs = runs
         self._clock = clock
         self._read: tuple[bytes, Policy] | None = None
+        self._counted: tuple[Policy, Head] | None = None
         self.name = runs.name or Policy.load(home.policy).name
 
     def policy(self) -> Policy:
@@ -58,7 +59,10 @@ class Judge:
                 # Budgets are kept by name: under another one they would start anew.
                 reason = f"was {name}, and a node keeps its name; put it back, or make another node"
                 raise BadDocument(str(self._path), reason, field="name")
-        budgets.accounts_under(self._ledger, policy, path=self._path)  # raises if they cannot be counted
+        counted = policy, self._ledger.head()
+        if self._counted != counted:  # lists judge many runs
+            budgets.accounts_under(self._ledger, policy, path=self._path)  # raises if they cannot be counted
+            self._counted = counted
         return policy
 
     def _as_written(self) -> Policy:

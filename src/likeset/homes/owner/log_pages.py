@@ -1,7 +1,7 @@
 """The audit log, a page at a time: a log may have very many entries, and a person reads the last ones."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,6 @@ from likeset.ledger.chain import Entry
 __all__ = ["LogLine", "LogPage", "log_page"]
 
 _LEFT_OUT = frozenset({"at", "signed", "terms", "charge", "fingerprint", "release", "policy", "account"})
-_READ_AT_ONCE = 2000
-_MOST_READ = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +64,16 @@ def log_page(node: OwnerNode, *, before: int | None = None, count: int = 50, run
         node: whose log.
         before: entries with smaller numbers; the last ones if None.
         count: how many at most.
-        run: only those about this run, or data set; where there are few, ``older`` says where to go on.
+        run: only those about this run, or data set.
     """
     newest = node.ledger.head().number
-    last = newest if before is None else min(before - 1, newest)
-    lines: list[LogLine] = []
-    stop = max(0, last - _MOST_READ)
-    while last > stop and len(lines) < count:
-        first = max(stop + 1, last - (_READ_AT_ONCE if run else count) + 1)
-        wanted = (entry for entry in reversed(node.log.entries(first=first, last=last)) if run in ("", _about(entry)))
-        lines += [_line(entry) for entry, _ in zip(wanted, range(count - len(lines)), strict=False)]
-        last = first - 1
-    older = lines[-1].number if len(lines) == count else stop + 1
-    return LogPage(tuple(lines), newest, older if older > 1 else None)
+    end = newest + 1 if before is None else min(before, newest + 1)
+    if run:
+        entries: Sequence[Entry] = node.log.entries_about(run, before=end, most=count + 1)
+    else:
+        entries = node.log.entries(first=max(1, end - count - 1), last=end - 1)[::-1]
+    lines = tuple(_line(entry) for entry in entries[:count])
+    return LogPage(lines, newest, lines[-1].number if len(entries) > count else None)
 
 
 def _about(entry: Entry) -> str:

@@ -116,7 +116,7 @@ def review(node: OwnerNode, run: str) -> Review:
     return Review(
         terms,
         asking,
-        status_of(node, run),
+        status_of(node, run, asking=asking, verdict=judged),
         tuple(lines),
         accounts,
         judged,
@@ -170,8 +170,17 @@ _BECAME = {
 }
 
 
-def status_of(node: OwnerNode, run: str) -> str:
-    """Where a run stands, in a word or two."""
+def status_of(
+    node: OwnerNode, run: str, *, asking: Sequence[AskingCard] | None = None, verdict: Verdict | None = None
+) -> str:
+    """Where a run stands, in a word or two.
+
+    Args:
+        node: of the steward.
+        run: its name.
+        asking: whom it would be with, where that is known already.
+        verdict: of the policy, likewise.
+    """
     record = node.record_of(run)
     if record.withdrawn is not None:
         return "withdrawn"
@@ -179,11 +188,11 @@ def status_of(node: OwnerNode, run: str) -> str:
     if record.readable(record.latest_digest) is None and (decision is None or decision.what == "approved"):
         return UNREADABLE
     if decision is None or decision.what == "approved":
-        faulty = [card for card in node.asking(record.latest) if card.fault]
+        faulty = [card for card in (node.asking(record.latest) if asking is None else asking) if card.fault]
         if faulty and not (record.began and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
             return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
     if decision is None:
-        if not node.judge(record.latest).accepted:
+        if not (verdict or node.judge(record.latest)).accepted:
             return "owner.yaml refuses it"
         return "changed after a decision, waiting" if record.decision is not None else "waiting"
     if decision.what == "denied":

@@ -47,12 +47,14 @@ class SentReplies:
     """What the audit log says of replies that left.
 
     Attributes:
+        at: when (UTC).
         round: of the run.
         heard: kind of the message that they answer.
         replies: their kinds.
         rows: in all of them.
     """
 
+    at: str
     round: int
     heard: str
     replies: tuple[str, ...]
@@ -69,6 +71,7 @@ class RunRecord:
             for one that came before terms were signed.
         invited_at: when each came.
         consumers: who asks by each.
+        ends: when each ends, if the log says so; not in logs of before.
         by_steward: digests of those that somebody in this house put here.
         decision: the last one; it is about one version of the terms only.
         withdrawn: by whom and when, if at all.
@@ -85,6 +88,7 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=dict)
     invited_at: dict[str, str] = field(default_factory=dict)
     consumers: dict[str, str] = field(default_factory=dict)
+    ends: dict[str, str] = field(default_factory=dict)
     by_steward: set[str] = field(default_factory=set)
     decision: Decision | None = None
     withdrawn: tuple[str, str] | None = None
@@ -132,6 +136,8 @@ class RunRecord:
 
     def has_ended(self, now: datetime) -> bool:
         """Whether the terms that came last are over; of those that cannot be read here nobody knows."""
+        if self.latest_digest in self.ends:  # most lists ask only this, and to read terms takes a while
+            return now >= datetime.fromisoformat(self.ends[self.latest_digest])
         terms = self.readable(self.latest_digest)
         return terms is not None and terms.end is not None and now >= terms.end
 
@@ -175,9 +181,8 @@ class Runs:
         self.name = ""
         self.last_at = ""
 
-    def take(self, entry: Entry) -> None:
-        """The next entry of the audit log."""
-        document: dict[str, Any] = entry.document()
+    def take(self, entry: Entry, document: Any) -> None:
+        """The next entry of the audit log, and what its body says."""
         self.last_at = max(self.last_at, document["at"])
         if entry.kind == "policy":
             self.policy, self.name = document["digest"], document["name"]
@@ -188,13 +193,15 @@ class Runs:
                 record.purges += document["run"] in (None, record.run)
         elif entry.kind == "reserve":
             run, number, kind = json.loads(entry.key)
-            if run in self.by_name and kind.startswith(HEARD):
+            if kind.startswith(HEARD) and run in self.by_name:
                 self.by_name[run].heard.add((number, kind.removeprefix(HEARD)))
         elif entry.kind == "invited":
             record = self.by_name.setdefault(entry.key, RunRecord(entry.key))
             record.versions[document["digest"]] = document.get("signed", "")  # read when needed: that takes time
             record.invited_at[document["digest"]] = document["at"]
             record.consumers[document["digest"]] = _consumer_in(document)
+            if "ends" in document:
+                record.ends[document["digest"]] = document["ends"]
             if document.get("by_steward", False):
                 record.by_steward.add(document["digest"])
         elif entry.key in self.by_name:
@@ -214,7 +221,7 @@ class Runs:
             record.began, record.smallest_group = True, document["smallest_group"]
         elif kind == "sent":
             record.sent[document["entry"]] = SentReplies(
-                document["round"], document["heard"], tuple(document["replies"]), document["rows"]
+                at, document["round"], document["heard"], tuple(document["replies"]), document["rows"]
             )
         elif kind == "acknowledged":
             record.receipts = [
