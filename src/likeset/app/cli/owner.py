@@ -28,6 +28,7 @@ for _part in (_data, _policy, _audit):
 owner.command()(owner_setup.init)
 _data.command()(owner_setup.add)
 _data.command(name="list")(owner_data.list_data)
+_data.command(name="check")(owner_data.check_data)
 _data.command()(owner_data.remove)
 owner.command()(owner_setup.check)
 _policy.command()(owner_policy.show)

@@ -1,4 +1,4 @@
-"""``likeset owner data list`` and ``remove``: the data sets that a node has."""
+"""``likeset owner data list``, ``check`` and ``remove``: the data sets that a node has."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
 from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, show_table, stdout
 
-__all__ = ["list_data", "remove"]
+__all__ = ["check_data", "list_data", "remove"]
 
 
 def list_data(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
@@ -30,6 +30,37 @@ def list_data(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
     ]
     show_table("Data sets", ["name", "source", "columns", "runs that use it"], rows)
     show_suspicions(suspicion for data in listed for suspicion in data.suspicions)
+
+
+def check_data(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The data set.", show_default=False)],
+    *,
+    node: NodePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read every row of a data set: what is not as declared, small groups, columns that may identify people.
+
+    Exit code 1 if something is not in order. Nothing leaves; the values of small groups are shown here alone.
+
+    Example: [bold]likeset owner data check patients --node st-mary[/]
+    """
+    from likeset.homes.owner.data_look import look_at_data
+
+    with opened_node(node) as opened:
+        look = look_at_data(opened, name)
+    if as_json:
+        show_json(look.document())
+    else:
+        marks = [
+            ("warning" if finding.is_warning else "ok" if finding.ok else "no", finding.words)
+            for finding in look.findings
+        ]
+        show_table(f"Data set {name}", ["in order", "words"], [list(mark) for mark in marks])
+        if look.groups:
+            groups = [[group.column, group.value, f"{group.rows:,}"] for group in look.groups]
+            show_table(f"Groups of fewer than {look.smallest} rows: never offered", ["column", "value", "rows"], groups)
+    if not look.ok:
+        raise typer.Exit(1)
 
 
 def remove(

@@ -109,6 +109,11 @@ def budget(
         for charge in overview.history
     ]
     show_table("History", ["run", "when (UTC)", "toward", "rows", "answered"], history_lines)
+    course_lines = [
+        [point.at[:19], f"{point.epsilon:.4g}", f"{point.rows:,}", f"{point.readable:,}"] for point in overview.course
+    ]
+    heads = ["when (UTC)", "epsilon to owners", "rows that left", "rows one party may read"]
+    show_table("Spent by then", heads, course_lines)
     for question, answer in budget_lines(policy, after) if after else []:
         stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
 

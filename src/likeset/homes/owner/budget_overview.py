@@ -1,9 +1,9 @@
 """Both budgets of an owner at a glance: what is spent, what is left, and what was charged when."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from likeset.homes.owner.budgets import Spent, accounts_under, spent_by_run
+from likeset.homes.owner.budgets import Spent, SpentSoFar, accounts_under, course_of, spent_by_run
 from likeset.homes.owner.node import OwnerNode
 
 __all__ = ["BudgetLine", "BudgetOverview", "budget_overview"]
@@ -43,6 +43,7 @@ class BudgetOverview:
         epsilon: what other owners may learn.
         delta: beside it.
         history: every charge that cost something, oldest first.
+        course: what was spent after each of them.
     """
 
     rows: BudgetLine
@@ -50,6 +51,7 @@ class BudgetOverview:
     epsilon: BudgetLine
     delta: float
     history: tuple[Spent, ...]
+    course: tuple[SpentSoFar, ...]
 
     @property
     def lines(self) -> tuple[BudgetLine, ...]:
@@ -67,6 +69,7 @@ class BudgetOverview:
                 | {"rows": charge.rows, "answered": charge.answered}
                 for charge in self.history
             ],
+            "course": [asdict(point) for point in self.course],
         }
 
 
@@ -83,4 +86,5 @@ def budget_overview(node: OwnerNode) -> BudgetOverview:
         epsilon=BudgetLine("epsilon to owners", epsilon, policy.total.epsilon),
         delta=policy.total.delta,
         history=tuple(spent_by_run(node.ledger)),
+        course=tuple(course_of(node.ledger, policy)),
     )

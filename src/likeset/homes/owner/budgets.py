@@ -1,7 +1,7 @@
 """Both budgets of an owner over all runs: what is spent, what a run would cost, what it did cost."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -11,13 +11,15 @@ from weakref import WeakKeyDictionary
 from likeset.errors import BadDocument, OtherRelation
 from likeset.homes.owner.policy import Accounts, Policy
 from likeset.ledger import Account, Ledger, Limit
+from likeset.ledger.accounts import Tally
 from likeset.ledger.ledger_state import Charged, LedgerState
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
 from likeset.protocol.plans import PlannedView, planned_views
 from likeset.protocol.terms import Terms
 
-__all__ = ["BEGIN", "Spent", "accounts_for", "accounts_under", "began", "costs_of", "set_limits", "spent_by_run"]
+__all__ = ["BEGIN", "Spent", "SpentSoFar", "accounts_for", "accounts_under", "began", "costs_of", "course_of"]
+__all__ += ["set_limits", "spent_by_run"]
 
 BEGIN = "node/begin"
 """The kind of the charge that opens a run at this owner."""
@@ -40,6 +42,23 @@ class Spent:
     toward: str
     rows: int
     answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpentSoFar:
+    """Both budgets after a charge.
+
+    Attributes:
+        at: when (UTC).
+        epsilon: that other owners may have learned by then, at the policy's delta.
+        rows: that had left, at most.
+        readable: of them that one party may read.
+    """
+
+    at: str
+    epsilon: float
+    rows: int
+    readable: int
 
 
 def set_limits(ledger: Ledger, policy: Policy) -> None:
@@ -129,6 +148,11 @@ def spent_by_run(ledger: Ledger) -> list[Spent]:
     return _charges(ledger).spent()
 
 
+def course_of(ledger: Ledger, policy: Policy) -> list[SpentSoFar]:
+    """Both budgets after each charge that cost something, oldest first; the last is what is spent now."""
+    return _charges(ledger).course(_limits(policy))
+
+
 class _Charges:
     """What the charges of a ledger were for; each is looked at once, for there may be very many."""
 
@@ -138,6 +162,7 @@ class _Charges:
         self.toward: dict[str, set[str]] = {}
         self._spent: list[tuple[Charged, Spent]] = []
         self._taken = 0
+        self._course = _Course({})
 
     def take_in(self) -> None:
         """What was charged since."""
@@ -161,9 +186,42 @@ class _Charges:
         """Every charge that cost something, oldest first."""
         return [replace(spent, answered=self._is_answered(charged)) for charged, spent in self._spent]
 
+    def course(self, limits: Mapping[View, Limit]) -> list[SpentSoFar]:
+        """Both budgets after each of them; added up once while limits stay the same."""
+        if self._course.limits != limits:
+            self._course = _Course(limits)
+        return self._course.with_charges(self.state.charges)
+
     def _is_answered(self, charged: Charged) -> bool:
         answer = self.state.requests[charged.key].answer
         return answer is not None and answer.number == charged.entry
+
+
+class _Course:
+    """Sums of charges, each of them kept."""
+
+    def __init__(self, limits: Mapping[View, Limit]) -> None:
+        self.limits = limits
+        self._tallies = [Tally(view, limit) for view, limit in limits.items()]
+        self._views = list(limits)
+        self._points: list[SpentSoFar] = []
+        self._taken = 0
+
+    def with_charges(self, charges: Sequence[Charged]) -> list[SpentSoFar]:
+        for charged in charges[self._taken :]:
+            if not charged.charge.free:
+                self._add(charged)
+        self._taken = len(charges)
+        return list(self._points)
+
+    def _add(self, charged: Charged) -> None:
+        for view, tally in zip(self._views, self._tallies, strict=True):
+            if charged.charge.reaches(view):
+                tally.add(charged.charge)
+        accounts = [tally.account() for tally in self._tallies]
+        epsilon = sum(account.epsilon or 0.0 for account in accounts)
+        rows, readable = sum(account.rows for account in accounts), sum(account.readable for account in accounts)
+        self._points.append(SpentSoFar(charged.at, epsilon, rows, readable))
 
 
 _READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()

@@ -12,17 +12,11 @@ from typing import get_args
 
 from cryptography import x509
 
-from likeset.errors import BadTable
 from likeset.homes.findings import Finding, guarded
 from likeset.homes.owner import outbox
-from likeset.homes.owner.datasets import DataSet
+from likeset.homes.owner.data_look import look_at_data
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.setting_up import policy_gaps
-from likeset.homes.owner.small_groups import SmallGroups, rare_among
-from likeset.tables.scan.kept_rows import KeptRowsOfIds
-from likeset.tables.schema.rows_per_id import check_ids
-from likeset.tables.schema.table_checks import Inspection
-from likeset.tables.sources.source import Source
 from likeset.trust.pins import Role
 
 __all__ = ["checkup"]
@@ -45,7 +39,7 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
     if not names:
         findings.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
     for name in names:
-        findings += guarded(f"data set {name}", lambda name=name: _data(node, node.registry.get(name)))  # type: ignore[misc]
+        findings += guarded(f"data set {name}", lambda name=name: iter(look_at_data(node, name).findings))  # type: ignore[misc]
     findings += [
         _disk(place, what) for place, what in ((node.home.folder, "node"), (Path(tempfile.gettempdir()), "copies"))
     ]
@@ -98,70 +92,6 @@ def _pinned_cards(node: OwnerNode) -> Iterator[Finding]:
     how = f"{missing} yet, so no run can begin: compare cards by telephone, and call `likeset card pin`"
     words = "; ".join([*filter(None, [", ".join(roles)]), *([how] if missing else [])])
     yield Finding("pinned cards", ok=True, words=words)
-
-
-def _data(node: OwnerNode, data: DataSet) -> Iterator[Finding]:
-    what, policy = f"data set {data.name}", node.policy
-    with data.open_source() as source:
-        inspection, labelled = data.schema.inspection(), data.schema.label_column is not None
-        groups = SmallGroups(data.schema, smallest=policy.smallest_group, labelled=labelled)
-        keeping = KeptRowsOfIds.of(source, data.schema, key=data.keep_key(node.home.key()))
-        for block in source.blocks(data.schema.needed_columns):
-            inspection.add(block.table, table=source.name, locate=block.locate)
-            (groups if keeping is None else keeping).add(block)
-        kept = None if keeping is None else keeping.row_numbers()
-        complaints = [*_complaints(inspection), *_about_ids(data, source)]
-        for words in complaints:
-            yield Finding(what, ok=False, words=words)
-        if not complaints:
-            yield Finding(what, ok=True, words=f"all {inspection.rows:,} rows are as the schema declares")
-        if not inspection.rows:
-            yield Finding(what, ok=False, words="has no rows")
-        if kept is not None:
-            words = f"{len(kept):,} rows take part, drawn in secret: {data.schema.keep} of each id at most"
-            yield Finding(what, ok=True, words=words)
-        withheld = len(rare_among(groups, source, kept))
-        words = f"{withheld:,} rows are in groups of fewer than {policy.smallest_group} and are never offered"
-        if policy.smallest_group == 1:
-            words = "every row may be offered: owner.yaml sets no smallest group"
-        offered = inspection.rows if kept is None else len(kept)
-        yield Finding(what, ok=withheld < offered, words=words)
-        if inspection.too_long:
-            most = f"{data.schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
-            words = f"{inspection.too_long:,} rows have a text of more than {most}: never offered"
-            yield Finding(what, ok=inspection.too_long < inspection.rows, words=words)
-    forbidden = [name for name in data.schema.record_columns if name not in policy.columns]
-    if forbidden:
-        listed = ", ".join(map(repr, forbidden))
-        yield Finding(what, ok=False, words=f"owner.yaml does not let these columns leave: {listed}")
-    suspicions = inspection.suspicions()
-    data.keep_suspicions(suspicions)
-    for suspicion in suspicions:
-        yield Finding(what, ok=True, words=suspicion.warning, suspicion=suspicion)
-    for dead in inspection.dead_columns():
-        yield Finding(what, ok=True, words=dead.warning, dead=dead)
-    if data.schema.from_data:
-        listed = ", ".join(map(repr, data.schema.from_data))
-        yield Finding(what, ok=False, words=f"what came from data tells something about it: {listed}")
-
-
-def _complaints(inspection: Inspection) -> Iterator[str]:
-    for column in inspection.columns:
-        for trouble, complaint in column.complaints.items():
-            places = ", ".join(column.first[trouble])
-            yield f"column {column.name!r}: {column.counts[trouble]:,} {trouble}, first at {places}: {complaint}"
-    for name, complaint in inspection.numbers_as_words().items():
-        yield f"column {name!r}: {complaint}"
-    ids = inspection.id_count()
-    if ids is not None and ids.missing:
-        yield f"{ids.missing:,} rows do not say whose they are"
-
-
-def _about_ids(data: DataSet, source: Source) -> Iterator[str]:
-    try:
-        check_ids(source, data.schema)
-    except BadTable as error:
-        yield str(error)
 
 
 def _disk(place: Path, what: str) -> Finding:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,22 @@ from likeset.tables.schema.labels import read_labels
 from likeset.tables.schema.schema import Declaration, Schema
 from likeset.tables.sources.source import Block, Source
 
-__all__ = ["SmallGroups", "rare_among"]
+__all__ = ["SmallGroup", "SmallGroups", "rare_among"]
+
+
+@dataclass(frozen=True, slots=True)
+class SmallGroup:
+    """Rows that have a value in common which few others have.
+
+    Attributes:
+        column: in which.
+        value: as it is declared; for this house alone.
+        rows: how many.
+    """
+
+    column: str
+    value: str
+    rows: int
 
 
 class SmallGroups:
@@ -65,6 +81,15 @@ class SmallGroups:
                 places = np.flatnonzero(rare.to_numpy(zero_copy_only=False))
                 for place, value in zip(places, values.take(pa.array(places)).to_pylist(), strict=True):
                     rows.setdefault(value, []).append(block.first_row + int(place))
+
+    def groups(self) -> tuple[SmallGroup, ...]:
+        """The small groups among all rows that went by, smallest first."""
+        groups = [
+            SmallGroup(column, str(value), len(numbers))
+            for column, by_value in self._rows.items()
+            for value, numbers in by_value.items()
+        ]
+        return tuple(sorted(groups, key=lambda group: (group.rows, group.column, group.value)))
 
     def rows(self) -> NDArray[np.int64]:
         """Their numbers, rising, of all rows that went by."""
