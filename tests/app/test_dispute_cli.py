@@ -229,7 +229,7 @@ def test_a_bundle_that_was_forged_is_one_clear_line(world: LetterWorld, tmp_path
         (["run-1", "--out", "bundle", "--disclose", "a:99"], "is no letter between a and curator"),
         (["run-1", "--out", "bundle", "--disclose", "a:0"], "keeps no copy of what it says; curator may have one"),
         (["run-1", "--out", "bundle", "--card", "x"], "are for --check"),
-        (["run-1", "--check", "bundle"], "looks at a bundle; leave RUN"),
+        (["run-1", "--check", "bundle"], "looks at a file; leave RUN"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(

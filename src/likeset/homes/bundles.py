@@ -15,7 +15,7 @@ from likeset.errors import BadDocument, LetterRefused, LikesetError
 from likeset.homes.acceptances import is_acceptance_of
 from likeset.homes.receipts import Receipt, receipt_in
 from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.party import CURATOR
+from likeset.homes.transcripts import acknowledging_party
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card
 from likeset.trust.encoding import fields, read_fields, read_tagged
@@ -38,7 +38,7 @@ class Bundle:
         parties: the names of the two.
         acceptances: of those of the two who are not the consumer.
         stubs: of letters from one to the other, by writer, number and digest.
-        receipts: of the curator for the owner, where they are these two, by digest.
+        receipts: for the owner, of who acknowledges (``acknowledging_party``), where they are these two, by digest.
         disclosures: of some of the letters, in the order of the stubs.
 
     Raises:
@@ -86,9 +86,14 @@ class Bundle:
 
     @property
     def owner(self) -> str | None:
-        """The owner among the two, if the other one is the curator: only owners get receipts."""
+        """The owner among the two, if the other one signs receipts: only owners get some."""
         owners = [party for party in self.parties if party in self.terms.owners]
-        return owners[0] if owners and CURATOR in self.parties else None
+        return owners[0] if owners and self.signer in self.parties else None
+
+    @property
+    def signer(self) -> str:
+        """Who signs receipts in this run: the curator, or the consumer where the curator is split."""
+        return acknowledging_party(self.terms)
 
     # As bytes.
 
@@ -169,14 +174,14 @@ class Bundle:
 
     def _check_receipts(self) -> None:
         if self.receipts and self.owner is None:
-            raise BadDocument(_WHAT, "only between an owner and the curator there are receipts")
+            raise BadDocument(_WHAT, f"only between an owner and the {self.signer} there are receipts")
         for receipt in self.receipts:
             signed = receipt.transcript
             named = (signed.run, signed.run_id, signed.terms, signed.owner, signed.owner_card)
             owner = self.owner or ""
             if named != (self.terms.run, self.terms.run_id, self.terms.digest, owner, self.terms.cards[owner]):
                 raise BadDocument(_WHAT, "a receipt in it is of another run, other terms or another owner")
-            if (fault := receipt.fault(self.cards[CURATOR])) is not None:
+            if (fault := receipt.fault(self.cards[self.signer])) is not None:
                 raise BadDocument(_WHAT, f"a receipt in it does not hold: {fault}")
         digests = [receipt.digest for receipt in self.receipts]
         if digests != sorted(set(digests)):

@@ -5,7 +5,7 @@ was killed is made anew by hearing them again, in the order in which they came. 
 the run they are what a party opens if there is a dispute; with the terms they and their key go, asked for or not.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from likeset.homes.shell import Charges, ComputeShell, SplitConsumerShell
 from likeset.homes.site_run import SiteRun
 from likeset.protocol.legality import ComputeState
 from likeset.protocol.messages import Message, Summary
+from likeset.protocol.split.bought_summary import ShownPick
 from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.compute_party import ComputeParty
 from likeset.protocol.split.run_shape import compute_roles
@@ -180,10 +181,12 @@ class SplitConsumerRun(ComputeRun):
 
     Args:
         keep: takes the summary, before the others are told that it is over.
+        keep_failed: takes what was opened of picks that gave no record, by owner, before anything else is done.
         receipts: a signed receipt for each owner whose part came.
     """
 
     keep: Callable[[Summary], None] = field(kw_only=True)
+    keep_failed: Callable[[Mapping[str, Sequence[ShownPick]]], None] = field(kw_only=True)
     receipts: Callable[[Collection[str]], Mapping[str, bytes]] = field(kw_only=True)
 
     def begin(self, acceptances: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -201,7 +204,12 @@ class SplitConsumerRun(ComputeRun):
 
     def opened(self, slots: OpenedSlots) -> tuple[bytes, ...]:
         """The computation gave its picks: keep what was bought, and tell the other compute parties that it is over."""
-        replies = self.resident.consumer.opened(slots)
+        try:
+            replies = self.resident.consumer.opened(slots)
+        finally:
+            failed = self.resident.consumer.party.shown_picks
+            if failed:
+                self.keep_failed(failed)
         summary = self.resident.consumer.party.summary
         if summary is not None:
             self.keep(summary)

@@ -1,8 +1,8 @@
 """What a bundle proves to somebody who has the cards of the parties, and what it does not prove.
 
 What is proven rests on signatures alone, and each fact says on whose. What a letter is about, how many rows it holds
-and when it was written does not stand on its stub: that is proven by a receipt, on the curator's word, or where the
-letter is disclosed.
+and when it was written does not stand on its stub: that is proven by a receipt, on the word of who signed it (the
+curator, in a split run the consumer), or where the letter is disclosed.
 """
 
 import hashlib
@@ -15,7 +15,6 @@ from likeset.homes.bundles import Bundle
 from likeset.homes.receipts import Receipt
 from likeset.homes.transcripts import FROM_OWNER, Line
 from likeset.protocol.messages import Delivery, Offer, Summary, decode
-from likeset.protocol.party import CURATOR
 from likeset.trust.letters import NOTHING_RECEIVED, Disclosure, Stub
 
 __all__ = ["Fact", "facts", "unproven"]
@@ -62,7 +61,7 @@ def _facts(bundle: Bundle) -> Iterator[Fact]:
         yield from _acknowledged_in_letters(bundle, party)
     for receipt in bundle.receipts:
         yield from _about_receipt(bundle, receipt)
-    yield from _receipts_that_differ(bundle.receipts)
+    yield from _receipts_that_differ(bundle.receipts, bundle.signer)
     for disclosure in bundle.disclosures:
         yield _said(bundle, disclosure)
 
@@ -151,46 +150,46 @@ def _acknowledged(bundle: Bundle, writer: str) -> set[int]:
 
 
 def _about_receipt(bundle: Bundle, receipt: Receipt) -> Iterator[Fact]:
-    """What the curator acknowledges in one receipt, beside the letters that are here."""
-    owner, lines = receipt.transcript.owner, receipt.transcript.lines
+    """What its signer acknowledges in one receipt, beside the letters that are here."""
+    owner, lines, signer = receipt.transcript.owner, receipt.transcript.lines, bundle.signer
     received = [line for line in lines if line.way == FROM_OWNER]
     what = f"no letter of {owner}"
     if received:
         what = f"{_letters(line.number for line in received)} of {owner}, with {receipt.transcript.rows:,} rows"
-    words = f"{CURATOR} acknowledges in a receipt of {receipt.at}: {what}."
-    yield Fact("acknowledged", CURATOR, words, tuple(line.number for line in received))
+    words = f"{signer} acknowledges in a receipt of {receipt.at}: {what}."
+    yield Fact("acknowledged", signer, words, tuple(line.number for line in received))
     here = {party: _by_number(bundle.written_by(party)) for party in bundle.parties}
     for line in lines:
-        writer = owner if line.way == FROM_OWNER else CURATOR
+        writer = owner if line.way == FROM_OWNER else signer
         letters = here[writer].get(line.number, [])
         if any(_is_of(line, stub) for stub in letters):
             continue
-        if letters and writer == CURATOR:
+        if letters and writer == signer:
             words = f"A receipt of {receipt.at} names another letter {line.number} of {writer} than {writer} signed."
-            yield Fact("contradiction", CURATOR, words, (line.number,))
+            yield Fact("contradiction", signer, words, (line.number,))
         elif letters:
             # Who wrote two could keep the one that was received out of the bundle, and blame who received it.
             words = f"A receipt of {receipt.at} names another letter {line.number} of {writer} than the one here"
-            both = f"either {writer} wrote two, or {CURATOR} names one that {writer} did not write"
-            yield Fact("elsewhere", CURATOR, f"{words}: {both}.", (line.number,))
+            both = f"either {writer} wrote two, or {signer} names one that {writer} did not write"
+            yield Fact("elsewhere", signer, f"{words}: {both}.", (line.number,))
         else:
             words = f"A receipt of {receipt.at} names letter {line.number} of {writer}, which is not here."
-            yield Fact("elsewhere", CURATOR, words, (line.number,))
+            yield Fact("elsewhere", signer, words, (line.number,))
 
 
 def _is_of(line: Line, stub: Stub) -> bool:
     return line.digest == stub.digest.hex() and line.round == stub.header.round
 
 
-def _receipts_that_differ(receipts: Sequence[Receipt]) -> Iterator[Fact]:
+def _receipts_that_differ(receipts: Sequence[Receipt], signer: str) -> Iterator[Fact]:
     said: dict[tuple[str, int], set[Line]] = {}
     for receipt in receipts:
         for line in receipt.transcript.lines:
             said.setdefault(line.slot, set()).add(line)
     for (way, number), lines in said.items():
         if len(lines) > 1:
-            words = f"{CURATOR} signed receipts that say different things of letter {number} {way}."
-            yield Fact("contradiction", CURATOR, words, (number,))
+            words = f"{signer} signed receipts that say different things of letter {number} {way}."
+            yield Fact("contradiction", signer, words, (number,))
 
 
 def _said(bundle: Bundle, disclosure: Disclosure) -> Fact:

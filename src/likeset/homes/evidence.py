@@ -11,8 +11,8 @@ from likeset.homes.letter_records import IN, OUT, KeptLetter
 from likeset.homes.padding import padded_size
 from likeset.homes.receipts import Receipt
 from likeset.homes.signed_invitation import Invitation
+from likeset.homes.transcripts import acknowledging_party
 from likeset.protocol.messages import decode
-from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card
 from likeset.trust.letters import Disclosure, discloses, letter_in, open_letter, padded
@@ -68,7 +68,7 @@ class Evidence:
         """All of it, for a third party.
 
         Args:
-            receipts: of the curator; those of another run, other terms or other parties are left out.
+            receipts: that lie here; those of another run, other terms or other parties are left out.
             disclosures: of single letters.
 
         Raises:
@@ -124,12 +124,12 @@ class Evidence:
         return Acceptance.from_bytes(data)
 
     def _concerns(self, receipt: Receipt) -> bool:
-        """Whether a receipt that is lying around is the curator's for the owner among the two, and holds."""
-        signed = receipt.transcript
+        """Whether a receipt that is lying around is the other one's for the owner among the two, and holds."""
+        signed, signer = receipt.transcript, acknowledging_party(self.terms)
         return (
-            {signed.owner, CURATOR} == {self.party, self.other}
+            {signed.owner, signer} == {self.party, self.other}
             and (signed.run, signed.run_id, signed.terms) == (self.terms.run, self.terms.run_id, self.terms.digest)
-            and (signed.owner_card, signed.curator_card) == (self.terms.cards[signed.owner], self.terms.cards[CURATOR])
+            and (signed.owner_card, signed.curator_card) == (self.terms.cards[signed.owner], self.terms.cards[signer])
             and receipt.fault() is None
         )
 

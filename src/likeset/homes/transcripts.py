@@ -1,4 +1,6 @@
-"""What passed between the curator and one owner, as each side's letter book has it, and where two copies differ.
+"""What passed between an owner and who acknowledges its letters, as each side has it, and where two copies differ.
+
+That is the curator, and in a split run the consumer. Copies are made from letter books.
 
 A transcript names letters by their numbers and digests and says how many rows were in them; it holds no row and nothing
 else that a letter says. What a letter says may be gone, for the run was settled: that it was written stays known.
@@ -17,6 +19,7 @@ from likeset.protocol.terms import Terms
 
 __all__ = [
     "FROM_OWNER",
+    "THE_CURATOR",
     "TO_OWNER",
     "Difference",
     "Line",
@@ -26,6 +29,7 @@ __all__ = [
     "compare",
     "differences",
     "other_names",
+    "signer_in_words",
     "transcript_in",
     "transcript_of",
 ]
@@ -33,6 +37,7 @@ __all__ = [
 Way = Literal["from owner", "to owner"]
 FROM_OWNER: Final = "from owner"
 TO_OWNER: Final = "to owner"
+THE_CURATOR: Final = "the curator"
 Slot = tuple[str, int]
 """Way and number of a letter; in a run there is one of each."""
 
@@ -112,6 +117,11 @@ def acknowledging_party(terms: Terms) -> str:
     return CURATOR if terms.split is None else terms.consumer
 
 
+def signer_in_words(terms: Terms) -> str:
+    """Who signs receipts, in words."""
+    return THE_CURATOR if terms.split is None else "the consumer"
+
+
 def transcript_of(
     book: LetterBook | None, terms: Terms, *, owner: str, kept_by: Literal["owner", "curator", "consumer"]
 ) -> Transcript:
@@ -141,10 +151,10 @@ def _line(letter: KeptLetter, way: Way) -> Line:
 
 _IN_WORDS = {
     "another letter": "the two copies do not say the same of it",
-    "never said": "the owner received it; the curator did not write it",
-    "never sent": "the curator acknowledges it ({rows} rows); the owner did not write it",
-    "not acknowledged": "left the owner ({rows} rows); the curator did not acknowledge it",
-    "not received": "the curator wrote it; it did not come to the owner",
+    "never said": "the owner received it; {signer} did not write it",
+    "never sent": "{signer} acknowledges it ({rows} rows); the owner did not write it",
+    "not acknowledged": "left the owner ({rows} rows); {signer} did not acknowledge it",
+    "not received": "{signer} wrote it; it did not come to the owner",
 }
 
 
@@ -155,10 +165,12 @@ class Difference:
     Attributes:
         line: of the letter; the owner's where both have one.
         kind: what differs.
+        signer: who acknowledges letters, in words.
     """
 
     line: Line
     kind: Literal["another letter", "never said", "never sent", "not acknowledged", "not received"]
+    signer: str = THE_CURATOR
 
     @property
     def contradicts(self) -> bool:
@@ -167,20 +179,18 @@ class Difference:
 
     def __str__(self) -> str:
         """In words."""
-        return f"{self.line}: {_IN_WORDS[self.kind].format(rows=self.line.rows)}"
+        return f"{self.line}: {_IN_WORDS[self.kind].format(rows=self.line.rows, signer=self.signer)}"
 
 
-def other_names(owner: Transcript, curator: Transcript) -> list[str]:
+def other_names(owner: Transcript, curator: Transcript, signer: str = THE_CURATOR) -> list[str]:
     """Where the two copies are not of the same run, terms, owner or cards; then their lines cannot be compared."""
     pairs = ((name, getattr(owner, name), getattr(curator, name)) for name in _NAMES)
     return [
-        f"{name}: the owner's copy says {mine}, the curator's {theirs}"
-        for name, mine, theirs in pairs
-        if mine != theirs
+        f"{name}: the owner's copy says {mine}, {signer}'s {theirs}" for name, mine, theirs in pairs if mine != theirs
     ]
 
 
-def differences(owner: Transcript, curator: Transcript) -> Iterator[Difference]:
+def differences(owner: Transcript, curator: Transcript, signer: str = THE_CURATOR) -> Iterator[Difference]:
     """The letters that are not the same in both copies.
 
     A letter that was lost on its way is in its writer's copy alone: that is worth knowing, and no contradiction. One
@@ -191,19 +201,25 @@ def differences(owner: Transcript, curator: Transcript) -> Iterator[Difference]:
     for line in sorted(lines):
         own, other = mine.get(line.slot), theirs.get(line.slot)
         if other is None:
-            yield Difference(line, "not acknowledged" if line.way == FROM_OWNER else "never said")
+            yield Difference(line, "not acknowledged" if line.way == FROM_OWNER else "never said", signer)
         elif own is None:
-            yield Difference(line, "never sent" if line.way == FROM_OWNER else "not received")
+            yield Difference(line, "never sent" if line.way == FROM_OWNER else "not received", signer)
         elif own != other:
-            yield Difference(line, "another letter")
+            yield Difference(line, "another letter", signer)
 
 
-def compare(owner: Transcript, curator: Transcript) -> tuple[list[str], list[str]]:
-    """Where two copies contradict each other, and what only one of them knows, in words."""
-    if problems := other_names(owner, curator):
+def compare(owner: Transcript, curator: Transcript, signer: str = THE_CURATOR) -> tuple[list[str], list[str]]:
+    """Where two copies contradict each other, and what only one of them knows, in words.
+
+    Args:
+        owner: the owner's copy.
+        curator: that of who acknowledges.
+        signer: what that one is called.
+    """
+    if problems := other_names(owner, curator, signer):
         return problems, []
     notes: list[str] = []
-    for difference in differences(owner, curator):
+    for difference in differences(owner, curator, signer):
         (problems if difference.contradicts else notes).append(str(difference))
     return problems, notes
 

@@ -85,11 +85,13 @@ class OpenedPick:
         slot: of the owner's offer.
         record: in compact form; empty where there is a fault before it could be read.
         fault: None if the record is what was computed on.
+        twin: the slot that was bought before with the same row, where that is the fault.
     """
 
     slot: int
     record: bytes = field(repr=False)
     fault: PickFault | None
+    twin: int | None = None
 
 
 def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]) -> tuple[Words, ReadRecords]:
@@ -132,10 +134,10 @@ def open_picks(
     whole = [number for number, pick in enumerate(opened) if pick.fault is None]
     words, read = record_words(reader, layout, [opened[number].record for number in whole])
     sums = checksums(layout, words, coefficients)
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     for place, number in enumerate(whole):
         fault: PickFault | None = None
-        handle = int(read.handles[place])
+        handle, slot = int(read.handles[place]), opened[number].slot
         if not read.sound[place]:
             fault = PickFault.RECORD
         elif int(sums[place]) != picks[number].checksum:
@@ -143,8 +145,9 @@ def open_picks(
         elif handle in seen:
             fault = PickFault.SOLD_TWICE
         else:
-            seen.add(handle)
-        opened[number] = OpenedPick(opened[number].slot, opened[number].record, fault)
+            seen[handle] = slot
+        twin = seen[handle] if fault is PickFault.SOLD_TWICE else None
+        opened[number] = OpenedPick(slot, opened[number].record, fault, twin)
     return tuple(opened)
 
 

@@ -123,7 +123,17 @@ class OfferEvidence:
     slots: tuple[SlotEvidence, ...]
 
     def check(self, owner: Card, parties: Mapping[ComputeRole, Card]) -> None:
-        """Everything in it is signed by whom it names, and about this offer.
+        """Everything in it is signed by whom it names, and about slots of this offer.
+
+        Raises:
+            BadDocument: it is not, and so proves nothing.
+        """
+        self.check_signed(owner, parties)
+        if not self.slots:
+            raise BadDocument("evidence", "shows no slot")
+
+    def check_signed(self, owner: Card, parties: Mapping[ComputeRole, Card]) -> None:
+        """The same; slots need not be there, for lists and receipts alone can prove something.
 
         Raises:
             BadDocument: it is not, and so proves nothing.
@@ -138,8 +148,8 @@ class OfferEvidence:
             known = receipt.role in parties and receipt.is_signed_by(parties[receipt.role])
             if not known or (receipt.context, receipt.list_digest) != (listed.context, listed.digest):
                 raise BadDocument("evidence", "has a receipt of somebody else, or for another list")
-        if not self.slots or not all(listed.names(shown.slot, shown.digests) for shown in self.slots):
-            raise BadDocument("evidence", "shows no slot, or digests that are not those of the list")
+        if not all(listed.names(shown.slot, shown.digests) for shown in self.slots):
+            raise BadDocument("evidence", "shows digests that are not those of the list")
         if len({shown.slot for shown in self.slots}) != len(self.slots):
             raise BadDocument("evidence", "shows a slot twice")
 

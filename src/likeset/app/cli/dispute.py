@@ -1,4 +1,4 @@
-"""``likeset run dispute``: what two parties signed in a run, for a third party, and what it proves."""
+"""``likeset run dispute``: what parties signed in a run, for a third party, and what it proves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,10 @@ from likeset.errors import BadDocument, InvalidArgument
 if TYPE_CHECKING:
     from likeset.homes.bundles import Bundle
     from likeset.homes.evidence import Evidence
+    from likeset.homes.letter_book import LetterBook
     from likeset.homes.receipts import Receipt
     from likeset.homes.signed_invitation import Invitation
+    from likeset.protocol.terms import Terms
     from likeset.trust.letters import Disclosure
 
 __all__ = ["dispute"]
@@ -21,7 +23,9 @@ __all__ = ["dispute"]
 HomeOfAnybody = Annotated[
     Path,
     typer.Option(
-        "--home", envvar=["LIKESET_HOME", "LIKESET_NODE"], help="Directory of an owner, a curator or a consumer."
+        "--home",
+        envvar=["LIKESET_HOME", "LIKESET_NODE"],
+        help="Directory of an owner, a curator, a consumer or a witness.",
     ),
 ]
 _MOST_RECEIPTS = 1000
@@ -40,8 +44,22 @@ def dispute(
         typer.Option(metavar="PARTY:NUMBER", help="Also what this letter of PARTY says; may be repeated."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the bundle into this file.", show_default=False)] = None,
+    picks: Annotated[
+        bool, typer.Option("--picks", help="In a split run: about picks of an owner (--with) that gave no record.")
+    ] = False,
+    open_: Annotated[
+        Path | None,
+        typer.Option("--open", metavar="FILE", help="Add this home's shares of the slots in this evidence."),
+    ] = None,
+    unproven: Annotated[
+        bool, typer.Option("--unproven", help="With --open, also of slots that nothing proves to have been bought.")
+    ] = False,
     check: Annotated[
-        Path | None, typer.Option(help="Say what the bundle in this file proves.", show_default=False)
+        list[Path] | None, typer.Option(help="Say what this file proves; evidence may be repeated.", show_default=False)
+    ] = None,
+    silent: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTY", help="With --check, whom you asked to --open, in vain; repeated."),
     ] = None,
     card: Annotated[
         list[str] | None,
@@ -52,43 +70,55 @@ def dispute(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Put together what two parties signed in a run, so that a third party can check it with their cards alone.
+    """Put together what parties signed in a run, so that a third party can check it with their cards alone.
 
     The bundle holds signed terms, acceptances, the signed headers of all letters between the two (also of letters that
     contradict others), and receipts. It says nothing of what letters say, and holds no row, unless you disclose a
     letter: then everybody who gets the bundle reads all that is in that letter. Nothing in it can be denied later.
 
-    With [bold]--check[/], says what a bundle proves and what it does not. Exit code 1 if somebody contradicts itself.
+    In a split run, [bold]--picks[/] writes evidence about an owner's slots, and each compute party adds its share of
+    them with [bold]--open[/]. Whoever gets it may read the records in these slots, and no others.
+
+    With [bold]--check[/], says what a file proves and what it does not. Exit code 1 if somebody contradicts itself, or
+    is at fault.
 
     Example: [bold]likeset run dispute sepsis-2026-07 --home st-mary --out dispute.bundle[/], and elsewhere
     [bold]likeset run dispute --check dispute.bundle --card st-mary.card --card curator.card[/]
     """
-    if check is not None:
-        if run is not None or out is not None or disclose:
-            raise InvalidArgument("--check", check, "looks at a bundle; leave RUN, --out and --disclose out")
-        _check(check, card or [], save, as_json=as_json)
+    if check:
+        if run is not None or out is not None or disclose or picks or open_ is not None:
+            reason = "looks at a file; leave RUN, --out, --disclose, --picks and --open out"
+            raise InvalidArgument("--check", check[0], reason)
+        _check(check, card or [], save, silent or [], as_json=as_json)
         return
-    if card or save is not None:
-        raise InvalidArgument("--card, --save", "given", "are for --check")
+    if card or save is not None or silent:
+        raise InvalidArgument("--card, --save, --silent", "given", "are for --check")
+    if open_ is not None:
+        if run is not None or out is None or picks or disclose:
+            raise InvalidArgument("--open", open_, "answers evidence: name the file to write with --out, and no run")
+        _open(open_, home, out, unproven=unproven, as_json=as_json)
+        return
+    if unproven or (picks and disclose):
+        raise InvalidArgument("--unproven, --disclose", "given", "--unproven is for --open, --disclose for letters")
     if run is None or out is None:
         raise InvalidArgument("RUN, --out", "missing", "name the run and the file to write; or a bundle, with --check")
-    _write(run, home, other, disclose or [], out, as_json=as_json)
+    _write(run, home, other, disclose or [], out, picks=picks, as_json=as_json)
 
 
 # Making one.
 
 
-def _write(run: str, home: Path, other: str, disclose: Sequence[str], out: Path, *, as_json: bool) -> None:
+def _write(run: str, home: Path, other: str, disclose: Sequence[str], out: Path, *, picks: bool, as_json: bool) -> None:
+    from likeset.app.cli.slot_dispute import write_slots
     from likeset.homes.evidence import Evidence
-    from likeset.homes.identity import BOOK_FILE
-    from likeset.homes.letter_book import LetterBook
     from likeset.private_files import keep_private_bytes
 
-    if not (home / BOOK_FILE).is_file():
-        reason = "has no letters: no run was held from here, or it is no home of a party; name one with --home"
-        raise InvalidArgument("--home", home, reason)
-    with LetterBook(home / BOOK_FILE, read_only=True) as book:
-        evidence = Evidence.of(book, _invitation(book.invitations(), run), other)
+    with _book(home) as book:
+        invitation = _invitation(book.invitations(), run)
+        if picks:
+            write_slots(book, invitation, home, other, out, as_json=as_json)
+            return
+        evidence = Evidence.of(book, invitation, other)
         shown = [_disclosed(evidence, what, home) for what in disclose]
         bundle = evidence.bundle(_receipts(home), shown)
     data = bundle.to_bytes()
@@ -102,6 +132,24 @@ def _write(run: str, home: Path, other: str, disclose: Sequence[str], out: Path,
         show_json({"bundle": str(out), "run": bundle.terms.run, "parties": list(bundle.parties), **counts})
         return
     stdout.print(f"[bold green]written[/]  {literal(str(out))}: {literal(_counted(bundle))}", soft_wrap=True)
+
+
+def _open(asked: Path, home: Path, out: Path, *, unproven: bool, as_json: bool) -> None:
+    from likeset.app.cli.slot_dispute import open_slots, read_slot_file
+
+    file = read_slot_file(asked, _bytes(asked))
+    with _book(home) as book:
+        open_slots(book, file, out, unproven=unproven, as_json=as_json)
+
+
+def _book(home: Path) -> "LetterBook":
+    from likeset.homes.identity import BOOK_FILE
+    from likeset.homes.letter_book import LetterBook
+
+    if not (home / BOOK_FILE).is_file():
+        reason = "has no letters: no run was held from here, or it is no home of a party; name one with --home"
+        raise InvalidArgument("--home", home, reason)
+    return LetterBook(home / BOOK_FILE, read_only=True)
 
 
 def _invitation(documents: Sequence[bytes], run: str) -> "Invitation":
@@ -176,11 +224,30 @@ def _counted(bundle: "Bundle") -> str:
 # Checking one.
 
 
-def _check(path: Path, cards: Sequence[str], save: Path | None, *, as_json: bool) -> None:
+def _check(
+    paths: Sequence[Path], cards: Sequence[str], save: Path | None, silent: Sequence[str], *, as_json: bool
+) -> None:
+    from likeset.app.cli.slot_dispute import check_slots, read_slot_file
+    from likeset.homes.slot_files import is_slot_file
+
+    contents = [_bytes(path) for path in paths]
+    if all(map(is_slot_file, contents)):
+        if save is not None:
+            raise InvalidArgument("--save", save, "is for bundles: evidence about slots discloses no letter")
+        files = [read_slot_file(path, data) for path, data in zip(paths, contents, strict=True)]
+        known = [_known_card(files[0].terms, text) for text in cards]
+        check_slots(files, known, silent, as_json=as_json)
+        return
+    if len(paths) > 1 or silent:
+        raise InvalidArgument("--check", paths[0], "looks at one bundle at a time; --silent is for evidence of slots")
+    _check_bundle(paths[0], contents[0], cards, save, as_json=as_json)
+
+
+def _check_bundle(path: Path, data: bytes, cards: Sequence[str], save: Path | None, *, as_json: bool) -> None:
     from likeset.homes.disputes import facts, unproven
 
-    bundle = _read(path)
-    known = [_known_card(bundle, text) for text in cards]
+    bundle = _read(path, data)
+    known = [_known_card(bundle.terms, text) for text in cards]
     proven, not_proven = facts(bundle), unproven(bundle, known)
     contradictions = [fact for fact in proven if fact.kind == "contradiction"]
     if save is not None:
@@ -209,26 +276,33 @@ def _check(path: Path, cards: Sequence[str], save: Path | None, *, as_json: bool
         raise typer.Exit(1)
 
 
-def _read(path: Path) -> "Bundle":
-    from likeset.homes.bundles import MOST_BUNDLE_BYTES, Bundle
+def _bytes(path: Path) -> bytes:
+    from likeset.homes.bundles import MOST_BUNDLE_BYTES
 
     try:
         with path.open("rb") as file:
-            return Bundle.from_bytes(file.read(MOST_BUNDLE_BYTES + 1))
+            return file.read(MOST_BUNDLE_BYTES + 1)
     except OSError as error:
         raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
+
+
+def _read(path: Path, data: bytes) -> "Bundle":
+    from likeset.homes.bundles import Bundle
+
+    try:
+        return Bundle.from_bytes(data)
     except BadDocument as error:
         raise BadDocument(str(path), f"is no bundle that holds: {error.document}: {error.reason}") from None
 
 
-def _known_card(bundle: "Bundle", text: str) -> str:
+def _known_card(terms: "Terms", text: str) -> str:
     """The fingerprint of a card that the reader knows, from its file or as it was typed; it must be of this run."""
     from likeset.trust.cards import read_card
     from likeset.trust.fingerprints import typed
 
     path = Path(text)
     fingerprint = read_card(path).fingerprint if path.is_file() else typed(text)
-    if fingerprint not in bundle.terms.cards.values():
+    if fingerprint not in terms.cards.values():
         reason = "is the card of no party of this run: the bundle is about somebody else's cards"
         raise InvalidArgument("--card", text, reason)
     return fingerprint

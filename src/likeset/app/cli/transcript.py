@@ -66,13 +66,14 @@ def _judged(receipt: "Receipt", node: Path) -> tuple[list[str], list[str]]:
     """What is wrong with a receipt beside what a node keeps, and what is to be noted."""
     from likeset.app.cli.owner_setup import opened_node
     from likeset.homes.owner.kept_receipts import fault_under
-    from likeset.homes.transcripts import compare
+    from likeset.homes.transcripts import compare, signer_in_words
 
     run = receipt.transcript.run
     with opened_node(node) as opened:
         own, record = opened.transcript(run), opened.record_of(run)
         fault = fault_under(receipt, record.version(own.terms))
-    problems, notes = compare(own, receipt.transcript)
+        signer = signer_in_words(record.version(own.terms))
+    problems, notes = compare(own, receipt.transcript, signer)
     if fault is not None:
         problems.insert(0, f"receipt: {fault}")
     return problems, notes
@@ -87,7 +88,7 @@ def _verify_kept(node: Path, run: str, *, as_json: bool) -> None:
         verdicts = [check(opened, run)] if run else check_all(opened)
     judged = []
     for verdict in verdicts:
-        others = (f"the curator also signed something else: {path}" for path in verdict.aside)
+        others = (f"{verdict.signer} also signed something else: {path}" for path in verdict.aside)
         problems = [*verdict.problems, *verdict.contradictions, *others]
         if run and verdict.receipt is None and not problems:
             problems.append("no receipt of this run is kept")

@@ -25,8 +25,17 @@ from likeset.errors import BadDocument, IllegalMessage, LedgerUnavailable
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.receipts import Receipt, file_name, read_receipt, receipt_in, write_receipt
-from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript, acknowledging_party, compare, differences
-from likeset.protocol.party import CURATOR
+from likeset.homes.transcripts import (
+    FROM_OWNER,
+    THE_CURATOR,
+    TO_OWNER,
+    Line,
+    Transcript,
+    acknowledging_party,
+    compare,
+    differences,
+    signer_in_words,
+)
 from likeset.protocol.terms import Terms
 
 __all__ = [
@@ -75,11 +84,11 @@ def take(node: OwnerNode, terms: Terms, data: bytes) -> bool:
     try:
         receipt = receipt_in("receipt", data)
     except BadDocument:
-        _refuse("it is none, or of another version")
-    _check_owner(node, receipt)
+        _refuse("it is none, or of another version", terms)
+    _check_owner(node, receipt, terms)
     signed = receipt.transcript
     if (signed.run, signed.run_id, signed.terms) != (terms.run, terms.run_id, terms.digest):
-        _refuse("it is about another run, or other terms")
+        _refuse("it is about another run, or other terms", terms)
     return _take(node, receipt, terms)
 
 
@@ -92,32 +101,32 @@ def take_file(node: OwnerNode, path: Path) -> Receipt:
     """
     receipt = read_receipt(path)
     terms = node.record_of(receipt.transcript.run).version(receipt.transcript.terms)
-    _check_owner(node, receipt)
+    _check_owner(node, receipt, terms)
     _take(node, receipt, terms)
     return receipt
 
 
-def _check_owner(node: OwnerNode, receipt: Receipt) -> None:
+def _check_owner(node: OwnerNode, receipt: Receipt, terms: Terms) -> None:
     if receipt.transcript.owner != node.name:
-        _refuse("it is for another owner")
+        _refuse("it is for another owner", terms)
 
 
 def _take(node: OwnerNode, receipt: Receipt, terms: Terms) -> bool:
     if fault_under(receipt, terms) is not None:
-        _refuse("the curator's card did not sign it as it is")
+        _refuse(f"{signer_in_words(terms)}'s card did not sign it as it is", terms)
     run = receipt.transcript.run
     with _alone(node):
         record, before, own = node.record_of(run), kept_receipt(node, run), node.transcript(run)
         if compare(own, receipt.transcript)[0]:
             _set_aside(node, receipt)
-            _refuse("it contradicts what this node wrote and received; see receipts/aside")
+            _refuse("it contradicts what this node wrote and received; see receipts/aside", terms)
         if before is not None:
             if not _covers(receipt, before, own):
                 _set_aside(node, receipt)
-                _refuse("it acknowledges less than one that is kept, or something else; see receipts/aside")
+                _refuse("it acknowledges less than one that is kept, or something else; see receipts/aside", terms)
             if _covers(before, receipt, own):
                 receipt = before  # nothing new, and the earlier time is the better evidence
-            elif _contradictions(own, before.transcript):
+            elif _contradictions(own, before.transcript, terms):
                 _set_aside(node, before, always=True)  # at most once for each line that this node knows
         if receipt is not before:
             _write(receipt_path(node, run), receipt)
@@ -133,8 +142,7 @@ def fault_under(receipt: Receipt, terms: Terms) -> str | None:
     who = acknowledging_party(terms)
     signer, reader = receipt.card.fingerprint, terms.cards.get(who)
     if signer != reader:
-        whose = "the curator's" if who == CURATOR else "the consumer's"
-        return f"it is signed by the card {signer}, and {whose} in this run is {reader}"
+        return f"it is signed by the card {signer}, and {signer_in_words(terms)}'s in this run is {reader}"
     return receipt.fault()
 
 
@@ -153,19 +161,20 @@ def _known_lines(receipt: Receipt, own: Transcript) -> set[Line]:
     return set(receipt.transcript.lines) & set(own.lines)
 
 
-def _contradictions(own: Transcript, signed: Transcript) -> list[str]:
-    """What the curator claims to have said and what this node heard otherwise, or under other terms."""
+def _contradictions(own: Transcript, signed: Transcript, terms: Terms) -> list[str]:
+    """What the signer claims to have said and what this node heard otherwise, or under other terms."""
+    signer = signer_in_words(terms)
     if own.terms != signed.terms:
-        return [f"terms: they are {own.terms} here, and the curator signed {signed.terms}"]
+        return [f"terms: they are {own.terms} here, and {signer} signed {signed.terms}"]
     return [
-        f"{difference.line}: the curator signed something else than what came"
+        f"{difference.line}: {signer} signed something else than what came"
         for difference in differences(own, signed)
         if difference.kind == "another letter" and difference.line.way == TO_OWNER
     ]
 
 
-def _refuse(reason: str) -> NoReturn:
-    raise IllegalMessage(f"a receipt of the curator is refused: {reason}")
+def _refuse(reason: str, terms: Terms) -> NoReturn:
+    raise IllegalMessage(f"a receipt of {signer_in_words(terms)} is refused: {reason}")
 
 
 def _folder(node: OwnerNode) -> Path:
@@ -233,6 +242,7 @@ class ReceiptVerdict:
     receipt: Receipt | None
     findings: tuple[_Finding, ...]
     aside: tuple[Path, ...]
+    signer: str = THE_CURATOR
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -266,9 +276,9 @@ def check(node: OwnerNode, run: str) -> ReceiptVerdict:
     findings = (
         *_about_signature(receipt, terms),
         *_about_log(receipt, record),
-        *_about_lines(own, receipt.transcript),
+        *_about_lines(own, receipt.transcript, terms),
     )
-    return ReceiptVerdict(run, receipt, findings, aside)
+    return ReceiptVerdict(run, receipt, findings, aside, signer_in_words(terms))
 
 
 def _about_its_absence(record: RunRecord) -> Iterator[_Finding]:
@@ -290,11 +300,11 @@ def _about_log(receipt: Receipt, record: RunRecord) -> Iterator[_Finding]:
         yield "problem", "it is an older receipt than the one that was kept last"
 
 
-def _about_lines(own: Transcript, signed: Transcript) -> Iterator[_Finding]:
+def _about_lines(own: Transcript, signed: Transcript, terms: Terms) -> Iterator[_Finding]:
     """What this node sent was compared when the receipt came; what it heard since then cannot be in it."""
-    for words in _contradictions(own, signed):
+    for words in _contradictions(own, signed, terms):
         yield "contradiction", words
-    for difference in differences(own, signed) if own.terms == signed.terms else ():
+    for difference in differences(own, signed, signer_in_words(terms)) if own.terms == signed.terms else ():
         if difference.kind == "never said":
             yield "note", f"{difference.line}: came after the receipt"
         elif not difference.contradicts:
@@ -331,7 +341,9 @@ def in_words(node: OwnerNode, run: str) -> str:
     if verdict.problems:
         return f"Its receipt does not hold: {verdict.problems[0]}."
     if verdict.receipt is None:
-        return "No: no receipt came yet. One comes when the run ends or is resumed."
+        is_split = (terms := node.runs.by_name[run].readable(node.transcript(run).terms)) is not None and terms.split
+        when = "the consumer has taken in your rows" if is_split else "the run ends or is resumed"
+        return f"No: no receipt came yet. One comes when {when}."
     missing = set(sent) - set(verdict.receipt.transcript.lines)
     how = "; it also contradicts what came here" if verdict.contradictions else ""
     if missing:

@@ -204,7 +204,8 @@ def _about_receipts(node: OwnerNode) -> tuple[list[Problem], list[str]]:
     for verdict in verdicts:
         problems += [Problem(0, f"receipt of run {verdict.run}: {words}") for words in verdict.problems]
         notes += [f"receipt of run {verdict.run}: {words}" for words in verdict.notes if verdict.receipt]
-        # The curator's word against this node's: whoever could sign one could otherwise raise an alarm here at will.
-        claims += [f"the curator contradicts this node, run {verdict.run}: {words}" for words in verdict.contradictions]
-        signed += [f"the curator signed what contradicts the rest: {path}" for path in verdict.aside]
+        # Another's word against this node's: whoever could sign one could otherwise raise an alarm here at will.
+        who = verdict.signer
+        claims += [f"{who} contradicts this node, run {verdict.run}: {words}" for words in verdict.contradictions]
+        signed += [f"{who} signed what contradicts the rest: {path}" for path in verdict.aside]
     return problems, [*notes, *claims, *signed]
