@@ -18,7 +18,7 @@ from likeset.tables.schema.declared_records import DeclaredRecords
 
 __all__ = ["BLOCK_ROWS", "DrawnRows", "FetchedRows", "Keeper", "Kept", "MemoryScan", "draw_from"]
 
-BLOCK_ROWS = 16 * TILE_ROWS
+BLOCK_ROWS = 32 * TILE_ROWS  # to look at a block of 30 columns at all takes as long as to map some 5,000 rows of it
 _SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its rounding
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def label_values(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
-    places, troubles = DeclaredValues(CategoryColumn(kind="category", values=tuple(values)), missing).find(column)
+    places, troubles = _declared_values(tuple(values), missing).find(column)
     known = label_values(values)
     words = {
         Trouble.MISSING: _MISSING,
@@ -108,6 +109,12 @@ def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) ->
         Trouble.WRONG: "is of another type than the declared values of the label",
     }
     return known[places], [(trouble, words[trouble], mask) for trouble, mask in troubles.items()]
+
+
+@lru_cache(maxsize=64)
+def _declared_values(values: tuple[Any, ...], missing: MissingWords) -> DeclaredValues:
+    """The same for every block of a pass."""
+    return DeclaredValues(CategoryColumn(kind="category", values=values), missing)
 
 
 def _canonical(column: Any) -> Any:
