@@ -136,6 +136,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
     assert of(tmp_path / "none.yaml") == f"{tmp_path / 'none.yaml'}: there is no such file"
     assert "is a directory" in of(tmp_path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.yaml")  # nobody ever writes to it
+        assert "is no ordinary file; save what is in it to one" in of(tmp_path / "pipe.yaml")
     latin = tmp_path / "latin.yaml"
     latin.write_bytes(f"{HEAD}note: ".encode() + "müde".encode("latin-1"))
     assert of(latin) == f"{latin}, line 3: is not UTF-8 text; save it as UTF-8"

@@ -8,6 +8,7 @@ import difflib
 import json
 import os
 import re
+import stat
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +21,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from likeset.errors import BadDocument
 from likeset.private_files import keep_private, make_private_folder
 
-__all__ = ["Document", "make_folder", "near_miss", "read", "read_text", "to_yaml", "write", "write_text"]
+__all__ = [
+    "Document",
+    "bytes_in",
+    "make_folder",
+    "near_miss",
+    "read",
+    "read_text",
+    "to_yaml",
+    "write",
+    "write_text",
+]
 
 _MOST_BYTES = 1_000_000
+_OTHERS = 0o077
 _MOST_NESTED = 32
 _LARGEST_PLAIN = 1e15
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool", "null")}
@@ -49,16 +61,7 @@ def read(path: str | os.PathLike[str], model: type[Model]) -> Model:
     Raises:
         BadDocument: with file, line, field and reason.
     """
-    name = os.fspath(path)
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except FileNotFoundError as error:
-        raise BadDocument(name, "there is no such file") from error
-    except IsADirectoryError as error:
-        raise BadDocument(name, "is a directory; name the file in it") from error
-    except OSError as error:
-        raise BadDocument(name, f"cannot be read: {error.strerror}") from error
+    name, content = os.fspath(path), bytes_in(Path(path), most=_MOST_BYTES)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -66,6 +69,42 @@ def read(path: str | os.PathLike[str], model: type[Model]) -> Model:
         reason = "is not UTF-8 text; save it as UTF-8"
         raise BadDocument(name, reason, line=None if b"\0" in content else line) from error
     return read_text(text, model, name=name)
+
+
+def bytes_in(path: Path, *, most: int, missing: str = "there is no such file", secret: bool = False) -> bytes:
+    """What an ordinary file holds, but no more than one byte beyond ``most``; a pipe is not waited for.
+
+    Args:
+        path: of the file.
+        most: how long it may be: whoever asked refuses what is longer.
+        missing: what to say if it is not there.
+        secret: whether nobody else may be able to read it.
+
+    Raises:
+        BadDocument: it cannot be read, is no ordinary file, or is open to others though it is secret.
+    """
+    name = str(path)
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise BadDocument(name, "is no ordinary file; save what is in it to one, and name that")
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise BadDocument(name, missing) from None
+    except IsADirectoryError as error:
+        raise BadDocument(name, "is a directory; name the file in it") from error
+    except OSError as error:
+        raise BadDocument(name, f"cannot be read: {error.strerror}") from error
+    mode = stat.S_IMODE(status.st_mode)
+    if secret and os.name == "posix" and mode & _OTHERS:
+        raise BadDocument(name, f"other users can read it (mode {mode:04o}), and it is secret; chmod 600 it")
+    return content
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; who opens a pipe otherwise waits until somebody writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_text(text: str, model: type[Model], *, name: str) -> Model:

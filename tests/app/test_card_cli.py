@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -269,11 +270,19 @@ def test_what_is_no_card_is_neither_shown_nor_pinned(world: World, complaint: An
 
 def test_files_that_cannot_be_read(world: World, complaint: Any) -> None:
     assert "there is no such file" in complaint("show", world.place / "none.card")
-    assert "cannot be read: Is a directory" in complaint("show", world.place)
+    assert "is a directory" in complaint("show", world.place)
+    os.mkfifo(world.place / "pipe.card")  # nobody ever writes to it
+    assert "is no ordinary file" in complaint("show", world.place / "pipe.card")
     (world.place / "picture.card").write_bytes(bytes(range(256)))
     assert "is no text" in complaint("show", world.place / "picture.card")
     (world.place / "\x1b[2J.card").write_text("x")
     assert r"\x1b[2J.card" in complaint("show", world.place / "\x1b[2J.card")
+
+
+def test_a_role_that_there_is_none_of_is_told_by_the_option_that_gave_it(world: World, complaint: Any) -> None:
+    said = complaint("pin", world.clinic.card_file, "--as", "costumer", "--home", world.node.folder)
+    assert "--as" in said
+    assert "must be one of consumer, curator, owner, witness" in said
 
 
 def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any) -> None:

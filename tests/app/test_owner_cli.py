@@ -97,6 +97,9 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     assert message["acknowledged"] == "no"
     (saved,) = (tmp_path / "bytes").iterdir()
     assert saved.stat().st_size == message["bytes"]
+    few = run("outbox", "run-1", "--rows", "--show", 5, node=node).stdout
+    assert "the first 5; --show 12 shows all of them" in few
+    assert "--show 12" not in run("outbox", "run-1", "--rows", "--show", 12, node=node).stdout
     exact = document("dry-run", "run-1", "--show", 99, node=node)
     assert exact["exact"]
     assert exact["shown"] == left["rows"]["run-1"], "what a dry run shows is what left"

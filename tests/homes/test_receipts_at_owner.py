@@ -132,7 +132,9 @@ def test_all_receipts_of_a_node_are_verified_at_once_or_that_of_a_run(house: Hou
     shown = CliRunner().invoke(app, ["transcript", "verify", str(house.folder)]).stdout
     assert "1 letter, 12 rows received" in shown
     assert isinstance(verify(house.folder, "--run", "run-3", code=1), InvalidArgument)
-    assert isinstance(verify(house.path, code=1), InvalidArgument)
+    no_node = verify(house.path, code=1)
+    assert isinstance(no_node, InvalidArgument)
+    assert no_node.argument == "NODE", "what was typed is blamed, not an option that this command has not"
 
 
 def test_a_receipt_that_came_by_hand_is_kept_if_it_is_good(house: House) -> None:

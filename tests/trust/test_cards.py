@@ -152,7 +152,7 @@ class TestText:
         (tmp_path / "large").write_text("a" * 100_000, encoding="ascii")
         for name, reason in [
             ("none", "no such file"),
-            ("", "cannot be read"),
+            ("", "is a directory"),
             ("binary", "no text"),
             ("large", "larger"),
         ]:

@@ -142,7 +142,7 @@ def read_receipt(path: Path) -> Receipt:
     Raises:
         BadDocument: it is none.
     """
-    return receipt_in(str(path), _bytes_in(path))
+    return receipt_in(str(path), documents.bytes_in(path, most=MOST_RECEIPT_BYTES))
 
 
 def receipt_in(name: str, data: bytes) -> Receipt:
@@ -166,14 +166,6 @@ def receipt_in(name: str, data: bytes) -> Receipt:
     if document != receipt.document():
         raise BadDocument(name, "its parts do not fit together")
     return receipt
-
-
-def _bytes_in(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_RECEIPT_BYTES + 1)
-    except OSError as error:
-        raise BadDocument(str(path), "cannot be read as a receipt") from error
 
 
 def _content(transcript: Transcript, at: str) -> dict[str, Any]:

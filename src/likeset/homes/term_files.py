@@ -26,7 +26,7 @@ def read_invitation(path: Path) -> Invitation:
     Raises:
         BadDocument: they cannot be read, nobody signed them, or they were changed since.
     """
-    data = _bytes_in(path)
+    data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
     if not is_signed_terms(data):
         reason = (
             "holds no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation that "
@@ -48,7 +48,9 @@ def read_terms(path: Path) -> Terms:
     Raises:
         BadDocument: they cannot be read, or are not those of the digest beside them.
     """
-    if path.suffix not in (".yaml", ".yml", ".json") and is_signed_terms(_bytes_in(path)):
+    if path.suffix not in (".yaml", ".yml", ".json") and is_signed_terms(
+        documents.bytes_in(path, most=MOST_TERMS_BYTES)
+    ):
         return read_invitation(path).terms
     if path.suffix in (".yaml", ".yml"):
         kept = documents.read(path, _Kept)
@@ -57,18 +59,10 @@ def read_terms(path: Path) -> Terms:
             raise BadDocument(str(path), "is not the digest of these terms; ask for the file again", field="digest")
         return terms
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+        text = documents.bytes_in(path, most=MOST_TERMS_BYTES).decode("utf-8")
+    except ValueError as error:
         raise BadDocument(str(path), "cannot be read; give the terms as JSON, or terms.yaml") from error
     return _parsed(path, text)
-
-
-def _bytes_in(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_TERMS_BYTES + 1)
-    except OSError as error:
-        raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
 
 
 def _parsed(path: Path, text: str) -> Terms:

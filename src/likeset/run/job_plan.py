@@ -12,6 +12,8 @@ from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.term_parts import Budget
 from likeset.run.budget import ONE_RUN
+from likeset.run.calibration import measured_calibration
+from likeset.run.expected_time import ExpectedTime, expected_time
 from likeset.run.guarantees import guarantee_documents, is_private
 from likeset.run.job import Job
 from likeset.run.job_files import OwnFiles, job_warnings, open_own_files
@@ -24,18 +26,12 @@ from likeset.run.run_draws import new_draws
 from likeset.run.run_secrets import RunSecrets
 from likeset.run.split_plan import expected_seconds_of_split
 from likeset.run.traffic import MostTraffic, most_traffic
+from likeset.tables.sources.file_sizes import expected_rows, file_kind
 
-__all__ = ["Advice", "JobPlan", "check_owners_files", "expected_seconds", "open_plan", "plan_job"]
+__all__ = ["Advice", "JobPlan", "check_owners_files", "open_plan", "plan_job"]
 
-_BYTES_PER_SECOND = 25e6  # of an owner's file, read twice, mapped and hashed on two cores; a rough measure
-_SELECTED_PER_SECOND = 5e6  # candidates times rows of the summary
-_TIME_BY_SIZES = (
-    "The time is from the sizes of owners' files alone: how fast this machine is, and what kinds of columns cost, was "
-    "not measured, so it may be several times more."
-)
-_NO_TIME = (
-    "How long it takes is not known: an owner's source is no file here, so how much there is to read shows only when "
-    "it is read."
+_ELSEWHERE = (
+    "How long it takes is not known: owners' machines are not this one, and people there take their time to approve."
 )
 _LARGEST_SUGGESTED = 16.0
 _MOST_SUGGESTED_ROWS = 1_000_000
@@ -66,11 +62,13 @@ class JobPlan:
         files: what the consumer has itself.
         plan: of the run.
         accounts: what it would leave of the budgets in the job's ledger; None where there is none yet.
+        time: how long it takes; None where others' machines do the work.
     """
 
     files: OwnFiles
     plan: Plan
     accounts: tuple[AccountOutlook, ...] | None = None
+    time: ExpectedTime | None = None
 
     @property
     def job(self) -> Job:
@@ -130,7 +128,7 @@ class JobPlan:
         """For machines."""
         terms, simulated = self.terms, self.plan.simulated
         traffic, advice = self.traffic, self.advice
-        seconds = expected_seconds(self.job, terms)
+        elsewhere: dict[str, Any] = {"seconds": None, "seconds_by_part": {}, "seconds_in_words": _ELSEWHERE}
         return {
             "private": is_private(self.plan.guarantees, simulated=simulated),
             "protocol": terms.protocol,
@@ -152,10 +150,9 @@ class JobPlan:
             "noise": advice.noise,
             "signal": advice.signal,
             "advice": advice.text,
-            "seconds": seconds,
+            **(elsewhere if self.time is None else self.time.document()),
             "curator": "trusted" if terms.split is None else "split",
             "split_seconds": expected_seconds_of_split(terms),
-            "seconds_in_words": _TIME_BY_SIZES if seconds is not None else _NO_TIME,
             "notes": notice_documents(self.plan.notes),
             "warnings": notice_documents(self.warnings),
             "budget": {
@@ -175,6 +172,7 @@ def plan_job(job: Job) -> JobPlan:
     check_owners_files(job)
     planned = open_plan(named_job(job), secrets=new_draws(job.wishes()).secrets)  # nothing is released of these rows
     _ = planned.plan.guarantees
+    planned = replace(planned, time=_measured_time(planned))
     if job.ledger is None or not Path(job.ledger).exists():
         return planned
     return replace(planned, accounts=ledger_outlook(planned.plan, Path(job.ledger)))
@@ -251,17 +249,24 @@ def _up(value: float) -> float:
     return math.ceil(value * 10.0 - 1e-9) / 10.0
 
 
-def expected_seconds(job: Job, terms: PlannedTerms) -> float | None:
-    """How long it will take, from the sizes of owners' files alone; None where they cannot be weighed unopened."""
-    total = 0
-    for source in job.owners.values():
-        path = Path(source)
-        if not path.exists():
-            return None
-        files = path.rglob("*.parquet") if path.is_dir() else [path]
-        total += sum(file.stat().st_size for file in files)
-    computing = expected_seconds_of_split(terms)
-    selection = terms.rows_per_owner * len(terms.owners) * terms.size / _SELECTED_PER_SECOND
-    selection = selection if computing is None else computing
-    rounds = 0.1 * terms.size if terms.protocol == "interactive" else 0.0
-    return round(1.0 + total / _BYTES_PER_SECOND + selection + rounds, 1)
+def _measured_time(planned: JobPlan) -> ExpectedTime:
+    """What this machine takes for it; of owners only the sizes of their files are looked at."""
+    files, terms = planned.files, planned.terms
+    calibration = measured_calibration(files, dimension=terms.kernel.dimension)
+    rows: dict[str, tuple[str, int | None]] = {}
+    reasons = []
+    for name, address in planned.job.owners.items():
+        kind = file_kind(address)
+        count = None if kind is None else expected_rows(address, row_bytes=calibration.passes[kind].row_bytes)
+        if count is None:
+            reasons.append(f"how many rows {name} has shows only when they are read")
+        rows[name] = (kind or "", count)
+    label, wishes = files.schema.declaration.label, planned.plan.wishes
+    return expected_time(
+        terms,
+        rows,
+        calibration,
+        folds=min(planned.plan.selection.folds, terms.target_size // 4),
+        classes=label is not None and label.kind != "number" and wishes.labels == "match",
+        unknown=tuple(reasons),
+    )

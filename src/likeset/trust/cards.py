@@ -7,8 +7,6 @@ compare by telephone. A card proves nothing about the name on it: a person who p
 import base64
 import binascii
 import functools
-import os
-import stat
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from likeset import documents
 from likeset.documents import make_folder, write_text
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.privacy.view import checked_name
@@ -43,7 +42,6 @@ _TAG, _SECRET_TAG = b"likeset card", b"likeset card secret"
 _TITLE, _SECRET_TITLE = "likeset card 1", "likeset card secret 1"
 _LINE = 76
 _MOST_BYTES = 1 << 16
-_OTHERS = 0o077
 _AGAIN = "get the file again"
 _EXPORTED = "the file to ask for is the one that `likeset card show --export FILE` writes"
 _GIVEN_AWAY = (
@@ -259,16 +257,7 @@ def _unarmoured(lines: Sequence[str]) -> bytes:
 
 def _text_in(path: Path, *, missing: str, secret: bool = False) -> str:
     """The small text in a file; with ``secret``, in one that nobody else can read."""
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            data = file.read(_MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise BadDocument(str(path), missing) from None
-    except OSError as error:
-        raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
-    if secret and os.name == "posix" and mode & _OTHERS:
-        raise BadDocument(str(path), f"other users can read it (mode {mode:04o}), and it is secret; chmod 600 it")
+    data = documents.bytes_in(path, most=_MOST_BYTES, missing=missing, secret=secret)
     try:
         if len(data) > _MOST_BYTES:
             raise BadDocument(str(path), "is larger than a card can be")

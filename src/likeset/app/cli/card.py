@@ -2,10 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
+from likeset.app.cli.home_paths import HERE, home_option
 from likeset.app.cli.owner_setup import login
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument
@@ -24,15 +25,7 @@ card = typer.Typer(
     rich_markup_mode="rich",
 )
 
-HERE = Path()
-HomePath = Annotated[
-    Path,
-    typer.Option(
-        "--home",
-        envvar=["LIKESET_HOME", "LIKESET_NODE"],
-        help="The directory of an owner, a consumer, a curator or a witness; by default the current one.",
-    ),
-]
+HomePath = Annotated[Path, home_option("The directory of an owner, a consumer, a curator or a witness", or_node=True)]
 CardFile = Annotated[Path, typer.Argument(metavar="FILE", help="The party's card.", show_default=False)]
 Fingerprint = Annotated[
     str | None,
@@ -141,11 +134,13 @@ def pin(
 
     Example: [bold]likeset card pin clinic.card --as consumer --home st-mary[/]
     """
+    from likeset.arguments import one_of
     from likeset.homes.pinning import check_not_own, home_in, pins_to_change
     from likeset.trust.cards import read_card
+    from likeset.trust.pins import Role as AnyRole
 
+    wanted = cast("Role", one_of("--as", role, get_args(AnyRole)))
     own, shown = home_in(home), read_card(file)
-    wanted = cast("Role", role)
     check_not_own(own, shown)
     known = own.pins().check_pin(shown, wanted)
     if known is None and fingerprint is None:

@@ -1,31 +1,31 @@
 """``likeset curator``: the side of whom all trust to see offered rows; letters travel by mailbox."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likeset.app.cli.card import show_fingerprint
+from likeset.app.cli.home_paths import HERE, home_option
 from likeset.app.cli.mailbox import (
     EveryOption,
     ListenOption,
     MailboxOption,
     ReachOption,
-    addresses_to_use,
-    desks_at,
+    computing_desks,
     nobody_known,
     serve_and_show,
+    show_card_to_give,
     sync_and_show,
 )
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from likeset.homes.curator.home import CuratorHome
     from likeset.transports.mailbox.looks import Desk
 
-__all__ = ["curator", "show_card_to_give"]
+__all__ = ["curator"]
 
 curator = typer.Typer(
     name="curator",
@@ -33,10 +33,7 @@ curator = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-HomePath = Annotated[
-    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The curator's directory; by default the current one.")
-]
-HERE = Path()
+HomePath = Annotated[Path, home_option("The curator's directory")]
 
 
 @curator.command()
@@ -69,7 +66,7 @@ def init(
         show_json({"home": str(folder), "name": name, "card": home.card().fingerprint, "schemas": digests})
         return
     stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
-    show_card_to_give(home)
+    show_card_to_give(home, to="consumers and owners", role="curator")
 
 
 @curator.command()
@@ -111,7 +108,7 @@ def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonF
 
     Example: [bold]likeset curator sync --mailbox file:///mnt/share --home curator[/]
     """
-    with _desks(home, mailbox) as desks:
+    with _desks(home, mailbox, stays=False) as desks:
         sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
 
 
@@ -134,17 +131,14 @@ def serve(
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
 
 
-@contextmanager
-def _desks(folder: Path, given: list[str] | None, *, stays: bool = False) -> "Iterator[list[Desk]]":
-    from likeset.homes.compute_side import compute_room
+def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractContextManager[list[Desk]]":
     from likeset.homes.curator.settings import SETTINGS_FILE
     from likeset.transports.mailbox.curator_desk import curator_desk
 
     home = opened_curator(folder)
-    addresses = addresses_to_use(given, home.settings.mailboxes, file=SETTINGS_FILE)
-    room = compute_room(home) if stays else None
-    with desks_at(addresses, lambda store: curator_desk(folder, store, room=room)) as desks:
-        yield desks
+    return computing_desks(
+        home, given, lambda at, store, room: curator_desk(at, store, room=room), file=SETTINGS_FILE, stays=stays
+    )
 
 
 def opened_curator(folder: Path) -> "CuratorHome":
@@ -154,12 +148,3 @@ def opened_curator(folder: Path) -> "CuratorHome":
     home = CuratorHome(folder)
     home.check()
     return home
-
-
-def show_card_to_give(home: "CuratorHome") -> None:
-    """The card of a curator, and what others do with it."""
-    stdout.print(f"Its card, for consumers and owners: {literal(str(home.card_file))}", soft_wrap=True)
-    show_fingerprint(home.card())
-    stdout.print(
-        "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as curator", soft_wrap=True
-    )

@@ -16,6 +16,9 @@ from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from likeset.errors import LikesetError
+    from likeset.homes.compute import ComputeRoom
+    from likeset.homes.curator.home import CuratorHome
+    from likeset.homes.witness.home import WitnessHome
     from likeset.transports.mailbox.looks import Desk, Look
     from likeset.transports.mailbox.stores import Store
 
@@ -26,12 +29,14 @@ __all__ = [
     "ReachOption",
     "SignalStop",
     "addresses_to_use",
+    "computing_desks",
     "desks_at",
     "end_if_troubled",
     "look_document",
     "look_words",
     "nobody_known",
     "serve_and_show",
+    "show_card_to_give",
     "stopping_by_signals",
     "sync_and_show",
 ]
@@ -77,6 +82,42 @@ def desks_at(addresses: Sequence[str], make: "Callable[[Store], Desk]") -> "Iter
         for store in stores.values():
             stack.callback(store.close)
         yield [stack.enter_context(make(store)) for store in stores.values()]
+
+
+@contextmanager
+def computing_desks(
+    home: "CuratorHome | WitnessHome",
+    given: Sequence[str] | None,
+    desk: "Callable[[Path, Store, ComputeRoom | None], Desk]",
+    *,
+    file: str,
+    stays: bool,
+) -> "Iterator[list[Desk]]":
+    """Desks of a party that computes in split runs, where it stays.
+
+    Args:
+        home: the party's.
+        given: mailboxes; those of the settings if none.
+        desk: makes one, of the home's directory, the mailbox, and the room to compute in.
+        file: of the settings, by name.
+        stays: whether it computes; who looks only once does not.
+    """
+    from likeset.homes.compute_side import compute_room
+
+    addresses = addresses_to_use(given, home.settings.mailboxes, file=file)
+    room = compute_room(home) if stays else None
+    with desks_at(addresses, lambda store: desk(home.folder, store, room)) as desks:
+        yield desks
+
+
+def show_card_to_give(home: "CuratorHome | WitnessHome", *, to: str, role: str) -> None:
+    """The card of a home, who gets it, and what they do with it."""
+    from likeset.app.cli.card import show_fingerprint
+
+    stdout.print(f"Its card, for {to}: {literal(str(home.card_file))}", soft_wrap=True)
+    show_fingerprint(home.card())
+    compare = "They compare the fingerprint by telephone, and then call"
+    stdout.print(f"{compare}: likeset card pin FILE --as {role}", soft_wrap=True)
 
 
 def nobody_known(home: Path) -> tuple[str, ...]:

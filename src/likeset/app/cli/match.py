@@ -110,9 +110,9 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
             ("an owner hears, at most", f"{traffic.heard_bytes:,} bytes"),
             ("an owner sends, at most", "not bounded" if sent is None else f"{sent:,} bytes"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
-            ("time, roughly", "not known" if seconds is None else f"{seconds:,.0f} s or more"),
+            ("time, roughly", "not known" if seconds is None else _duration(seconds)),
         ],
-        caption="Nothing was read of any owner, and nothing was spent.",
+        caption="No row of any owner was read, and nothing was spent.",
     )
     stdout.print(literal(document["seconds_in_words"]), soft_wrap=True)
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
@@ -126,6 +126,10 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
     told = (note for note in planned.plan.notes if not isinstance(note, UniformOffers))  # which the advice tells
     show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(1.0, seconds):,.0f} s" if seconds < 120.0 else f"{seconds / 60.0:,.0f} minutes"
 
 
 def _offered_rows(planned: "JobPlan") -> list[tuple[str, str]]:

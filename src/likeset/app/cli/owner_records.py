@@ -18,6 +18,7 @@ def outbox(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Of this run only.", show_default=False)] = None,
     *,
     rows: Annotated[bool, typer.Option("--rows", help="Show the rows, too.")] = False,
+    show: Annotated[int, typer.Option(min=0, help="How many rows of each run to show.")] = 10,
     save: Annotated[Path | None, typer.Option(help="Write the literal bytes into this directory.")] = None,
     node: NodePath = HERE,
     as_json: JsonFlag = False,
@@ -57,7 +58,9 @@ def outbox(
     for name, table in tables.items():
         held_back = f"; {table.held_back:,} more were held back, and did not leave" if table.held_back else ""
         stdout.print(f"\n[bold]{literal(name)}[/]: {table.count:,} rows{held_back}")
-        show_rows(table, table.count)
+        show_rows(table, show)
+        if table.count > show and table.table is not None:
+            stdout.print(f"the first {show:,}; --show {table.count} shows all of them", soft_wrap=True)
 
 
 def _line_of_run(left: "LeftRun") -> list[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from likeset.app.cli.home_paths import HERE, home_option
 from likeset.app.cli.mailbox import ListenOption, MailboxOption, ReachOption
 from likeset.display.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import BudgetExceeded, InvalidArgument
@@ -26,10 +27,7 @@ __all__ = [
     "result_of",
 ]
 
-HomePath = Annotated[
-    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The consumer's directory; by default the current one.")
-]
-HERE = Path()
+HomePath = Annotated[Path, home_option("The consumer's directory")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job names it.", show_default=False)]
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]

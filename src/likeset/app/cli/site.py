@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likeset.app.cli.curator import show_card_to_give
+from likeset.app.cli.mailbox import show_card_to_give
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 
@@ -131,7 +131,7 @@ def curator(
     _settle_site(settled, as_json=as_json, limits=limits)
     _keep_jobs_in_kit(kit)
     if not as_json:
-        show_card_to_give(made)
+        show_card_to_give(made, to="consumers and owners", role="curator")
 
 
 def _curator_home(folder: Path, name: str | None) -> "CuratorHome":

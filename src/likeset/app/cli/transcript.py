@@ -10,6 +10,7 @@ from likeset.display.screen import JsonFlag, complain, literal, show_json, show_
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from likeset.homes.owner.node import OwnerNode
     from likeset.homes.receipts import Receipt
 
 __all__ = ["transcript"]
@@ -62,14 +63,22 @@ def verify(
         raise typer.Exit(1)
 
 
+def _opened_node(folder: Path, argument: str) -> "OwnerNode":
+    """The node in a directory that was given as this argument."""
+    from likeset.app.cli.owner_setup import opened_node
+    from likeset.homes.owner.home import Home
+
+    Home(folder).check(argument=argument)
+    return opened_node(folder)
+
+
 def _judged(receipt: "Receipt", node: Path) -> tuple[list[str], list[str]]:
     """What is wrong with a receipt beside what a node keeps, and what is to be noted."""
-    from likeset.app.cli.owner_setup import opened_node
     from likeset.homes.owner.kept_receipts import fault_under
     from likeset.homes.transcripts import compare, signer_in_words
 
     run = receipt.transcript.run
-    with opened_node(node) as opened:
+    with _opened_node(node, "NODE") as opened:
         own, record = opened.transcript(run), opened.record_of(run)
         fault = fault_under(receipt, record.version(own.terms))
         signer = signer_in_words(record.version(own.terms))
@@ -81,10 +90,9 @@ def _judged(receipt: "Receipt", node: Path) -> tuple[list[str], list[str]]:
 
 def _verify_kept(node: Path, run: str, *, as_json: bool) -> None:
     """All receipts that a node keeps, or that of a run."""
-    from likeset.app.cli.owner_setup import opened_node
     from likeset.homes.owner.kept_receipts import check, check_all
 
-    with opened_node(node) as opened:
+    with _opened_node(node, "NODE") as opened:
         verdicts = [check(opened, run)] if run else check_all(opened)
     judged = []
     for verdict in verdicts:
@@ -143,10 +151,9 @@ def keep(
 
     Example: [bold]likeset transcript keep st-mary st-mary.json[/]
     """
-    from likeset.app.cli.owner_setup import opened_node
     from likeset.homes.owner.kept_receipts import receipt_path, take_file
 
-    with opened_node(node) as opened:
+    with _opened_node(node, "NODE") as opened:
         signed = take_file(opened, receipt).transcript
         path = receipt_path(opened, signed.run)
     if as_json:
@@ -166,13 +173,12 @@ def show(
 
     Example: [bold]likeset transcript show st-mary --run sepsis-2026-07[/]
     """
-    from likeset.app.cli.owner_setup import opened_node
     from likeset.homes.receipts import read_receipt
 
     if copy.is_dir():
         if not run:
             raise InvalidArgument("--run", "missing", "name one that `likeset owner inbox --all` lists")
-        with opened_node(copy) as node:
+        with _opened_node(copy, "A") as node:
             shown = node.transcript(run)
     else:
         shown = read_receipt(copy).transcript

@@ -1,27 +1,27 @@
 """``likeset witness``: the side of a third organisation that computes on shares and reads nothing."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likeset.app.cli.card import show_fingerprint
+from likeset.app.cli.home_paths import HERE, home_option
 from likeset.app.cli.mailbox import (
     EveryOption,
     ListenOption,
     MailboxOption,
     ReachOption,
-    addresses_to_use,
-    desks_at,
+    computing_desks,
     nobody_known,
     serve_and_show,
+    show_card_to_give,
     sync_and_show,
 )
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from likeset.homes.witness.home import WitnessHome
     from likeset.transports.mailbox.looks import Desk
 
@@ -33,10 +33,7 @@ witness = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-HomePath = Annotated[
-    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The witness's directory; by default the current one.")
-]
-HERE = Path()
+HomePath = Annotated[Path, home_option("The witness's directory")]
 
 
 @witness.command()
@@ -65,11 +62,7 @@ def init(
         show_json({"home": str(folder), "name": name, "card": home.card().fingerprint, "promises": list(PROMISES)})
         return
     stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
-    stdout.print(f"Its card, for consumers, curators and owners: {literal(str(home.card_file))}", soft_wrap=True)
-    show_fingerprint(home.card())
-    stdout.print(
-        "They compare the fingerprint by telephone, and then call: likeset card pin FILE --as witness", soft_wrap=True
-    )
+    show_card_to_give(home, to="consumers, curators and owners", role="witness")
     _show_promises()
 
 
@@ -125,17 +118,14 @@ def serve(
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
 
 
-@contextmanager
-def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "Iterator[list[Desk]]":
-    from likeset.homes.compute_side import compute_room
+def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractContextManager[list[Desk]]":
     from likeset.homes.witness.settings import SETTINGS_FILE
     from likeset.transports.mailbox.witness_desk import witness_desk
 
     home = opened_witness(folder)
-    addresses = addresses_to_use(given, home.settings.mailboxes, file=SETTINGS_FILE)
-    room = compute_room(home) if stays else None
-    with desks_at(addresses, lambda store: witness_desk(folder, store, room=room)) as desks:
-        yield desks
+    return computing_desks(
+        home, given, lambda at, store, room: witness_desk(at, store, room=room), file=SETTINGS_FILE, stays=stays
+    )
 
 
 def opened_witness(folder: Path) -> "WitnessHome":

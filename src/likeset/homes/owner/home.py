@@ -53,11 +53,11 @@ class Home(PartyHome):
         """The file of the sampling key."""
         return self.folder / "key"
 
-    def check(self) -> None:
-        """Raise unless this is the directory of a node."""
+    def check(self, *, argument: str = "--node") -> None:
+        """Raise unless this is the directory of a node; ``argument`` is what the user gave it as."""
         if not self.policy.is_file() or not self.key_file.is_file():
             raise InvalidArgument(
-                "--node", str(self.folder), "is not the directory of a node; make one with `likeset owner init`"
+                argument, str(self.folder), "is not the directory of a node; make one with `likeset owner init`"
             )
 
     def key(self) -> int:
