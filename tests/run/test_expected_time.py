@@ -16,7 +16,14 @@ from likeset.run.job_plan import JobPlan, plan_job
 from likeset.tables.sources.file_sizes import expected_rows, file_kind
 
 NOTHING = Calibration(
-    piece=0.0, pair=0.0, pick=0.0, cubic=0.0, write=0.0, passes={"csv": PassCost(0.0, 0.0, 0.0)}, cores=1
+    piece=0.0,
+    pair=0.0,
+    pick=0.0,
+    pick_row=0.0,
+    cubic=0.0,
+    write=0.0,
+    passes={"csv": PassCost(0.0, 0.0, 0.0)},
+    cores=1,
 )
 PASSES = "passing over owners' rows"
 
@@ -74,10 +81,10 @@ def test_uniform_offers_score_nothing(terms: PlannedTerms) -> None:
 
 
 def test_a_selection_costs_pairs_and_picks_and_as_much_again_for_every_fold(terms: PlannedTerms) -> None:
-    """A pool of 1,000 rows: 1,000 * 60 pairs, and 100 picks each of which looks at 1,000 rows."""
+    """A pool of 1,000 rows: 1,000 * 60 pairs, and 100 picks, each of which looks at 1,000 rows."""
     pool = 2 * terms.rows_per_owner
-    slow = replace(NOTHING, pair=1e-6, pick=1e-5)
-    alone = pool * (60 * 1e-6 + 100 * 1e-5)
+    slow = replace(NOTHING, pair=1e-6, pick=1e-2, pick_row=1e-5)
+    alone = pool * 60 * 1e-6 + 100 * (1e-2 + pool * 1e-5)
     assert parts(terms, slow)["selecting"] == pytest.approx(alone)
     assert parts(terms, slow, folds=5)["selecting"] == pytest.approx(6 * alone)
 
@@ -99,9 +106,13 @@ def test_many_offers_are_projected_on_landmarks_so_that_time_grows_with_their_nu
 
 
 def test_owners_thin_only_what_they_have_more_of_than_they_offer(terms: PlannedTerms) -> None:
-    slow = replace(NOTHING, pair=1e-6, pick=1e-5)
+    """Six candidates for each offered row, held against 2,500 rows that stand for the table, and one another."""
+    slow = replace(NOTHING, pair=1e-6)
+    offered = terms.rows_per_owner
+    candidates = 6 * offered
+    thinned = candidates * (2500 + candidates) + offered * candidates
+    assert parts(terms, slow)["drawing offers"] == pytest.approx(2e-6 * thinned)
     assert parts(terms, slow, count=terms.rows_per_owner)["drawing offers"] == 0.0
-    assert parts(terms, slow)["drawing offers"] > 0.0
     assert parts(replace(terms, thinning=False), slow)["drawing offers"] == 0.0
 
 
@@ -115,7 +126,7 @@ def test_interactive_rounds_cost_durable_writes_of_every_owner(world: World) -> 
 
 def test_what_is_not_known_has_no_number_and_says_why(terms: PlannedTerms) -> None:
     files: dict[str, tuple[str, int | None]] = {"a": ("csv", 10), "b": ("", None)}
-    told = expected_time(terms, files, replace(NOTHING, pick=1e-5), folds=0, classes=False, unknown=("b is a query",))
+    told = expected_time(terms, files, replace(NOTHING, pick=1e-2), folds=0, classes=False, unknown=("b is a query",))
     assert told.seconds is None
     assert told.parts[PASSES] is None
     assert "not known: b is a query. The rest takes about 1 s, for this machine" in told.words
@@ -124,7 +135,7 @@ def test_what_is_not_known_has_no_number_and_says_why(terms: PlannedTerms) -> No
 
 def test_a_known_time_names_what_takes_most_of_it(terms: PlannedTerms) -> None:
     few = dict.fromkeys("ab", ("csv", 10))
-    told = expected_time(terms, few, replace(NOTHING, pick=1e-5), folds=0, classes=False)
+    told = expected_time(terms, few, replace(NOTHING, pick=1e-2), folds=0, classes=False)
     assert told.seconds == pytest.approx(sum(part or 0.0 for part in told.parts.values()), abs=0.1)
     assert "selecting takes most of it" in told.words
 

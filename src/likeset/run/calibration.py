@@ -32,7 +32,7 @@ from likeset.tables.sources.source import Source, open_source
 __all__ = ["measured_calibration"]
 
 _COPIED_ROWS = 4096
-_POOL_ROWS, _TARGET_ROWS, _PICKS = 2048, 256, 32
+_POOL_ROWS, _FEW_POOL_ROWS, _TARGET_ROWS, _PICKS = 4096, 512, 256, 64
 _DECOMPOSED = 300
 _WRITES = 4
 _TIMES = 3
@@ -49,12 +49,19 @@ def measured_calibration(files: OwnFiles, *, dimension: int) -> Calibration:
     rows = _copies(files.target.rows, _POOL_ROWS)
     target, selection = rows[:_TARGET_ROWS], Selection(gamma=1.0, labels="ignore")
     pair = _seconds(lambda: kernel_means(rows, target, gamma=1.0)) / (len(rows) * len(target))
-    picking = _seconds(lambda: selection.select(rows, target, _PICKS)) / len(rows)
+
+    def per_pick(pool: Rows) -> float:
+        whole = _seconds(lambda: selection.select(pool, target, _PICKS))
+        return max(0.0, whole - 2 * len(pool) * len(target) * pair) / _PICKS
+
+    few, many = per_pick(rows[:_FEW_POOL_ROWS]), per_pick(rows)
+    each_row = max(0.0, many - few) / (_POOL_ROWS - _FEW_POOL_ROWS)
     square = np.cov(np.random.default_rng(0).standard_normal((_DECOMPOSED, 2 * _DECOMPOSED)))
     return Calibration(
         piece=_seconds(_piece),
         pair=pair,
-        pick=max(0.0, picking - 2 * len(target) * pair) / _PICKS,
+        pick=max(0.0, few - each_row * _FEW_POOL_ROWS),
+        pick_row=each_row,
         cubic=_seconds(lambda: eigh(square, driver="evd")) / _DECOMPOSED**3,
         write=_durable_write(),
         passes={kind: _pass_cost(files, kind, dimension) for kind in kinds if kind is not None},

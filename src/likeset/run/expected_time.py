@@ -14,8 +14,8 @@ from likeset.run.split_plan import expected_seconds_of_split
 
 __all__ = ["Calibration", "ExpectedTime", "PassCost", "expected_time"]
 
-_STARTS = 90.0  # pieces of the interpreter's work that a job takes beside rows: modules, prices, figures, the report
-_FIT_ROWS, _PROXIES, _CANDIDATES = 4000, 2500, 6  # of an owner's offer, see protocol/offers
+_STARTS = 180.0  # pieces of the interpreter's work that a job takes beside rows: modules, prices, figures, the report
+_PROXIES, _CANDIDATES, _GROUP = 2500, 6, 3000  # of an owner's offer, see protocol/offers and geometry/thinning
 _EXACT_RIDGE, _LANDMARKS, _MIX_ROWS = 2000, 600, 250  # of matching labels, see geometry/ridge and protocol/selection
 _PROJECTED = 0.2  # what a row and a pair of landmarks cost, of what a decomposition costs for as many numbers
 _WRITES = 3.5  # durable writes of an owner in a round of interactive
@@ -45,7 +45,8 @@ class Calibration:
     Attributes:
         piece: a fixed piece of the interpreter's work.
         pair: a kernel value, with as many columns as the schema maps to.
-        pick: what picking a row and reconsidering it costs for each row of the pool.
+        pick: picking a row and reconsidering it, ...
+        pick_row: ... and what that takes more for each row of the pool.
         cubic: an eigenvalue decomposition, over the cube of its size.
         write: a durable write.
         passes: of owners' rows, by kind of file.
@@ -55,6 +56,7 @@ class Calibration:
     piece: float
     pair: float
     pick: float
+    pick_row: float
     cubic: float
     write: float
     passes: Mapping[str, PassCost]
@@ -152,7 +154,8 @@ def _offer(terms: PlannedTerms, rows: int, calibration: Calibration) -> float:
     if not terms.thinning or rows <= offered:
         return 0.0
     candidates = min(rows, _CANDIDATES * offered)
-    return candidates * (min(rows, _FIT_ROWS, _PROXIES) * calibration.pair + offered * calibration.pick / 2.0)
+    group = min(candidates, _GROUP)
+    return calibration.pair * (candidates * (min(rows, _PROXIES) + group) + offered * group)
 
 
 def _selection(terms: PlannedTerms, calibration: Calibration, *, folds: int, classes: bool) -> float:
@@ -163,7 +166,8 @@ def _selection(terms: PlannedTerms, calibration: Calibration, *, folds: int, cla
     if classes:
         pairs, picks = 3 * target, size + min(size, _MIX_ROWS) / 2.0
         regressions = (1 + (folds > 0)) * _regression(pool, calibration)
-    return regressions + (1 + folds) * pool * (pairs * calibration.pair + picks * calibration.pick)
+    picking = picks * (calibration.pick + pool * calibration.pick_row)
+    return regressions + (1 + folds) * (pool * pairs * calibration.pair + picking)
 
 
 def _regression(pool: int, calibration: Calibration) -> float:
