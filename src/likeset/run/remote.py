@@ -35,6 +35,7 @@ from likeset.run.publish import FinishedJob, Render, publish
 from likeset.run.result import OwnerFacts, Result, RunOutcome
 from likeset.run.run_draws import draws_of_run, new_draws
 from likeset.run.run_secrets import RunSecrets
+from likeset.run.signed_runs import signed_together
 from likeset.run.split_between import check_able_to_compute, settled_curator
 from likeset.run.traffic import MostTraffic
 from likeset.run.uninterrupted_ledger import SteadyLedger
@@ -175,14 +176,15 @@ def job_of(run: KeptRun) -> Job:
     return documents.read(run.job_path, Job)
 
 
-def notes_on(run: KeptRun) -> list[Notice]:
-    """What the consumer should know about a run that it invites to."""
+def notes_on(home: ConsumerHome, run: KeptRun) -> list[Notice]:
+    """What the consumer should know about a run that it invites to, beside all others that it has signed."""
     job, terms = job_of(run), run.terms
     uniform = terms.offers == "uniform" and job.offers != "uniform"  # then nothing is spent, whatever epsilon says
     return [
         *map(SuspectedIdentifier, suspicions_in(run.schema)),
         *([UniformOffers(terms.target_size, job.epsilon)] if uniform else []),
         *check_carried(job),
+        *signed_together(home),
     ]
 
 

@@ -65,7 +65,7 @@ def start(
     with consumer_desks(consumer, store.address) as desks:
         look, troubles = look_once(desks)
     progress = whereabouts(consumer, kept_run)
-    terms, warnings = kept_run.terms, notes_on(kept_run)
+    terms, warnings = kept_run.terms, notes_on(consumer, kept_run)
     if as_json:
         told = {**progress.document(), "digest": terms.digest, "mailbox": store.address}
         told["warnings"] = notice_documents(warnings)

@@ -59,8 +59,9 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     from likeset.run.notices import notice_documents
     from likeset.run.remote import notes_on
 
-    kept_run = invited(job, days, opened_home(home))
-    terms, notes = kept_run.terms, notes_on(kept_run)
+    consumer = opened_home(home)
+    kept_run = invited(job, days, consumer)
+    terms, notes = kept_run.terms, notes_on(consumer, kept_run)
     if as_json:
         told = {"run": kept_run.name, "invitation": str(kept_run.invitation_path), "digest": terms.digest}
         told["expires"] = terms.expires
