@@ -59,3 +59,8 @@ def test_a_meaning_has_nearly_the_whole_line() -> None:
 def test_an_argument_stands_in_one_pair_of_brackets() -> None:
     assert "[JOB.yaml]" in help_of("match")
     assert "[[" not in help_of("match")
+
+
+def test_an_argument_that_must_be_given_stands_without_brackets() -> None:
+    assert "likeset card pin [OPTIONS] FILE\n" in help_of("card", "pin")
+    assert "likeset schema draft [OPTIONS] FILE...\n" in help_of("schema", "draft")

@@ -243,7 +243,7 @@ def test_a_plan_says_what_it_does_not_know_about_time(world: World, capsys: pyte
     query = {"north": "sql:SELECT * FROM 'north.csv'"}
     unknown = plan_job(job(world, owners=query)).document()
     assert unknown["seconds"] is None
-    assert "how many rows north has shows only when they are read" in unknown["seconds_in_words"]
+    assert "how many rows these owners have shows only when they are read: north" in unknown["seconds_in_words"]
     assert job_world.call("plan", world.options()) == 0
     assert "Give or take a factor of two" in capsys.readouterr().out
 

@@ -31,6 +31,23 @@ def kinds(made: SchemaDraft) -> dict[str, str]:
     return {column.name: column.kind for column in Schema.from_text(made.text).describe()}
 
 
+def test_an_amount_in_steps_is_a_number_and_a_lone_letter_is_a_code(tmp_path: Path) -> None:
+    """A survey of one region: N is the north there, and no truth value; of N and Y together, or of 0 alone, it is."""
+    amounts = ["2500", "7500", "15000", "35000", "75000"]
+    made = drafted(
+        tmp_path,
+        {"income": amounts, "population": amounts, "region": ["N"], "smoker": ["N", "Y"], "dead": ["0"], "w": amounts},
+    )
+    assert kinds(made) == {
+        "income": "numeric",
+        "population": "numeric",
+        "region": "category",
+        "smoker": "boolean",
+        "dead": "boolean",
+        "w": "category",
+    }
+
+
 def test_codes_are_categories_counts_are_numbers_and_ranges_have_an_order(tmp_path: Path) -> None:
     """Both ids have whole numbers: what the name says of them decides. Rarer and rarer numbers without one count."""
     rarer = [str(number) for number, rows in enumerate([50, 20, 10, 4, 1]) for _ in range(rows)]

@@ -254,13 +254,11 @@ def _measured_time(planned: JobPlan) -> ExpectedTime:
     files, terms = planned.files, planned.terms
     calibration = measured_calibration(files, dimension=terms.kernel.dimension)
     rows: dict[str, tuple[str, int | None]] = {}
-    reasons = []
     for name, address in planned.job.owners.items():
         kind = file_kind(address)
         count = None if kind is None else expected_rows(address, row_bytes=calibration.passes[kind].row_bytes)
-        if count is None:
-            reasons.append(f"how many rows {name} has shows only when they are read")
         rows[name] = (kind or "", count)
+    uncounted = ", ".join(name for name, (_, count) in rows.items() if count is None)
     label, wishes = files.schema.declaration.label, planned.plan.wishes
     return expected_time(
         terms,
@@ -268,5 +266,5 @@ def _measured_time(planned: JobPlan) -> ExpectedTime:
         calibration,
         folds=min(planned.plan.selection.folds, terms.target_size // 4),
         classes=label is not None and label.kind != "number" and wishes.labels == "match",
-        unknown=tuple(reasons),
+        unknown=(f"how many rows these owners have shows only when they are read: {uncounted}",) if uncounted else (),
     )

@@ -1,6 +1,7 @@
 """How ``--help`` looks: paragraphs that fit any width, each option above its meaning, flags that ask for no value."""
 
 import inspect
+import re
 from typing import Any
 
 import typer
@@ -41,7 +42,7 @@ class _Command(TyperCommand):
 
         from likeset.display.screen import literal, stdout
 
-        usage = " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
+        usage = " ".join([ctx.command_path, *map(_without_braces, self.collect_usage_pieces(ctx))])
         stdout.print(f"[bold]Usage:[/] {literal(usage)}\n")
         for paragraph in filter(None, (self.help or "").split("\n\n")):
             stdout.print(f"{paragraph}\n", highlight=False)
@@ -56,6 +57,11 @@ class _Command(TyperCommand):
                 stdout.print(Padding(meaning, (0, 0, 0, 3 * _INDENT), expand=False), highlight=False)
             if of_kind:
                 stdout.print()
+
+
+def _without_braces(piece: str) -> str:
+    """An argument that must be given, as it is written elsewhere: ``FILE`` and not ``{FILE}``."""
+    return re.sub(r"^\{(.+?)(?:\.\.\.)?\}(\.\.\.)?$", r"\1\2", piece)
 
 
 def _name_and_meaning(parameter: Any, ctx: Any) -> tuple[str, str]:

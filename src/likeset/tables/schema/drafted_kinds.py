@@ -45,6 +45,8 @@ _COUNTS = _words_in(
     num number n count counts visits times years year days day hours minutes months age children kids siblings
     parity pregnancies rooms bedrooms bathrooms doors cylinders persons people members size total quantity qty
     freq frequency procedures medications diagnoses episodes events deaths births admissions
+    income salary wage wages earnings price cost amount population weight height length distance
+    experience exper schooling tenure
     """
 )
 _GRADES = _words_in(
@@ -111,13 +113,19 @@ def _proposal(name: str, seen: ColumnEvidence) -> Proposal:
     if seen.is_typed_days or (seen.is_text and not seen.all_numbers and seen.all_days and seen.has_range):
         return Proposal({"kind": "date", "bounds": _years(seen.low, seen.high)}, "days")
     counts = {} if seen.many else seen.counts
-    if seen.is_truth or (counts and {_word(value) for value in counts} <= _TRUTH and not seen.commas):
+    words = {_word(value) for value in counts}
+    if seen.is_truth or (words and words <= _TRUTH and not seen.commas and not _lone_letter(words)):
         return Proposal({"kind": "boolean"}, "true or false" if len(counts) != 1 else "true or false, one of them only")
     if seen.all_numbers and seen.has_range:
         return _of_numbers(name, seen, counts)
     if not seen.rows or seen.rows == seen.missing:
         return Proposal({"kind": "text", "width": _TEXT_WIDTH}, "no value in any row", "leave it out: it is empty")
     return _of_words(counts)
+
+
+def _lone_letter(words: set[str]) -> bool:
+    """One letter in all rows is more often the only code of many, such as N for north, than a truth value."""
+    return len(words) == 1 and all(word.isalpha() and len(word) == 1 for word in words)
 
 
 def _of_numbers(name: str, seen: ColumnEvidence, counts: dict[Any, int]) -> Proposal:
