@@ -75,9 +75,13 @@ def held(homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, forge: Forge = lamb
     with monkeypatch.context() as patched:
         forge(patched)
         homes.look(LIAR)
-    homes.until(homes.over)
+    notes: list[str] = []
+    while not homes.over():
+        notes += homes.look().notes
     homes.settle()
     homes.drop()
+    is_told = any(f"`likeset run dispute run-1 --picks --with {LIAR}`" in note for note in notes)
+    assert is_told == homes.run.failed_picks_path.exists()
     return homes
 
 
@@ -169,6 +173,7 @@ def test_an_owner_that_lied_is_named_with_the_reason_by_who_has_files_only(
     told = dispute(*(word for path in files for word in ("--check", path)))
     assert told.exit_code == 1
     assert f"{LIAR} is at fault" in told.output
+    assert f"who wants no further run with {LIAR} revokes the card: likeset card revoke" in told.output
     assert "Whose card" in told.output
     known = [word for card in proof["cards"].values() for word in ("--card", card["card"])]
     assert checked(*files, code=1, words=tuple(known))["not_proven"] == []

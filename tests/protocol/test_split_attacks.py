@@ -13,6 +13,7 @@ from shared_run_world import SharedRun, Told, carry_shares, clear_picks, not_rea
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.protocol.messages import Message, decode
 from likeset.protocol.split.bare_records import BareRecords
+from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.run_shape import offer_context, offer_shape, party_name
 from likeset.protocol.split.split_messages import (
     Envelopes,
@@ -502,6 +503,54 @@ def test_garbage_from_the_computation_is_not_taken_for_rows() -> None:
     assert summary is not None
     assert len(summary.rows) == 1
     assert told.consumer.party.lost_picks == 1
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_sock_puppet_of_the_consumer_that_fails_on_purpose_gets_it_no_row_more(failing: int) -> None:
+    """An owner that works for the consumer offers what is picked first, and sells nothing that holds.
+
+    What the consumer reads of honest owners is at most the size less the puppet's picks: the others' openings stay what
+    they are, and nothing is opened in their place. Without the puppet it reads more.
+    """
+    honest = carry_shares(shared_run(AGREED)).consumer.party.summary
+    assert honest is not None
+    puppet = shared_by(seen=NEAR[:failing], sold=NEAR[:failing] + np.float32(1.0), handles=range(1, failing + 1))
+    opened: list[OpenedSlots] = []
+
+    def counted(inputs: Any) -> OpenedSlots:
+        opened.append(clear_picks(inputs))
+        return opened[-1]
+
+    told = carry_shares(shared_run(AGREED), tamper=sending(puppet), picks=counted)
+    summary, (picks,) = told.consumer.party.summary, opened
+    assert summary is not None
+    of_puppet = int((picks.numbers // offer_shape(AGREED).slots == 1).sum())
+    assert 1 <= of_puppet <= failing
+    assert len(set(picks.numbers.tolist())) == AGREED.size
+    assert len(summary.rows) == AGREED.size - of_puppet < len(honest.rows)
+    with pytest.raises(IllegalMessage, match="may not open anything now"):
+        told.consumer.opened(picks)
+
+
+def test_a_consumer_that_packs_other_rows_into_the_words_of_its_target() -> None:
+    """Words beyond the range are cut to it: what lies in their upper bits is never computed on.
+
+    Target words w + 2^40 v give the picks of the target at its upper bound, whatever v.
+    """
+    found: list[list[int]] = []
+
+    def packed(inputs: Any) -> OpenedSlots:
+        own = inputs["consumer"]
+        words, others = own.target_words.view(np.uint64), np.arange(1, 1 + own.target_words.size, dtype=np.uint64)
+        bound = words + np.uint64(1 << 41)
+        for each in (words, bound, bound + (others.reshape(words.shape) << np.uint64(42))):
+            changed = dataclasses.replace(own, target_words=each.view(np.int64))
+            found.append(clear_picks({**inputs, "consumer": changed}).numbers.tolist())
+        return clear_picks(inputs)
+
+    carry_shares(shared_run(AGREED), picks=packed)
+    honest, at_bound, with_rows = found
+    assert at_bound == with_rows != honest
 
 
 def test_owners_hear_nothing_of_any_of_this() -> None:

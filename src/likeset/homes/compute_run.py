@@ -215,6 +215,12 @@ class SplitConsumerRun(ComputeRun):
             self.keep(summary)
         return self.letters.write(replies)
 
+    @property
+    def failed_picks(self) -> dict[str, int]:
+        """How many picks of each owner gave no record, once they were opened."""
+        shown = self.resident.consumer.party.shown_picks
+        return {owner: sum(bool(pick.fault) for pick in picks) for owner, picks in shown.items()}
+
     def acknowledge(self) -> tuple[bytes, ...]:
         """Receipts for the owners whose part came, in letters to them; written once.
 

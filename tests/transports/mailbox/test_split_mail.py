@@ -14,9 +14,12 @@ from likeset.homes.correspondence import Correspondence
 from likeset.homes.letter_records import KeptLetter
 from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
+from likeset.tables.schema import records
+from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.transports.mailbox.progress import PartyState
 from likeset.transports.outcomes import Ending
 from likeset.trust.letters import letter_in
@@ -235,6 +238,35 @@ def test_an_owner_keeps_what_it_shared_until_the_terms_end_and_its_record_for_go
     homes.clock.pass_by(minutes=1)
     assert kept() == (0, slots)
     assert kept() == (0, slots), "asked again, nothing more happens"
+
+
+def test_a_steward_sees_the_rows_that_left_as_shares_and_those_of_a_dry_run(homes: SplitHomes) -> None:
+    """The owner has all that opens its own envelopes: what lies there is what a dry run shows, and what was sold."""
+    homes.hold()
+    homes.drop()
+    places = {name: place for place, name in enumerate(homes.run.terms.owners)}
+    for owner in homes.owners:
+        with OwnerNode(homes.folder(owner), clock=homes.clock) as node:
+            left = outbox.rows_that_left(node, "run-1")
+            tried = rehearse(node, homes.run.terms)
+            assert left.table is not None
+            assert tried.rows.table is not None
+            assert (left.count, left.held_back) == (homes.run.terms.rows_per_owner, 0)
+            in_order = [("dose", "ascending")]
+            assert left.table.sort_by(in_order).equals(tried.rows.table.sort_by(in_order))
+            doses = set(left.table.column("dose").to_pylist())
+        assert left.table.column_names == ["age", "dose", "sex", "ill"]
+        result = unpack_bought(homes)
+        bought = {dose for dose, place in result if place == places[owner]}
+        assert bought <= doses
+
+
+def unpack_bought(homes: SplitHomes) -> list[tuple[float, int]]:
+    """Dose and owner's place of each row that was bought."""
+    summary = homes.summary
+    form = DeclaredRecords(homes.run.schema).form
+    table = records.unpack(summary.records.tobytes(), form=form, rows=len(summary.rows))
+    return list(zip(table.column("dose").to_pylist(), summary.owners.tolist(), strict=True))
 
 
 def test_an_owner_has_its_receipt_before_anything_is_computed_whatever_comes_of_the_run(homes: SplitHomes) -> None:

@@ -124,6 +124,10 @@ def check_slots(files: Sequence["SlotFile"], known: Iterable[str], silent: Seque
             who = " and ".join(ruling.must_open)
             words = f"{who}: likeset run dispute --open FILE --home HOME --out ANSWER, and --check the answers, too"
             stdout.print(f"to go on, ask {literal(words)}", soft_wrap=True)
+        if ruling.at_fault:
+            who = " and ".join(ruling.at_fault)
+            words = f"who wants no further run with {who} revokes the card: likeset card revoke"
+            stdout.print(literal(words), soft_wrap=True)
         stdout.print("Not proven:" if strangers else "Proven by signatures of cards that you know.")
         for words in strangers:
             stdout.print(f"- {literal(words)}", soft_wrap=True)

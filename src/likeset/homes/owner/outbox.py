@@ -12,7 +12,10 @@ from likeset.homes.owner import exchanges, kept_receipts
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Head, Problem
 from likeset.protocol.messages import Delivery, Offer, decode
+from likeset.protocol.split.shared_replies import records_in
+from likeset.protocol.split.split_messages import OfferShare
 from likeset.tables.schema import records
+from likeset.tables.schema.compact_records import CompactRecords
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 
@@ -121,13 +124,30 @@ def rows_that_left(node: OwnerNode, run: str) -> LeftRows:
     known = decision is not None and decision.data in node.registry.names()  # it may have been removed since
     schema = node.registry.get(decision.data).schema if decision is not None and known else None
     messages = [message for message in messages_that_left(node, run) if message.rows]
-    rows = rows_of(tuple(message.data for message in messages if message.sent), schema)
-    return replace(rows, held_back=sum(message.rows for message in messages if not message.sent))
+    labelled = decision is not None and schema is not None and _is_labelled(node, run, decision.digest, schema)
+    rows = rows_of(tuple(message.data for message in messages if message.sent), schema, labelled=labelled)
+    held_back = exchanges.rows_in(decode(message.data) for message in messages if not message.sent)
+    return replace(rows, held_back=held_back)
 
 
-def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:
-    """The rows in messages."""
-    bodies = [body for data in messages if isinstance(body := decode(data).body, Offer | Delivery)]
+def _is_labelled(node: OwnerNode, run: str, digest: str, schema: Schema) -> bool:
+    terms = node.record_of(run).readable(digest)
+    return terms is not None and schema.label_column in terms.columns
+
+
+def rows_of(messages: tuple[bytes, ...], schema: Schema | None, *, labelled: bool) -> LeftRows:
+    """The rows in messages.
+
+    Args:
+        messages: that left, or would leave.
+        schema: that declares the rows; None where it is not known any more.
+        labelled: whether labels leave with rows in this run.
+    """
+    said = [decode(data).body for data in messages]
+    shared = [body for body in said if isinstance(body, OfferShare)]
+    if shared:
+        return _shared_rows(shared, schema, labelled=labelled)
+    bodies = [body for body in said if isinstance(body, Offer | Delivery)]
     count = sum(len(body.rows) for body in bodies)
     if schema is None or any(not len(body.records) for body in bodies):
         return LeftRows(None, count)
@@ -136,14 +156,28 @@ def rows_of(messages: tuple[bytes, ...], schema: Schema | None) -> LeftRows:
     return LeftRows(pa.concat_tables(tables) if tables else None, count)
 
 
+def _shared_rows(bodies: list[OfferShare], schema: Schema | None, *, labelled: bool) -> LeftRows:
+    """What lies in the envelopes of an offer on shares: its owner has all that opens them."""
+    packed = records_in(bodies)
+    if schema is None:
+        return LeftRows(None, len(packed))
+    read = CompactRecords(schema, labelled=labelled).read(packed)
+    table = _with_labels(read.table, read.labels, schema)
+    return LeftRows(table, len(packed)) if read.sound.all() else LeftRows(None, len(packed))
+
+
 def _table(body: Offer | Delivery, form: records.RecordForm, schema: Schema) -> pa.Table:
     table = records.unpack(body.records.tobytes(), form=form, rows=len(body.rows))
-    if len(body.labels):
-        name = schema.label_column or _LABEL
-        if name in table.column_names:
-            name = f"{name} ({_LABEL})"
-        table = table.append_column(name, pa.array(np.asarray(body.labels).tolist()))
-    return table
+    return _with_labels(table, body.labels, schema)
+
+
+def _with_labels(table: pa.Table, labels: Any, schema: Schema) -> pa.Table:
+    if not len(labels):
+        return table
+    name = schema.label_column or _LABEL
+    if name in table.column_names:
+        name = f"{name} ({_LABEL})"
+    return table.append_column(name, pa.array(np.asarray(labels).tolist()))
 
 
 def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem], list[str]]:

@@ -85,7 +85,7 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
         leaving = tuple(reply.data for reply in replies if exchanges.rows_in([reply]))
         return Rehearsal(
             basis=basis,
-            rows=rows_of(leaving, data_set.schema),
+            rows=rows_of(leaving, data_set.schema, labelled=data_set.schema.label_column in terms.columns),
             messages=leaving,
             row_count=opened.row_count,
             withheld=opened.withheld,

@@ -1,5 +1,7 @@
 """What an owner of a split run keeps of its offer, and the messages that leave: the same ones whenever it is asked."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from likeset.errors import BadDocument, OfferRefused
@@ -8,10 +10,11 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split.split_messages import OFFER_ROUND, OfferShare
 from likeset.protocol.terms import WITNESS
 from likeset.trust.encoding import fields, read_tagged
-from likeset.trust.row_shares import COMPUTE_ROLES
+from likeset.trust.envelopes import open_envelope
+from likeset.trust.row_shares import COMPUTE_ROLES, RANDOM_WORDS, WORD_BYTES, joined_shares, word_bytes, words_in
 from likeset.trust.shared_offers import OfferPart, SharedOffer
 
-__all__ = ["is_kept_offer", "kept_offer", "shared_replies", "slots_in"]
+__all__ = ["is_kept_offer", "kept_offer", "records_in", "shared_replies", "slots_in"]
 
 _TAG = b"likeset shared offer"
 
@@ -54,6 +57,31 @@ def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
             for role, part in zip(COMPUTE_ROLES, parts, strict=False)
         )
     raise BadDocument("shared offer", "is none")
+
+
+def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
+    """The records in an offer, for its owner, who has all parts of it: without empty slots, in the order of slots.
+
+    Raises:
+        BadDocument: the parts are not all there, or not of one offer.
+    """
+    parts = {part.role: part for part in (OfferPart.from_bytes(body.part.tobytes()) for body in bodies)}
+    listed = next((part.offer_list for part in parts.values()), None)
+    if listed is None or set(parts) != set(listed.context.roles) or len(parts) != len(bodies):
+        raise BadDocument("shared offer", "is not whole")
+    width = len(parts["curator"].share) // (WORD_BYTES * listed.slots)
+    words = joined_shares([words_in(part.share, width=width) for part in parts.values()])
+    opened = (
+        open_envelope(
+            parts["curator"].envelope_of(slot),
+            context=listed.context,
+            slot=slot,
+            key=parts["consumer"].key,
+            random=word_bytes(words[slot : slot + 1, -RANDOM_WORDS:]),
+        )
+        for slot in range(listed.slots)
+    )
+    return [record for record in opened if record]
 
 
 def slots_in(body: OfferShare) -> int:

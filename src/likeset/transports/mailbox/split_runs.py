@@ -208,9 +208,17 @@ class SplitRuns:
         try:
             side.opened(slots)
         except QuorumMissed as error:
+            self._note_failed(side)
             self.finish(run, Ending.NOT_COMPUTED, str(error), tell=True)
             return
+        self._note_failed(side)
         self.finish(run, Ending.DONE)
+
+    def _note_failed(self, side: SplitConsumerRun) -> None:
+        for owner, count in side.failed_picks.items():
+            what = f"run {side.terms.run}: {count} rows bought of {owner} did not hold, and were left out"
+            how = f"`likeset run dispute {side.terms.run} --picks --with {owner}` writes what proves why"
+            self.desk.postman.note(f"{what}; {how}")
 
     def finish(self, run: KnownRun, ending: Ending, detail: str = "", *, tell: bool = False) -> None:
         """A run is over here: nothing of it is computed any more.
