@@ -23,6 +23,7 @@ from kill_world import CONSUMER
 from split_homes import SplitHomes, split_homes_in
 
 from likeset.app.cli import app
+from likeset.errors import BadDocument
 from likeset.homes.identity import Identity
 from likeset.homes.slot_disputes import ruling_on
 from likeset.homes.slot_files import SlotFile, merged
@@ -357,6 +358,23 @@ def test_what_is_no_evidence_or_of_something_else_is_one_clear_line(
         ("--silent", WITNESS),
     ):
         mistake(*words)
+
+
+def test_evidence_under_another_list_is_refused(
+    lied: SplitHomes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner lied in one run; its list of that run, shown under the terms of another one, proves nothing there."""
+    other = held(split_homes_in(tmp_path / "other", (LIAR,)), monkeypatch)
+    given: list[SlotFile] = []
+    for homes in (lied, other):
+        path = tmp_path / f"{len(given)}.evidence"
+        done("run-1", "--picks", "--with", LIAR, "--home", homes.folder(CONSUMER), "--out", path)
+        given.append(SlotFile.from_bytes(path.read_bytes()))
+    first, second = given
+    with pytest.raises(BadDocument):
+        dataclasses.replace(second, evidence=first.evidence)
+    with pytest.raises(BadDocument):
+        dataclasses.replace(second, evidence=dataclasses.replace(first.evidence, receipts=(), slots=()), rosters=())
 
 
 def test_when_the_terms_have_ended_nothing_can_be_opened_any_more(lied: SplitHomes, tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_another_cards_receipt_does_not_hold(ended: Ended) -> None:
     assert stranger.card.fingerprint in found["problems"][0]
     assert RUN.cards[CURATOR] in found["problems"][0]
     assert found["card"] == stranger.card.fingerprint
-    with pytest.raises(InvalidArgument, match="is not the curator's card of this run"):
+    with pytest.raises(InvalidArgument, match="is not the card that signs receipts in this run"):
         receipts.sign(replace(copy, curator_card=RUN.cards[CURATOR]), stranger)
 
 

@@ -1,7 +1,7 @@
 """Signed receipts: the curator acknowledges to an owner which letters and rows it received, and which terms hold.
 
-A receipt is a transcript that the curator's card signed. It is for its owner alone. Receipts of one run can be made
-again at any time: they say what was received.
+In a split run the consumer does. A receipt is a transcript that its card signed. It is for its owner alone. Receipts of
+one run can be made again at any time: they say what was received.
 """
 
 import base64
@@ -99,7 +99,7 @@ def sign(transcript: Transcript, secret: CardSecret, *, now: datetime | None = N
     """
     if transcript.curator_card != secret.card.fingerprint:
         raise InvalidArgument(
-            "card", secret.card.fingerprint, "is not the curator's card of this run; it signs nothing"
+            "card", secret.card.fingerprint, "is not the card that signs receipts in this run; it signs nothing"
         )
     at = (now or datetime.now(UTC)).isoformat(timespec="seconds")
     return Receipt(transcript, at, secret.card, secret.sign(RECEIPT_CONTEXT, _signed(transcript, at)))

@@ -28,19 +28,19 @@ def verify(
     node: Annotated[Path, typer.Argument(metavar="NODE", help="The owner's node.", show_default=False)],
     receipt: Annotated[
         Path | None,
-        typer.Argument(metavar="[RECEIPT]", help="The curator's receipt; all that the node keeps if not given."),
+        typer.Argument(metavar="[RECEIPT]", help="A receipt; all that the node keeps if not given."),
     ] = None,
     *,
     run: Annotated[str, typer.Option(help="The run, without RECEIPT; by default all.", show_default=False)] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Check receipts: that the curator's card of the run signed them, and that both copies are of the same letters.
+    """Check receipts: that the right card of the run signed them, and that both copies are of the same letters.
 
-    Exit code 1 if not: also where the curator contradicts itself or the node, which [bold]likeset owner audit verify[/]
-    only notes.
+    That is the curator's, or where the curator is split the consumer's. Exit code 1 if not: also where whoever signed
+    contradicts itself or the node, which [bold]likeset owner audit verify[/] only notes.
 
-    Without RECEIPT, those that came to the node from the curator. Letters that got lost on their way are noted, and are
-    no contradiction. What the curator signed, too, and what contradicts the rest, lies in receipts/aside of the node.
+    Without RECEIPT, those that came to the node. Letters that got lost on their way are noted, and are no
+    contradiction. What was signed, too, and what contradicts the rest, lies in receipts/aside of the node.
     What somebody else can check, who has neither copy, [bold]likeset run dispute[/] puts together.
 
     Example: [bold]likeset transcript verify st-mary[/], or
