@@ -50,12 +50,13 @@ def test_gamma_is_not_called_a_width() -> None:
 
 
 def test_with_an_id_the_page_speaks_of_persons() -> None:
-    rows, persons = (
+    rows, persons, kept = (
         Page(render(sample_result() | {"schema": {"columns": [], "id": whose}}, {})).text
-        for whose in (None, {"column": "patient", "rows_per_id": 3})
+        for whose in (None, {"column": "patient", "rows_per_id": 3}, {"column": "patient", "keep": 1})
     )
     assert "about any row of your target and nothing about any row of one another" in rows
-    assert "about any person in your target, with up to 3 rows each," in persons
+    assert "about any person in your target, of whose rows at most 3 take part," in persons
+    assert "about any person in your target, of whose rows at most 1 take part," in kept
     assert "guesses at a single person" in persons
     assert "patient" not in persons
 
@@ -70,6 +71,19 @@ class TestLooks:
 
     def words(self, marginal: dict[str, Any]) -> str:
         return Page(draw_marginal(marginal, 0)).text
+
+    def test_a_long_word_is_cut_and_not_lost(self) -> None:
+        names = ["Business_and_Repair_Service", "Craftsmen, Foremen_and_kindred", "Trade"]
+        shown = self.words(self.marginal(values=names, target=[0.5, 0.3, 0.2], summary=[0.5, 0.3, 0.2]))
+        assert "Business_and_…" in shown
+        assert "Craftsmen,…" in shown
+        assert "Trade" in shown
+
+    def test_years_have_no_mark_for_thousands(self) -> None:
+        edges = [1979.5 + place for place in range(9)]
+        bars = {"edges": edges, "values": None, "kind": "numeric", "target": [0.125] * 8, "summary": [0.125] * 8}
+        assert "1982" in self.words(self.marginal(column="birth_year", **bars))
+        assert "1,982" in self.words(self.marginal(column="steps", **bars))
 
     def test_values_that_are_cut_off_are_counted(self) -> None:
         """Five of nine are drawn, and three more were never among the nine."""

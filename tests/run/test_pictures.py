@@ -2,8 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from likeset.run.pictures import pictures_document
+from likeset.run.pictures import _edges, pictures_document
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 
@@ -72,3 +73,22 @@ def test_numbers_are_counted_in_ranges() -> None:
 
 def test_no_labels_are_no_picture() -> None:
     assert drawn([])["labels"] is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bars", "width"),
+    [(1980, 1987, 8, 1.0), (0, 0, 1, 1.0), (0, 11, 12, 1.0), (0, 12, 7, 2.0), (-5, 94, 12, 9.0)],
+)
+def test_bars_of_whole_numbers_hold_as_many_of_them_each(low: int, high: int, bars: int, width: float) -> None:
+    """Years from 1980 to 1987 in twelve bars would leave four empty, though every year is there."""
+    edges = _edges(np.arange(low, high + 1.0))
+    assert len(edges) == bars + 1
+    assert np.diff(edges).tolist() == [width] * bars
+    assert edges[0] == low - 0.5
+    assert edges[-1] > high
+
+
+def test_bars_of_other_numbers_go_from_the_least_to_the_largest() -> None:
+    edges = _edges(np.array([0.25, 1.0, 3.0]))
+    assert (len(edges), edges[0], edges[-1]) == (13, 0.25, 3.0)
+    assert _edges(np.array([1e12, 2e12]))[-1] == 2e12

@@ -160,7 +160,10 @@ def _schema_document(schema: Schema) -> dict[str, Any]:
         for column in schema.describe()
     ]
     whose = schema.declaration.id
-    declared_id = None if whose is None else {"column": whose.column, "rows_per_id": whose.rows_per_id}
+    declared_id: dict[str, Any] | None = None
+    if whose is not None:
+        declared_id = {"column": whose.column, "rows_per_id": whose.rows_per_id}
+        declared_id |= {} if whose.keep is None else {"keep": whose.keep}
     return {"digest": schema.digest, "columns": columns, "id": declared_id}
 
 

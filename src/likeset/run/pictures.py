@@ -3,6 +3,7 @@
 The offers are rows that only the curator saw. In a run on one machine the curator is whoever holds the report.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = ["Images", "pictures_document"]
 
 _POINTS = 400
 _BARS = 12
+_LARGEST_WHOLE = 1e9  # beyond it a half more or less makes no difference to a bar
 _COLUMNS = 8
 _LABELS = 20
 
@@ -125,8 +127,7 @@ def _marginal(name: str, declared: Any, tables: tuple[pa.Table, pa.Table]) -> di
         together = np.concatenate(numbers)
         if not len(together):
             return None
-        low, high = float(together.min()), float(together.max())
-        edges = np.linspace(low, high if high > low else low + 1.0, _BARS + 1)
+        edges = _edges(together)
         bars = [np.histogram(values, bins=edges)[0] / max(1, len(values)) for values in numbers]
         return known | {
             "kind": "date" if isinstance(declared, DateColumn) else "numeric",
@@ -136,6 +137,16 @@ def _marginal(name: str, declared: Any, tables: tuple[pa.Table, pa.Table]) -> di
             "summary": [round(float(share), 5) for share in bars[1]],
         }
     return None
+
+
+def _edges(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where bars begin and end; whole numbers stand in the middle of theirs, with as many of them in each."""
+    low, high = float(numbers.min()), float(numbers.max())
+    if abs(low) < _LARGEST_WHOLE and abs(high) < _LARGEST_WHOLE and bool((numbers == np.round(numbers)).all()):
+        width = max(1, math.ceil((high - low + 1.0) / _BARS))
+        bars = math.ceil((high - low + 1.0) / width)
+        return low - 0.5 + width * np.arange(bars + 1.0)
+    return np.linspace(low, high if high > low else low + 1.0, _BARS + 1)
 
 
 def _most_frequent(shares: dict[Any, tuple[float, float]], missing: dict[str, float] | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from likeset.app.report.plain_words import number, plain, quantity
 from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing_in_page, inline
+from likeset.tables.schema.identifier_names import words_of
 
 __all__ = ["MOST_LINES", "draw_images", "draw_label_numbers", "draw_marginal", "draw_picks", "draw_projection"]
 
@@ -29,6 +30,8 @@ _MOST_MARKS = 150
 _MOST_PICKS = 400
 _MOST_VALUES = 5
 _LONGEST_VALUE = 14
+_LONG_TICK = 6  # signs; of longer ones fewer fit
+_YEARS = (1000.0, 3000.0)
 _YEAR = 366.0  # days
 _DECADE = 10.0
 _DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1.5)), (0, (8, 3)), (0, (2, 3)))
@@ -122,7 +125,8 @@ def draw_marginal(marginal: Mapping[str, Any], index: int) -> str:
     with drawing_in_page():
         figure = Figure(figsize=(2.75, 1.95))
         if edges is not None and len(edges) == size + 1:
-            _draw_histogram(figure, [float(edge) for edge in edges], parts, dates=marginal.get("kind") == "date")
+            form = _tick_form(marginal, [float(edge) for edge in edges])
+            _draw_histogram(figure, [float(edge) for edge in edges], parts, form)
         elif values is not None and len(values) == size:
             _draw_values(figure, *_value_lines([plain(value) for value in values], parts, marginal))
         else:
@@ -165,7 +169,19 @@ def draw_label_numbers(labels: Mapping[str, Any]) -> str:
         return inline(figure, name="labels", label=words)
 
 
-def _draw_histogram(figure: Figure, edges: list[float], parts: Mapping[str, list[float]], *, dates: bool) -> None:
+def _tick_form(marginal: Mapping[str, Any], edges: list[float]) -> Callable[[float], str]:
+    """How numbers along a column are written: days as dates, and years without a mark for thousands."""
+    if marginal.get("kind") == "date":
+        return _day_form(edges[-1] - edges[0])
+    is_year = "year" in words_of(plain(marginal.get("column", "")))
+    if is_year and edges[0] > _YEARS[0] and edges[-1] < _YEARS[1]:
+        return lambda value: f"{value:.0f}"
+    return lambda value: number(value, 3)
+
+
+def _draw_histogram(
+    figure: Figure, edges: list[float], parts: Mapping[str, list[float]], form: Callable[[float], str]
+) -> None:
     axes = figure.add_axes((0.03, 0.15, 0.94, 0.82))
     size = len(edges) - 1
     if len(parts["pool"]) == size:
@@ -178,8 +194,7 @@ def _draw_histogram(figure: Figure, edges: list[float], parts: Mapping[str, list
     axes.spines["left"].set_visible(False)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(3 if dates else 4))
-    form = _day_form(edges[-1] - edges[0]) if dates else lambda value: number(value, 3)
+    axes.xaxis.set_major_locator(MaxNLocator(3 if len(form(edges[-1])) > _LONG_TICK else 4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form(float(value))))
     first, *_, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
@@ -217,13 +232,22 @@ def _value_lines(
 
 def _told_apart(values: list[str]) -> list[str]:
     """Short names: those that begin alike lose their common beginning, or all would be cut to the same."""
-    cut = [textwrap.shorten(value, _LONGEST_VALUE, placeholder="…") for value in values]
+    cut = [_shortened(value) for value in values]
     if len(set(cut)) == len(cut):
         return cut
     first, last = min(values), max(values)  # what these two have in common, all that lie between have, too
     alike = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    ends = [value[first.rfind(" ", 0, alike) + 1 :] for value in values]
-    return [textwrap.shorten(f"…{end}", _LONGEST_VALUE, placeholder="…") for end in ends]
+    start = first.rfind(" ", 0, alike) + 1
+    return [_shortened(f"…{value[start:]}" if start else value) for value in values]
+
+
+def _shortened(value: str) -> str:
+    """Cut between two words, or within one that is too long itself."""
+    if len(value) <= _LONGEST_VALUE:
+        return value
+    kept = value[: _LONGEST_VALUE - 1]
+    between = kept.rfind(" ")
+    return f"{(kept[:between] if between > _LONGEST_VALUE // 2 else kept).rstrip()}…"
 
 
 def _draw_values(figure: Figure, names: list[str], parts: Mapping[str, list[float]], values: int) -> None:

@@ -141,8 +141,9 @@ def _baseline(result: Mapping[str, Any], kind: str) -> float | None:
 
 
 def rows_per_person(result: Mapping[str, Any]) -> int | None:
-    """How many rows one person may have, where the schema declares whose they are; None where a row stands alone."""
-    most = ((result.get("schema") or {}).get("id") or {}).get("rows_per_id")
+    """How many rows of one person take part at most; None where the schema does not declare whose rows they are."""
+    declared = (result.get("schema") or {}).get("id") or {}
+    most = declared.get("rows_per_id") or declared.get("keep")
     return most if isinstance(most, int) else None
 
 
@@ -157,7 +158,7 @@ def protection(result: Mapping[str, Any]) -> str:
     parts, most = [], rows_per_person(result)
     who = "any row of" if most is None else "any person in"
     if about_target:
-        each = "" if most is None else f", with up to {quantity(most, 'row')} each,"
+        each = "" if most is None else f", of whose rows at most {most:,} take part,"
         parts.append(f"{_most_learned(about_target)} about {who} your target{each}")
     if about_owners:
         others = "one another" if most is None else "one another's rows"
