@@ -50,7 +50,7 @@ class JointAxes:
         chosen += [{**_BASE, "size": size, "method": "exact"} for size in _AXES["size"]]
         chosen += [{**_BASE, "method": method} for method in _SEES_ALL[1:]]
         return [
-            Cell(self.name, {**setting, "seed": seed, "revision": 1})
+            Cell(self.name, {**setting, "seed": seed, "revision": 2 if setting["method"] == "match" else 1})
             for seed in range(options.seeds or _SEEDS)
             for setting in chosen
         ]

@@ -21,7 +21,7 @@ from studies.methods import METHODS
 
 __all__ = ["STUDY", "JointTables"]
 
-_FIRST_SEED = 2000
+_FIRST_SEED = 3000
 _SEEDS = 10
 _EPSILON = 1.0
 _OFFER_FACTOR = 10.0
@@ -45,7 +45,7 @@ class JointTables:
             files = " and ".join(_FILES.values())
             raise InvalidArgument("--data", options.data or "not given", f"must name a folder with {files}")
         return [
-            Cell(self.name, {**setting, "revision": 1}, source=str(Path(options.data) / _FILES[setting["data"]]))
+            Cell(self.name, {**setting, "revision": 2}, source=str(Path(options.data) / _FILES[setting["data"]]))
             for setting in _settings(options.data, options.seeds or _SEEDS)
         ]
 

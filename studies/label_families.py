@@ -1,8 +1,8 @@
 """Families of small markets with labels, for a rule that must not have been made on what it is judged by.
 
 Pools are offers as a curator has them; the target's labels are known to the experimenter only. The families in
-``DEVELOPMENT``, with seeds below 100, are what the rule in ``geometry/imputation`` was made on; those in ``JUDGEMENT``,
-with seeds from 1000 on, judged its form before the last; four of them were looked at (seeds below 100) for the last.
+``DEVELOPMENT`` are what the rule in ``geometry/imputation`` was made on: the first twelve from the beginning, the rest
+judged an earlier form and were looked at since. What judged the rule as it is: ``judged_families``.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_cl
 
 from likeset.arguments import Rows
 
-__all__ = ["DEVELOPMENT", "JUDGEMENT", "LabelMarket", "market_of"]
+__all__ = ["DEVELOPMENT", "Draw", "Images", "LabelMarket", "Labels", "Tilted"]
 
 _TEST_ROWS = 2000
 
@@ -34,6 +34,7 @@ class LabelMarket:
         test_labels: their classes.
         rare: the rarest class that the target has.
         size: rows wanted.
+        rare_test: more test rows of that class, which count in its recall only.
     """
 
     pool: Rows
@@ -43,6 +44,7 @@ class LabelMarket:
     test_labels: Labels
     rare: int
     size: int
+    rare_test: Rows | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,7 @@ class _Blobs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Images:
+class Images:
     """Images of scikit-learn: a target of some digits, offers that hold few of them or many.
 
     Attributes:
@@ -115,6 +117,7 @@ class _Images:
     size: int = 60
 
     def __call__(self, coins: np.random.Generator) -> LabelMarket:
+        """A market, by chance."""
         images, digits = load_digits(return_X_y=True)
         rows, order = (images / 16.0).astype(np.float32), coins.permutation(len(images))
         parts: list[list[int]] = [[], []]
@@ -134,7 +137,7 @@ class _Images:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tilted:
+class Tilted:
     """A data set whose target prefers rows on one side of a random direction; other rows are the pool.
 
     Attributes:
@@ -150,6 +153,7 @@ class _Tilted:
     size: int
 
     def __call__(self, coins: np.random.Generator) -> LabelMarket:
+        """A market, by chance."""
         rows, labels = self.load(coins)
         rows = ((rows - rows.mean(axis=0)) / rows.std(axis=0)).astype(np.float32)
         direction = coins.normal(size=rows.shape[1])
@@ -201,13 +205,9 @@ DEVELOPMENT: dict[str, Draw] = {
         columns=8, apart=7.0, target=(0.6, 0.4, 0, 0, 0), pool=(0.12, 0.08, 0.3, 0.25, 0.25), offers=250, size=50
     ),
     "twelve": _Blobs(columns=12, apart=6.0, target=tuple(0.8**k for k in range(12)), offers=900, size=90),
-    "images run out": _Images(target={3: 49, 4: 21}, test={3: 49, 4: 21}, right=0.2, offers=250, size=40),
-    "images, one rare": _Images(target={3: 70, 4: 27, 8: 3}, test={3: 70, 4: 70, 8: 70}),
+    "images run out": Images(target={3: 49, 4: 21}, test={3: 49, 4: 21}, right=0.2, offers=250, size=40),
+    "images, one rare": Images(target={3: 70, 4: 27, 8: 3}, test={3: 70, 4: 70, 8: 70}),
     "labels at random": _Blobs(columns=8, apart=5.0, target=(0.4, 0.3, 0.2, 0.1), flipped=1.0),
-}
-"""What the rule was made on."""
-
-JUDGEMENT: dict[str, Draw] = {
     "twenty classes": _Blobs(
         columns=20, apart=6.0, target=(*[0.07] * 10, *[0.03] * 10), offers=1500, target_rows=300, size=150
     ),
@@ -228,21 +228,13 @@ JUDGEMENT: dict[str, Draw] = {
     "rare and absent": _Blobs(columns=10, apart=4.5, target=(0.55, 0.35, 0.06, 0.04, 0, 0, 0), offers=1000, size=100),
     "three in ten flipped": _Blobs(columns=10, apart=6.0, target=(0.4, 0.3, 0.2, 0.1), flipped=0.3),
     "not told": _Blobs(columns=10, apart=4.0, target=(0.3, 0.3, 0.3, 0.1), pool=(0.25,) * 4, flipped=1.0),
-    "binary, plain": _Tilted(load=_binary(4, 1.0), target_rows=200, test_rows=1000, size=100),
-    "binary, hard": _Tilted(load=_binary(8, 0.5), target_rows=200, test_rows=1000, size=100),
-    "wine": _Tilted(load=_wine, target_rows=40, test_rows=60, size=25),
-    "tumours": _Tilted(load=_tumours, target_rows=80, test_rows=200, size=50),
-    "ten digits": _Images(
+    "binary, plain": Tilted(load=_binary(4, 1.0), target_rows=200, test_rows=1000, size=100),
+    "binary, hard": Tilted(load=_binary(8, 0.5), target_rows=200, test_rows=1000, size=100),
+    "wine": Tilted(load=_wine, target_rows=40, test_rows=60, size=25),
+    "tumours": Tilted(load=_tumours, target_rows=80, test_rows=200, size=50),
+    "ten digits": Images(
         target=dict(enumerate((20, 18, 15, 12, 10, 8, 6, 5, 4, 2))), test=dict.fromkeys(range(10), 60), offers=700
     ),
-    "digits run out": _Images(
-        target={1: 30, 7: 25, 9: 15}, test={1: 60, 7: 60, 9: 60}, right=0.15, offers=300, size=50
-    ),
+    "digits run out": Images(target={1: 30, 7: 25, 9: 15}, test={1: 60, 7: 60, 9: 60}, right=0.15, offers=300, size=50),
 }
-"""What the rule was judged by once it was fixed."""
-
-
-def market_of(family: str, seed: int) -> LabelMarket:
-    """The market of a family and seed."""
-    families = {**DEVELOPMENT, **JUDGEMENT}
-    return families[family](np.random.default_rng([seed, list(families).index(family)]))
+"""What the rule was made on."""

@@ -28,13 +28,17 @@ def judge_training(
     test: Rows,
     test_labels: Labels,
     rare: int,
+    rare_test: Rows | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> dict[str, float]:
-    """Means of a linear SVM, logistic regression and a forest; of two classes the AUC of the latter two as well."""
+    """Means of a linear SVM, logistic regression and a forest; of two classes the AUC of the latter two as well.
+
+    Recall of the rare class is measured on ``rare_test``, rows of that class, where these are given.
+    """
     if weights is not None:
         kept = weights > 0.0
         rows, labels, weights = rows[kept], labels[kept], weights[kept] * (kept.sum() / weights[kept].sum())
-    right, aucs = [], []
+    right, aucs, found = [], [], []
     for model in (
         LinearSVC(random_state=0, max_iter=2000),
         LogisticRegression(max_iter=300),
@@ -42,11 +46,13 @@ def judge_training(
     ):
         if len(np.unique(labels)) == 1:
             right.append(test_labels == labels[0])
+            found.append(float(labels[0] == rare))
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # steps that ran out are the same for all
             fitted = model.fit(rows, labels, sample_weight=weights)
         right.append(fitted.predict(test) == test_labels)
+        found.append(float((fitted.predict(rare_test) == rare).mean()) if rare_test is not None else np.nan)
         if len(np.unique(test_labels)) == 2 and list(fitted.classes_) == [0, 1] and not isinstance(model, LinearSVC):
             aucs.append(float(roc_auc_score(test_labels, fitted.predict_proba(test)[:, 1])))
     each = np.mean(right, axis=0)
@@ -54,7 +60,7 @@ def judge_training(
     measured = {
         "accuracy": float(each.mean()),
         "balanced": float(np.mean(list(recalls.values()))),
-        "rare": recalls.get(rare, 0.0),
+        "rare": recalls.get(rare, 0.0) if rare_test is None else float(np.mean(found)),
         "rare_share": float((labels == rare).mean()),
     }
     return measured | ({"auc": float(np.mean(aucs))} if aucs else {})

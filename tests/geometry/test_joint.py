@@ -51,6 +51,15 @@ def test_longer_rows_have_the_joint_kernel(label_weight: float) -> None:
     np.testing.assert_allclose(rbf_kernel(longer, longer, gamma=0.8), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("label_weight", [0.0, 0.2, 0.9, 0.99])
+def test_the_joint_kernel_is_positive_semidefinite(seed: int, label_weight: float) -> None:
+    rows, codes, _, _ = _market(seed, pool=40, classes=4)
+    kernel = _joint_kernel(rows, codes, gamma=0.5, label_weight=label_weight)
+    assert np.linalg.eigvalsh(kernel).min() > -1e-12
+    np.testing.assert_allclose(np.diagonal(kernel), 1.0)
+
+
 def test_a_target_row_counts_with_each_class_by_its_chance() -> None:
     rows, codes, target, chances = _market(2)
     longer = joint_rows(rows, codes, classes=3, label_weight=0.7, gamma=0.8)

@@ -137,6 +137,26 @@ def test_a_rare_class_gets_more_rows_than_where_labels_are_ignored() -> None:
     assert (codes[matched.indices] == 2).sum() >= 2 + (codes[ignored.indices] == 2).sum()
 
 
+@pytest.mark.parametrize("apart", [1.2, 3.0, 5.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_that_is_there_but_rare_is_never_dropped(seed: int, apart: float) -> None:
+    """Eleven of 360 rows, whose class lies half a standard deviation further in the target than among the offers."""
+    coins, codes = pinned_coins(f"rare {seed}"), np.repeat([0, 1, 2], [200, 200, 100])
+    centres = apart * np.array([[0.0, 0, 0, 0], [1, 0, 0, 0], [0.5, 0.9, 0, 0]])
+    moved = centres + np.array([[0.0], [0.0], [1.0]]) * np.array([0.0, 0, 0.5, 0])
+    truth = np.repeat([0, 1, 2], [200, 149, 11])
+    pool, target = (
+        np.asarray(places[drawn] + coins.normal(size=(len(drawn), 4)), dtype=np.float32)
+        for places, drawn in ((centres, codes), (moved, truth))
+    )
+    matched, ignored = (
+        int((codes[selection.select(pool, target, 100, labels=codes).indices] == 2).sum())
+        for selection in (Selection(), Selection(labels="ignore"))
+    )
+    assert matched >= 3
+    assert matched >= 0.75 * ignored
+
+
 def test_where_right_rows_run_out_the_others_are_the_nearest_ones() -> None:
     """54 rows are of the target's classes (with labels of the rest told as well), and 60 are wanted."""
     rows, codes = _pool()

@@ -11,15 +11,27 @@ one of two standard deviations: twice the log-likelihood may fall by 4.
 - All others together go as far back from the likeliest mix toward the usual one as that measure allows.
 
 What the rows do not tell, they cannot contradict: then the usual mix stays.
+
+All this takes the rows of a class in target and pool to be alike. Where they are not, a class that is there can seem
+absent. Whether they are can be seen without labels (``MixFit``): a mix of the pool's classes should then look like the
+target. With e the share of the distance between pool and target that the likeliest mix explains, a class keeps
+``(1 - e)² / ((1 - e)² + e²)`` of what would be taken from it: nothing where the mix explains all, all where it explains
+nothing.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["mix_ratios"]
+from likeset.arguments import Rows
+from likeset.geometry.kernels import rbf_kernel
+
+__all__ = ["MixFit", "class_kernels", "mix_ratios"]
 
 _ALLOWED_FALL = 4.0  # of twice the log-likelihood: two standard deviations
 _SMALLEST = 1e-12
+_MOST_ROWS = 2000  # whose pairs show how near classes are to one another
 _CLOSE = 1e-7
 _MOST_STEPS = 500
 _PROFILE_STEPS = 50
@@ -29,17 +41,62 @@ Chances = NDArray[np.float64]
 Mix = NDArray[np.float64]
 
 
-def mix_ratios(chances: Chances, pool_mix: Mix, matched_alone: Mix) -> Mix:
+@dataclass(frozen=True, eq=False)
+class MixFit:
+    """How near the classes of a pool come to a target if they are mixed otherwise.
+
+    Attributes:
+        kernels: mean kernel between rows of two classes, of different rows.
+        with_target: mean kernel of each class with the target.
+        within_target: mean kernel between different rows of the target.
+        shares: of the classes in the pool.
+    """
+
+    kernels: Chances
+    with_target: Mix
+    within_target: float
+    shares: Mix
+
+    def explained(self, mix: Mix) -> float:
+        """The share of the squared MMD between pool and target that is gone with that mix, from 0 to 1.
+
+        Where pool and target are alike as they are, there is nothing to explain.
+        """
+        before, after = self._squared_mmd(self.shares), self._squared_mmd(mix)
+        return float(np.clip(1.0 - after / before, 0.0, 1.0)) if before > _SMALLEST else 0.0
+
+    def _squared_mmd(self, mix: Mix) -> float:
+        return float(mix @ self.kernels @ mix - 2.0 * mix @ self.with_target + self.within_target)
+
+
+def class_kernels(pool: Rows, codes: NDArray[np.int64], *, gamma: float) -> Chances:
+    """The mean kernel between different rows of two classes, of at most 2,000 rows in all; 1 in a class of one row."""
+    most = max(1, _MOST_ROWS // (int(codes.max()) + 1))
+    members = [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
+    chosen = [rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(np.int64)] for rows in members]
+    counts = np.array([len(rows) for rows in chosen])
+    indicators = np.repeat(np.eye(len(counts)), counts, axis=0)
+    kept = pool[np.concatenate(chosen)].astype(np.float64)
+    kernel = indicators.T @ rbf_kernel(kept, kept, gamma=gamma) @ indicators
+    pairs = np.outer(counts, counts) - np.diag(counts)
+    return np.asarray(np.where(pairs > 0, kernel - np.diag(counts), 1.0) / np.maximum(pairs, 1))
+
+
+def mix_ratios(chances: Chances, pool_mix: Mix, matched_alone: Mix, fit: MixFit) -> Mix:
     """By what to multiply the chances of each class, before rows are scaled to sum to 1 again.
 
     Args:
         chances: for each row of the target the chance of each class, as a pool of ``pool_mix`` teaches them.
         pool_mix: share of each class; none is 0.
         matched_alone: share of each class among rows of the pool that were matched to the target without labels.
+        fit: how near a mix of the pool's classes comes to the target.
     """
     first, densities = chances.mean(axis=0), chances / pool_mix
     likeliest = _likeliest_mix(densities, first)
-    least = _least_shares(densities, likeliest, np.maximum(first, matched_alone))
+    usual, explained = np.maximum(first, matched_alone), fit.explained(likeliest)
+    least = _least_shares(densities, likeliest, usual)
+    kept = (1.0 - explained) ** 2 / ((1.0 - explained) ** 2 + explained**2)
+    least = np.where(likeliest < usual, least + kept * np.maximum(usual - least, 0.0), matched_alone)
     return _raised(chances, likeliest / pool_mix, least / max(1.0, float(least.sum())))
 
 

@@ -8,8 +8,9 @@ Four steps, each of which was chosen by comparison (figures: docs/decisions/0020
    count by the square of their mean kernel with the target. So chances are as sure as cross-validation is near the
    target.
 3. *Shares*: the target's mix of classes is not the pool's. Chances are turned to the mix that fits the target's rows
-   best, as far as these demand it (``class_mix``): a class that is only confused with others gets next to nothing, so
-   that no class need be left out by a threshold, and one that is there has no less than without labels.
+   best, as far as these demand it and a mix explains them (``class_mix``): a class that is only confused with others
+   gets next to nothing, so that no class need be left out by a threshold, and one that is there has no less than
+   without labels.
 4. *Evidence*: how well left-out rows near the target are predicted (``skill``), and what that is at the least: two
    standard errors less. Where that is nothing, labels say nothing that a summary should follow.
 """
@@ -22,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from likeset.arguments import Rows
-from likeset.geometry.class_mix import mix_ratios
+from likeset.geometry.class_mix import MixFit, class_kernels, mix_ratios
 from likeset.geometry.kernels import kernel_means
 from likeset.geometry.ridge import LANDMARKS, MOST_EXACT_ROWS, RidgeScores, evenly_spread, ridge_scores
 
@@ -63,6 +64,7 @@ class ClassScores:
         present: these classes, as the pool numbers them.
         classes: how many the pool has.
         scores: of these rows without themselves, and of the target.
+        kernels: mean kernel between rows of two classes.
     """
 
     near: NDArray[np.bool_]
@@ -70,6 +72,7 @@ class ClassScores:
     present: NDArray[np.int64]
     classes: int
     scores: RidgeScores
+    kernels: Chances
 
     def part(self, rows: NDArray[np.int64]) -> "ClassScores":
         """The same for some rows of the target."""
@@ -93,7 +96,8 @@ def class_scores(pool: Rows, codes: NDArray[np.int64], target: Rows, *, gamma: f
     present, within = np.unique(codes[near], return_inverse=True)
     landmarks = None if np.count_nonzero(near) <= MOST_EXACT_ROWS else evenly_spread(nearness[near], LANDMARKS)
     scores = ridge_scores(pool[near], np.eye(len(present))[within], target, gamma=gamma, landmarks=landmarks)
-    return ClassScores(near, within, present, int(codes.max()) + 1, scores)
+    kernels = class_kernels(pool[near], within, gamma=gamma)
+    return ClassScores(near, within, present, int(codes.max()) + 1, scores, kernels)
 
 
 def impute(
@@ -121,13 +125,29 @@ def impute(
         return Imputation(np.full((len(target), classes), 1.0 / classes), skill=0.0, least_skill=0.0)
     nearness = kernel_means(pool[scored.near], target.astype(np.float64), gamma=gamma)
     usual = np.bincount(codes[matched_alone], minlength=scored.classes)[scored.present] / max(1, len(matched_alone))
-    imputed = _impute_from(scored, nearness, usual)
+    counts = np.bincount(scored.codes)
+    fit = MixFit(
+        scored.kernels,
+        with_target=np.bincount(scored.codes, weights=nearness) / counts,
+        within_target=_mean_of_pairs(target, gamma),
+        shares=counts / counts.sum(),
+    )
+    imputed = _impute_from(scored, nearness, usual, fit)
     chances = np.zeros((len(target), scored.classes))
     chances[:, scored.present] = imputed.chances
     return replace(imputed, chances=chances)
 
 
-def _impute_from(scored: ClassScores, nearness: NDArray[np.float64], matched_alone: NDArray[np.float64]) -> Imputation:
+def _mean_of_pairs(rows: Rows, gamma: float) -> float:
+    """The mean kernel between different rows; 1 of a single row."""
+    count = len(rows)
+    sums = kernel_means(rows.astype(np.float64), rows.astype(np.float64), gamma=gamma) * count
+    return float((sums.sum() - count) / (count * (count - 1))) if count > 1 else 1.0
+
+
+def _impute_from(
+    scored: ClassScores, nearness: NDArray[np.float64], matched_alone: NDArray[np.float64], fit: MixFit
+) -> Imputation:
     """The same among rows that are within reach, and classes that have one."""
     scores, codes = scored.scores, scored.codes
     indicators = np.eye(len(scored.present))[codes]
@@ -135,7 +155,7 @@ def _impute_from(scored: ClassScores, nearness: NDArray[np.float64], matched_alo
     scale, offsets = _calibrate(scores.left_out, codes, relevance * len(codes))
     own = np.exp(log_softmax(scale * scores.left_out + offsets, axis=1))
     chances = np.exp(log_softmax(scale * scores.predicted + offsets, axis=1))
-    corrected = chances * mix_ratios(chances, np.maximum(relevance @ own, _SMALLEST), matched_alone)
+    corrected = chances * mix_ratios(chances, np.maximum(relevance @ own, _SMALLEST), matched_alone, fit)
     skill, least = _skill(own, indicators, relevance)
     return Imputation(corrected / corrected.sum(axis=1, keepdims=True), skill, least)
 

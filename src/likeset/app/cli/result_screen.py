@@ -21,6 +21,7 @@ def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
         soft_wrap=True,
     )
     _show_comparison(result)
+    _show_labels(result)
     _show_owners(result)
     names = [owner["name"] for owner in result["owners"]]
     show_guarantees(result["guarantees"], owners=names, title="Who learned what")
@@ -68,6 +69,13 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
         *(["linear SVM"] if judged else []),
     ]
     show_table("How alike?", heads, rows, caption="MMD²: distance between two sets of rows; smaller is more alike.")
+
+
+def _show_labels(result: Mapping[str, Any]) -> None:
+    from likeset.app.report.plain_words import labels_in_words
+
+    for words in labels_in_words(result.get("labels")):
+        stdout.print(f"Labels are {words}.", soft_wrap=True)
 
 
 def _show_owners(result: Mapping[str, Any]) -> None:
