@@ -380,9 +380,11 @@ def test_evidence_under_another_list_is_refused(
 def test_when_the_terms_have_ended_nothing_can_be_opened_any_more(lied: SplitHomes, tmp_path: Path) -> None:
     first = tmp_path / "consumer.evidence"
     done("run-1", "--picks", "--with", LIAR, "--home", lied.folder(CONSUMER), "--out", first)
+    assert lied.run.failed_picks_path.exists()
     lied.clock.now = datetime(2029, 4, 4, tzinfo=UTC)
     lied.settle()
     lied.drop()
+    assert not lied.run.failed_picks_path.exists()
     for name in (CURATOR, WITNESS):
         said = mistake("--open", first, "--home", lied.folder(name), "--out", tmp_path / "answer")
         assert "its key gone: disputes can be decided until the terms end" in said

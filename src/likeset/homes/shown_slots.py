@@ -97,7 +97,7 @@ class ShownSlots:
                 slot,
                 part.digests_of(slot),
                 randoms[slot],
-                self._envelope(owner, slot),
+                self._envelope(part, owner, slot),
                 (opening_of(part, slot),),
             )
             for slot in sorted(randoms)
@@ -167,18 +167,23 @@ class ShownSlots:
             for body in self._bodies(RosterVote, party_name(self.terms, role)):
                 yield SignedRoster.from_bytes(body.roster.tobytes())
 
-    def _envelope(self, owner: str, slot: int) -> bytes:
+    def _envelope(self, part: OfferPart, owner: str, slot: int) -> bytes:
         """At the curator as it came from the owner, at the consumer as the curator passed it on."""
         if self.role == "curator":
-            return self._part(owner).envelope_of(slot)
+            return part.envelope_of(slot)
+        if self.role != "consumer" or owner not in self._passed_on[0]:
+            return b""
         size, slots = offer_shape(self.terms).envelope_bytes, offer_shape(self.terms).slots
-        for body in self._bodies(Envelopes, party_name(self.terms, "curator")) if self.role == "consumer" else ():
-            rosters = [signed.roster.lists for signed in self._rosters()]
-            named = [name for name in self.terms.owners if rosters and self.terms.cards[name] in rosters[0]]
-            if owner in named:
-                start = size * (slots * named.index(owner) + slot)
-                return body.envelopes[start : start + size].tobytes()
-        return b""
+        start = size * (slots * self._passed_on[0].index(owner) + slot)
+        return self._passed_on[1][start : start + size]
+
+    @cached_property
+    def _passed_on(self) -> tuple[list[str], bytes]:
+        """Whose envelopes the curator passed on to the consumer, and all of them, one after another."""
+        rosters = [signed.roster.lists for signed in self._rosters()]
+        named = [name for name in self.terms.owners if rosters and self.terms.cards[name] in rosters[0]]
+        bodies = list(self._bodies(Envelopes, party_name(self.terms, "curator")))
+        return (named, bodies[0].envelopes.tobytes()) if bodies else ([], b"")
 
     def _bodies(self, kind: type[_Body], writer: str) -> Iterable[_Body]:
         """What letters of a kind from somebody say."""

@@ -101,7 +101,7 @@ class SlotFile:
         """Of the compute parties, by role."""
         return {role: self.cards[party_name(self.terms, role)] for role in compute_roles(self.terms)}
 
-    @property
+    @cached_property
     def reader(self) -> RecordReader | None:
         """Reads records; None where the schema is missing."""
         if not self.terms.schema_digest:
