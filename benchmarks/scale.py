@@ -3,7 +3,7 @@
 Every number comes from a process of its own (``scale_measures.py``) and is appended to a file, from which the page and
 the figure are made; what is in the file is not measured again.
 
-    python benchmarks/scale.py --work DIRECTORY            1, 10 and 30 million rows; generated there
+    python benchmarks/scale.py --work DIRECTORY            1, 10 and 100 million rows; generated there
     python benchmarks/scale.py --work DIRECTORY --quick    100,000 rows: does everything work?
     python benchmarks/scale.py --page                      the page again, from what was measured
 """
@@ -31,7 +31,7 @@ def main() -> None:
     """Read the options, measure what is missing, write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, help="folder for the generated tables; about 0.1 GB a million rows")
-    parser.add_argument("--rows", type=float, nargs="+", default=[1, 10, 30], help="sizes, in millions of rows")
+    parser.add_argument("--rows", type=float, nargs="+", default=[1, 10, 100], help="sizes, in millions of rows")
     parser.add_argument("--again", default="", help="measure these lines anew: a word in their names, such as 10M")
     parser.add_argument("--only", default="", help="measure only lines with this word in their names")
     parser.add_argument("--quick", action="store_true", help="small tables: does everything work?")
@@ -91,7 +91,7 @@ def _measure_all(options: argparse.Namespace, sizes: list[int], record: Path) ->
         skip = label in known and not (options.again and options.again in label)
         if skip or options.only not in label:
             continue
-        directory = [str(_rows(scale_data, options.work, rows))] if rows else []
+        directory = [str(scale_data.write_tables(options.work, rows))] if rows else []
         command = [sys.executable, str(_HERE / "scale_measures.py"), arguments[0], *directory, *arguments[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(arguments))
         if done.returncode:
@@ -110,14 +110,6 @@ def _environment(arguments: list[str]) -> dict[str, str]:
     threads = "2" if arguments[0] == "by-hand" else "1"
     # Ray would let everybody else on the machine go first.
     return {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "RAY_worker_niceness": "0"}
-
-
-def _rows(scale_data: Any, work: Path, rows: int) -> Path:
-    """More rows than a third of a hundred million are the files of ten million under many names."""
-    if rows > 30 * _MILLION and rows % _DECISIVE == 0:
-        whole = scale_data.write_tables(work, _DECISIVE)
-        return Path(scale_data.link_tables(work, whole, rows // _DECISIVE))
-    return Path(scale_data.write_tables(work, rows))
 
 
 def _known_lines(record: Path) -> dict[str, ScaleLine]:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["FILE_ROWS", "link_tables", "schema_text", "table_of", "write_tables"]
+__all__ = ["FILE_ROWS", "schema_text", "table_of", "write_tables"]
 
 FILE_ROWS = 1 << 20
 _NUMBERS, _WHOLE, _FLAGS, _WORDS, _VALUES = 18, 6, 2, 4, 6
@@ -59,16 +59,4 @@ def write_tables(directory: Path, rows: int) -> Path:
         table = table_of(first, min(FILE_ROWS, rows - first))
         pq.write_table(table, making / f"part-{number:05d}.parquet", compression="snappy")
     making.rename(folder)
-    return folder
-
-
-def link_tables(directory: Path, rows: Path, times: int) -> Path:
-    """The files of one directory so many times under other names: more rows without more disk."""
-    folder = directory / f"{rows.name}-x{times}"
-    folder.mkdir(exist_ok=True)
-    for turn in range(times):
-        for file in rows.iterdir():
-            link = folder / f"turn-{turn:03d}-{file.name}"
-            if not link.exists():
-                link.hardlink_to(file)
     return folder

@@ -32,15 +32,23 @@ from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Offer, TargetRelease, decode, encode
 from likeset.protocol.offers import RowScore
 from likeset.protocol.party import CURATOR
-from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.sealed import SealedOwner, foreseen_sample
 from likeset.protocol.selection import Selection
+from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan.memory_scan import FetchedRows, MemoryScan
+from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.scan_choice import scan_factory
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import open_source
+from likeset.trust.cards import CardSecret
+from likeset.trust.envelopes import OfferContext
+from likeset.trust.letters import write_letter
+from likeset.trust.row_shares import SlotLayout
+from likeset.trust.sealing import SealingSecret
+from likeset.trust.shared_offers import OfferShape, share_offer
 
 __all__ = ["MEASURES"]
 
@@ -48,6 +56,7 @@ _GAMMA = 0.3
 _MEMORY_LIMIT = 12 << 30
 _HASHED_AT_ONCE = 1 << 18
 _TARGET = 2000
+_OWNERS_KEY = 7
 
 Given = argparse.Namespace
 
@@ -116,24 +125,57 @@ def one_pass(given: Given) -> Callable[[], object]:
 def sample(given: Given) -> Callable[[], object]:
     """The first pass: read and check everything, keep a sample for the fit."""
     scan = scan_factory("local", workers=given.workers)(open_source(given.place), _schema(given))
-    return lambda: scan.draw(Drawing(4000, 3))
+    return lambda: scan.first_pass(sample=foreseen_sample("benchmark", _OWNERS_KEY))
 
 
 def owner(given: Given) -> Callable[[], object]:
-    """All that an owner does in ``sealed``: sample, fit, scoring pass, thinning, ledger, encoding."""
+    """All that an owner does in ``sealed``: both passes, fit, thinning, ledger, message; then shares and letters."""
     schema = _schema(given)
     terms = _terms(schema, given)
     folder = Path(tempfile.mkdtemp())
     ledger = _ledger(folder, terms)
     scan = scan_factory("local", workers=given.workers)(open_source(given.place), schema)
-    party = Shell(SealedOwner(terms, terms.owners[0], scan=scan, key=7), ledger)
     # Rows that differ from the owner's in columns, not in classes: so that the weights need the features.
     apart = (pa.compute.field("number_0") > 1.0) & (pa.compute.field("number_5") > 1.0)
     few = scale_data.table_of(1 << 40, 64 * _TARGET).filter(apart).slice(0, _TARGET)
     target = schema.map(few, table="target", locate=str).rows
     release = terms.kernel.features().mean(target) + np.random.default_rng(3).normal(0.0, 0.002, given.dimension)
-    message = Message(terms.run, terms.digest, terms.consumer, party.name, 1, TargetRelease(release=release))
-    return lambda: party.take(message)
+    message = Message(terms.run, terms.digest, terms.consumer, terms.owners[0], 1, TargetRelease(release=release))
+
+    def work() -> None:
+        seen = scan.first_pass(sample=foreseen_sample(terms.run, _OWNERS_KEY))
+        rows = SampledScan(scan, seen.sample)
+        party = Shell(SealedOwner(terms, terms.owners[0], scan=rows, key=_OWNERS_KEY), ledger)
+        (reply,) = party.take(message)
+        _share_and_seal(terms, decode(reply.data).body)
+
+    return work
+
+
+def _share_and_seal(terms: Terms, offer: Offer) -> None:
+    """The offer as an owner of a split curator sends it: a share for each of three parties, in a letter to each."""
+    records = records_of_run(terms, None).encode(FetchedRows(offer.rows, offer.labels), offer.handles)
+    mine, *others = (CardSecret.generate(name) for name in ("big", "curator", "consumer", "witness"))
+    parties = tuple(other.card.fingerprint for other in others)
+    shared = share_offer(
+        mine,
+        context=OfferContext(bytes.fromhex(terms.digest), mine.card.fingerprint, parties),
+        shape=OfferShape(SlotLayout(terms.kernel.columns, 0), len(records), max(map(len, records))),
+        rows=offer.rows,
+        classes=np.empty(0, dtype=np.int64),
+        records=records,
+    )
+    for other, part in zip(others, shared.parts.values(), strict=True):
+        write_letter(
+            mine,
+            recipient=other.card,
+            recipient_key=SealingSecret.generate().public,
+            run_id=bytes(16),
+            terms=bytes.fromhex(terms.digest),
+            round=1,
+            number=1,
+            message=part.to_bytes(),
+        )
 
 
 def in_memory(given: Given) -> Callable[[], object]:
