@@ -269,7 +269,8 @@ def test_values_that_are_certain_stay_what_they_are() -> None:
 
 def test_fifteen_owners_are_exact_and_sixteen_are_sampled_with_seeded_coins() -> None:
     assert sh.shapley(world(15, seed=0).game).permutations == 0
-    game = world(16, seed=0).game
+    game = world(16, seed=0, rows=200).game
+    assert len(game.contributors()) == 16
     first, again = (sh.shapley(game, coins=public_coins(5), pairs=10) for _ in range(2))
     assert first.permutations == 20
     assert first.values.tolist() == again.values.tolist()
@@ -279,6 +280,17 @@ def test_fifteen_owners_are_exact_and_sixteen_are_sampled_with_seeded_coins() ->
         sh.exact_shapley(game)
     with pytest.raises(InvalidArgument, match="pairs"):
         sh.sampled_shapley(game, coins=public_coins(5), pairs=1)
+
+
+def test_owners_without_rows_are_worth_nothing_and_change_nobody_elses_value() -> None:
+    few = world(6, seed=1)
+    spread = np.array([3, 17, 4, 30, 11, 8])  # where the six are among 40 owners
+    many = sh.selection_game(few.rows, spread[few.owners], 40, few.target, gamma=GAMMA)
+    found = sh.shapley(many)  # so few contribute that it is exact, and needs no coins
+    assert found.permutations == 0
+    assert found.values[spread] == pytest.approx(by_orders(few.plain), abs=1e-12)
+    assert not np.delete(found.values, spread).any()
+    assert not found.standard_errors.any()
 
 
 # --- bad input ---

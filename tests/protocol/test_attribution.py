@@ -99,7 +99,7 @@ def test_bare_shares_are_not_paid_out() -> None:
 # --- the report ---
 
 
-def summary(owner_count: int) -> tuple[Match, NDArray[np.int64], SelectionGame]:
+def summary(owner_count: int, size: int = 25) -> tuple[Match, NDArray[np.int64], SelectionGame]:
     """A real selection: owners around different places, the target between the first two."""
     coins = public_coins(3)
     owners = np.repeat(np.arange(owner_count), 30)
@@ -107,13 +107,13 @@ def summary(owner_count: int) -> tuple[Match, NDArray[np.int64], SelectionGame]:
     centres[0], centres[1] = (-0.5, 0.0), (0.5, 0.0)
     pool = centres[owners] + 0.4 * coins.normal(size=(len(owners), 2))
     target = 0.6 * coins.normal(size=(40, 2))
-    found = match(pool, target, 25, gamma=0.8)
+    found = match(pool, target, size, gamma=0.8)
     chosen = owners[found.indices]
     return found, chosen, selection_game(pool[found.indices], chosen, owner_count, target, gamma=0.8)
 
 
-def report(owner_count: int, coins: np.random.Generator | None = None) -> Attribution:
-    found, chosen, game = summary(owner_count)
+def report(owner_count: int, coins: np.random.Generator | None = None, *, size: int = 25) -> Attribution:
+    found, chosen, game = summary(owner_count, size)
     return attribute(
         [f"owner-{place}" for place in range(owner_count)],
         gains=found.gains,
@@ -143,8 +143,8 @@ def test_the_report_agrees_with_its_parts() -> None:
 
 def test_many_owners_need_coins_and_get_errors() -> None:
     with pytest.raises(InvalidArgument, match="coins"):
-        report(18)
-    made = report(18, public_coins(0))
+        report(18, size=250)
+    made = report(18, public_coins(0), size=250)
     assert made.permutations > 0
     assert max(line.shapley_error for line in made.owners) > 0.0
     assert sum(line.shapley for line in made.owners) == pytest.approx(made.improvement)

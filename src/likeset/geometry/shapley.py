@@ -20,7 +20,7 @@ sampling error.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -93,6 +93,14 @@ class SelectionGame:
         """The worth of coalitions, each a line of ``members`` that says who is in it."""
         inside = members.astype(np.float64)
         return _worth(inside @ self.attraction, np.einsum("ck,ck->c", inside @ self.similarity, inside))
+
+    def contributors(self) -> NDArray[np.int64]:
+        """The owners with selected rows: nobody else changes what a coalition is worth."""
+        return np.flatnonzero((self.attraction != 0.0) | self.similarity.any(axis=0))
+
+    def among(self, owners: NDArray[np.int64]) -> "SelectionGame":
+        """The game of these owners alone."""
+        return SelectionGame(self.attraction[owners], self.similarity[np.ix_(owners, owners)])
 
     def average_gains(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each owner adds when it is put into every place of this order of the others, on average.
@@ -172,11 +180,19 @@ def selection_game(
 def shapley(game: Game, *, coins: np.random.Generator | None = None, pairs: int = _PAIRS) -> Shapley:
     """Exact up to 15 owners, sampled beyond.
 
+    Owners without a selected row are worth 0, and the others what they are worth without them; so they are left out,
+    which matters where owners are many.
+
     Args:
         game: what coalitions are worth.
         coins: draws the orders; needed beyond 15 owners.
         pairs: how many orders are drawn beyond 15 owners, each with its reverse.
     """
+    if isinstance(game, SelectionGame) and 0 < len(playing := game.contributors()) < game.owner_count:
+        fair = shapley(game.among(playing), coins=coins, pairs=pairs)
+        values, errors = np.zeros((2, game.owner_count))
+        values[playing], errors[playing] = fair.values, fair.standard_errors
+        return replace(fair, values=values, standard_errors=errors)
     if game.owner_count <= MOST_EXACT:
         return exact_shapley(game)
     if coins is None:

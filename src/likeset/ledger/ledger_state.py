@@ -74,6 +74,7 @@ class LedgerState:
         self.requests: dict[str, Known] = {}
         self._limits: dict[View, Limit] = {}
         self._tallies: dict[View, Tally] = {}
+        self._places: dict[tuple[str, str], dict[View, int]] = {}  # of accounts, by observer and data set
         self._charges: list[Charged] = []
         self._trials: dict[tuple[View, Limit], tuple[Tally, int]] = {}
         self._read_charges: dict[bytes, tuple[Charge, list[Tally]]] = {}
@@ -118,7 +119,7 @@ class LedgerState:
 
     def check(self, charge: Charge) -> None:
         """Raise if an account that hears the charge cannot pay it, or no account answers for it."""
-        for tally in self._reached(charge, self._tallies):
+        for tally in self._reached(charge, self._near(charge)):
             tally.check(charge)
 
     def quote(self, charge: Charge, limits: Mapping[View, Limit]) -> tuple[tuple[Account, Account], ...]:
@@ -174,6 +175,13 @@ class LedgerState:
         other = {view: self.tally(view, limit) for view, limit in limits.items() if limit != self._limits.get(view)}
         return {**self._tallies, **other}
 
+    def _near(self, charge: Charge) -> dict[View, Tally]:
+        """The accounts with the observers and data sets of a charge, in their order: no other hears or covers it."""
+        places: dict[View, int] = {}
+        for view, _ in charge.costs:
+            places |= self._places.get((view.observer, view.protected), {})
+        return {view: self._tallies[view] for view in sorted(places, key=places.__getitem__)}
+
     def _reached(self, charge: Charge, tallies: Mapping[View, Tally]) -> list[Tally]:
         for view, _ in charge.costs:
             if not any(account.covers(view) for account in tallies):
@@ -196,6 +204,7 @@ class LedgerState:
     def _limited(self, document: Any) -> None:
         view, limit = View.from_json(document["view"]), Limit.from_json(document["limit"])
         self._changed_limits |= view in self._limits
+        self._places.setdefault((view.observer, view.protected), {}).setdefault(view, len(self._tallies))
         self._tallies[view] = self.tally(view, limit)
         self._limits[view] = limit
         self._read_charges.clear()
@@ -234,5 +243,5 @@ class LedgerState:
             if len(self._read_charges) >= _MOST_CHARGES:
                 self._read_charges.clear()
             charge = Charge.from_json(document)
-            self._read_charges[text] = charge, self._reached(charge, self._tallies)
+            self._read_charges[text] = charge, self._reached(charge, self._near(charge))
         return self._read_charges[text]

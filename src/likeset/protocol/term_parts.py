@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -121,8 +122,15 @@ class Kernel(KernelShape):
             )
 
     def features(self) -> FourierFeatures:
-        """The map itself."""
-        return FourierFeatures(self.columns, self.dimension, self.gamma, self.seed, self.kind)
+        """The map itself; the same for all parties in a process."""
+        return _feature_map(self.columns, self.dimension, self.gamma, self.seed, self.kind)
+
+
+@lru_cache(maxsize=4)
+def _feature_map(
+    columns: int, dimension: int, gamma: float, seed: int, kind: Literal["paired", "paper"]
+) -> FourierFeatures:
+    return FourierFeatures(columns, dimension, gamma, seed, kind)
 
 
 class Fingerprints(Mapping[str, str]):
