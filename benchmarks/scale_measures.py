@@ -4,9 +4,12 @@ python benchmarks/scale_measures.py pass DIRECTORY --workers 2
 """
 
 import argparse
+import contextlib
+import hashlib
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -21,6 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import likeset
+import mailboxes
 import scale_data
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.projection import Projection
@@ -49,6 +53,7 @@ from likeset.trust.letters import write_letter
 from likeset.trust.row_shares import SlotLayout
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.shared_offers import OfferShape, share_offer
+from process_family import cost_of_family, family_of
 
 __all__ = ["MEASURES"]
 
@@ -114,12 +119,29 @@ def _drawings(given: Given, schema: Schema) -> tuple[Drawing, Drawing]:
 
 
 def one_pass(given: Given) -> Callable[[], object]:
-    """The scoring pass: read, map, check, score, keep the best of two draws."""
+    """The scoring pass: read, map, check, score, keep the best of two draws; the answer is a digest of the draws."""
     schema = _schema(given)
     scan = scan_factory(given.scan, workers=given.workers)(open_source(given.place), schema)
     if given.scan != "local":
         scan.draw(Drawing(1, 1))  # the cluster is there before the clock starts
-    return lambda: scan.draw(*_drawings(given, schema))
+
+    def work() -> str:
+        if given.kill:
+            threading.Timer(given.kill, _kill_a_worker).start()
+        drawn = scan.draw(*_drawings(given, schema))
+        return hashlib.sha256(b"".join(each.row_numbers.tobytes() for each in drawn)).hexdigest()[:16]
+
+    return work
+
+
+def _kill_a_worker() -> None:
+    """One of Ray's workers that passes over rows just now."""
+    for number in family_of(os.getpid()):
+        with contextlib.suppress(OSError):
+            if b"_pass_over_unit" in Path(f"/proc/{number}/cmdline").read_bytes():
+                os.kill(number, signal.SIGKILL)
+                return
+    raise SystemExit("no worker was there to be killed")
 
 
 def sample(given: Given) -> Callable[[], object]:
@@ -247,6 +269,22 @@ def offers(given: Given) -> Callable[[], object]:
     return work
 
 
+def market(given: Given) -> Callable[[], object]:
+    """A whole run in this process: every owner with 200 rows of 20 numbers, 100 rows selected, all charged."""
+    rows = {f"owner-{number:04d}": _clusters(200, number)[:, :20] for number in range(given.owners)}
+    target = _clusters(500, 1 << 20)[:, :20]
+    return lambda: likeset.Summarizer(100).fit(target, rows)
+
+
+def mailbox(given: Given) -> Callable[[], object]:
+    """A whole run through one directory, every party a home of its own (``mailboxes.py``), the homes' making as well.
+
+    The first run loads what later ones need.
+    """
+    mailboxes.measure(2)
+    return lambda: mailboxes.measure(given.owners) and None
+
+
 def _clusters(rows: int, seed: int) -> NDArray[np.float32]:
     """Rows of 50 numbers in five clusters."""
     coins = np.random.default_rng(seed)
@@ -309,24 +347,9 @@ MEASURES = {
     "by-hand": by_hand,
     "select": select,
     "offers": offers,
+    "market": market,
+    "mailbox": mailbox,
 }
-
-
-def _of_family(root: int) -> tuple[int, float]:
-    """Bytes in memory and CPU seconds of a process and all that it started, as they are now."""
-    parents, sizes, spent = {}, {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        number = int(stat.parent.name)
-        parents[number], sizes[number] = int(fields[1]), int(fields[21]) * resource.getpagesize()
-        spent[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    family = {root}
-    while more := {child for child, parent in parents.items() if parent in family} - family:
-        family |= more
-    return sum(sizes.get(number, 0) for number in family), sum(spent.get(number, 0.0) for number in family)
 
 
 def main() -> None:
@@ -336,6 +359,7 @@ def main() -> None:
     parser.add_argument("place", type=Path, nargs="?", default=Path())
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--scan", default="local")
+    parser.add_argument("--kill", type=float, default=0.0, help="kill one of Ray's workers after so many seconds")
     for name, default in (("dimension", 140), ("offered", 1000), ("share", 100), ("swaps", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     for name, default in (("owners", 1000), ("candidates", 100_000), ("size", 5000)):
@@ -348,23 +372,25 @@ def main() -> None:
 
     def watch() -> None:
         while not over.wait(0.2):
-            family[0] = max(family[0], _of_family(os.getpid())[0])
+            family[0] = max(family[0], cost_of_family(os.getpid())[0])
 
     watcher = threading.Thread(target=watch, daemon=True)
     if given.scan != "local":
         watcher.start()  # workers are other processes, whose peak only a look now and then can tell
-    started, spent = time.perf_counter(), _of_family(os.getpid())[1]
+    started, spent = time.perf_counter(), cost_of_family(os.getpid())[1]
+    answer = None
     try:
-        work()
+        answer = work()
         failed = ""
     except MemoryError:
         failed = "out of memory"
-    seconds, cpu = time.perf_counter() - started, _of_family(os.getpid())[1] - spent
+    seconds, cpu = time.perf_counter() - started, cost_of_family(os.getpid())[1] - spent
     over.set()
     peak = max(family[0], 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     sys.stdout.write(
         json.dumps(
             {"seconds": seconds, "cpu": cpu, "peak_mb": peak / 1e6, "failed": failed, "load": os.getloadavg()[0]}
+            | ({"draw": answer} if isinstance(answer, str) else {})
         )
         + "\n"
     )
