@@ -46,20 +46,21 @@ columns:
   creatinine: {kind: numeric, bounds: [0, 1000]}
   lactate: {kind: numeric, bounds: [0, 30]}
   sex: {kind: category, values: [f, m]}
-  ward: {kind: category, values: [intensive, surgery, medicine]}
+  ward: {kind: category, values: [intensive, surgery, medicine, burns]}
 label: {column: sepsis, values: ["no", "yes"]}
 """
 
 
-def table(seed: int, count: int) -> str:
-    """Rows of a hospital, as CSV."""
+def table(seed: int, count: int, *, burns: int = 0) -> str:
+    """Rows of a hospital, as CSV; so many of them of a ward that few have been in."""
     coins = pinned_coins(seed)
     lines = [",".join(COLUMNS)]
-    for _ in range(count):
+    for place in range(count):
         ill = coins.random() < 0.3
         numbers = (coins.integers(20, 95), coins.normal(120 if ill else 80, 15), coins.gamma(4 if ill else 1.5))
         age, creatinine, lactate = numbers
-        words = (coins.choice(["f", "m"]), coins.choice(["intensive", "surgery", "medicine"]), "yes" if ill else "no")
+        ward = coins.choice(["intensive", "surgery", "medicine"]) if place >= burns else "burns"
+        words = (coins.choice(["f", "m"]), ward, "yes" if ill else "no")
         lines.append(f"{age},{max(creatinine, 1.0):.1f},{lactate:.2f},{','.join(words)}")
     return "\n".join(lines) + "\n"
 
@@ -86,7 +87,7 @@ class Houses:
         self.mailbox.mkdir()
         (self.place / "schema.yaml").write_text(SCHEMA)
         for name, seed, count in (("st-mary", 1, 400), ("west-lab", 2, 300), ("target", 3, 60)):
-            (self.place / f"{name}.csv").write_text(table(seed, count))
+            (self.place / f"{name}.csv").write_text(table(seed, count, burns=4 if name == "st-mary" else 0))
         make_curator_home(self.place / "curator").add_schema(self.place / "schema.yaml")
         make_consumer_home(self.place / "clinic", name="new-clinic")
         with Ledger(self.consumer.ledger) as ledger:  # room for several runs

@@ -2,9 +2,11 @@
 
 import html
 import http.client
+import json
 import re
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -184,6 +186,25 @@ def test_killing_it_loses_no_decision_and_makes_none(tmp_path: Path, seconds: fl
         assert outbox.verify(node)[0] == []
         if not approved:  # and somebody can decide now
             assert node.approve("run-1", RUN.digest, by="Ada").accepted
+
+
+@pytest.mark.slow
+def test_killed_at_every_step_of_a_decision_it_loses_none_and_makes_none(tmp_path: Path) -> None:
+    """Before the step that makes it durable there is no decision, from then on there is one, answered or not."""
+    program = [sys.executable, str(Path(__file__).with_name("console_deaths.py")), str(tmp_path)]
+    told = subprocess.run(program, check=True, capture_output=True, text=True, timeout=10 * PATIENCE)  # noqa: S603
+    lives = [json.loads(line) for line in told.stdout.splitlines()]
+    for choice in ("approve", "deny"):
+        each = [life for life in lives if life["choice"] == choice]
+        deaths = [life for life in each if life["killed"]]
+        assert len(deaths) >= 10, "it died many times"
+        assert all(life["holds"] and not life["others"] and life["can_decide"] for life in each)
+        made = [life["decided"] for life in deaths]
+        assert made == sorted(made), "not there before some step, there after it"
+        assert (made[0], made[-1]) == (0, 1), "deaths came on both sides of it"
+        for life in each:
+            assert life["killed"] == (life["answer"] == "")
+            assert life["killed"] or (life["answer"], life["decided"]) == ("303", 1)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from likeset.app.cli.mailbox import desks_at, stopping_by_signals
+from likeset.app.cli.mailbox import stopping_by_signals
 from likeset.display.screen import complain, literal, show_json, show_notes, show_table, stderr, stdout
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def consumer_desks(home: "ConsumerHome", *addresses: str, stays: bool = False) -
     """A consumer's desks at mailboxes; who stays computes split runs beside the looks."""
     from likeset.homes.compute_side import compute_room
     from likeset.transports.mailbox.consumer_desk import consumer_desk
+    from likeset.transports.mailbox.serving import desks_at
 
     room = compute_room(home) if stays else None
     with desks_at(addresses, lambda store: consumer_desk(home.folder, store, room=room)) as desks:

@@ -4,7 +4,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,10 +30,8 @@ __all__ = [
     "SignalStop",
     "addresses_to_use",
     "computing_desks",
-    "desks_at",
     "end_if_troubled",
     "look_document",
-    "look_words",
     "nobody_known",
     "serve_and_show",
     "show_card_to_give",
@@ -55,7 +53,6 @@ ListenOption = Annotated[
 ReachOption = Annotated[
     str, typer.Option("--reach-at", metavar="HOST:PORT", help="Where others reach them, if elsewhere.")
 ]
-_NOTHING = "nothing new"
 
 
 def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, file: str) -> tuple[str, ...]:
@@ -70,18 +67,6 @@ def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, fil
     if not addresses:
         raise InvalidArgument("--mailbox", "none", f"no mailbox is named: give {_PLACES}, or mailboxes: in {file}")
     return addresses
-
-
-@contextmanager
-def desks_at(addresses: Sequence[str], make: "Callable[[Store], Desk]") -> "Iterator[list[Desk]]":
-    """A desk at each mailbox, let go in the end; two addresses of one place are one."""
-    from likeset.transports.mailbox.stores import open_store
-
-    with ExitStack() as stack:
-        stores = {store.address: store for store in map(open_store, addresses)}
-        for store in stores.values():
-            stack.callback(store.close)
-        yield [stack.enter_context(make(store)) for store in stores.values()]
 
 
 @contextmanager
@@ -103,6 +88,7 @@ def computing_desks(
         stays: whether it computes; who looks only once does not.
     """
     from likeset.homes.compute_side import compute_room
+    from likeset.transports.mailbox.serving import desks_at
 
     addresses = addresses_to_use(given, home.settings.mailboxes, file=file)
     room = compute_room(home) if stays else None
@@ -145,6 +131,7 @@ def sync_and_show(
         notes: what a person should know beside what the look says.
         more: what else the document says, asked after the look.
     """
+    from likeset.transports.mailbox.looks import NOTHING_NEW
     from likeset.transports.mailbox.serving import look_once
 
     look, troubles = look_once(desks)
@@ -152,8 +139,8 @@ def sync_and_show(
     if as_json:
         show_json({**look_document(look, troubles), **more()})
     else:
-        words = look_words(look)
-        if words != _NOTHING or not troubles:  # of a mailbox that could not be used nobody knows what is new
+        words = look.words
+        if words != NOTHING_NEW or not troubles:  # of a mailbox that could not be used nobody knows what is new
             stdout.print(literal(words), soft_wrap=True)
         show_notes(look.notes)
     end_if_troubled(troubles, as_json=as_json)
@@ -172,21 +159,6 @@ def look_document(look: "Look", troubles: "Sequence[LikesetError]" = ()) -> dict
     deadline = None if look.next_deadline is None else look.next_deadline.isoformat()
     told = {**asdict(look), "notes": list(look.notes), "next_deadline": deadline}
     return {**told, "troubles": [str(trouble) for trouble in troubles]}
-
-
-def look_words(look: "Look") -> str:
-    """What came of a look, on one line."""
-    if not (look.taken or look.sent or look.left or look.strangers):
-        return _NOTHING
-    words = [f"{_letters(look.taken)} came", f"{_letters(look.sent)} went"]
-    words += [f"{look.refused} of those that came refused"] if look.refused else []
-    words += [f"{_letters(look.left)} left for later"] if look.left else []
-    words += [f"{look.strangers} by strangers left alone"] if look.strangers else []
-    return ", ".join(words)
-
-
-def _letters(count: int) -> str:
-    return f"{count} letter{'' if count == 1 else 's'}"
 
 
 class SignalStop:
@@ -257,7 +229,7 @@ def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool, note
     def looked(look: "Look") -> None:
         counts.add(look)
         if look.something_happened and not as_json:
-            _print_with_time(look_words(look))
+            _print_with_time(look.words)
 
     with stopping_by_signals() as stop:
         if not as_json:

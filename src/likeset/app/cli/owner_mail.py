@@ -10,7 +10,6 @@ from likeset.app.cli.mailbox import (
     EveryOption,
     MailboxOption,
     addresses_to_use,
-    desks_at,
     nobody_known,
     serve_and_show,
     sync_and_show,
@@ -64,6 +63,7 @@ def _desks(node: Path, given: list[str] | None) -> "Iterator[list[Desk]]":
     from likeset.homes.owner.home import Home
     from likeset.homes.owner.policy import Policy
     from likeset.transports.mailbox.owner_desk import owner_desk
+    from likeset.transports.mailbox.serving import desks_at
 
     home = Home(node)
     home.check()

@@ -1,7 +1,6 @@
 """Rows and messages that left or would leave, on the owner's own screen and disk; ``likeset owner row``."""
 
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -138,9 +137,7 @@ def save_messages(messages: "list[LeftMessage]", folder: Path) -> None:
     """The literal bytes, one file each."""
     make_directory(folder)
     for message in messages:
-        run = re.sub(r"[^A-Za-z0-9.-]", "_", message.run)
-        held_back = "" if message.sent else "-held-back"
         try:
-            keep_private_bytes(folder / f"{run}-{message.entry:06d}-{message.kind}{held_back}.bin", message.data)
+            keep_private_bytes(folder / message.file_name, message.data)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from likeset.app.console.guard import COOKIE, Doors, Guard
+from likeset.app.console.guard import SESSION, Doors, Guard
 from likeset.app.console.links import Links
 from likeset.app.console.live import events
 from likeset.app.console.rendering import environment
@@ -59,7 +59,7 @@ def page_of(
     shared = {
         "menu": menu,
         "house": house,
-        "here": visit.path,
+        "here": _menu_entry(visit.path, [address for address, _ in menu]),
         "answer": bool(visit.form.fields),
         "session": visit.session,
         "notices": visit.session.take_notices(),
@@ -68,11 +68,16 @@ def page_of(
     return HTMLResponse(environment().get_template(template).render(**shared, **words), status)
 
 
+def _menu_entry(path: str, addresses: Sequence[str]) -> str:
+    """The page at the top that a page belongs to; what belongs to none is about runs, as the first is."""
+    return next((address for address in addresses[1:] if f"{path}/".startswith(f"{address}/")), addresses[0])
+
+
 def guarded_app(desk: Desk, routes: Sequence[Route], *, doors: Doors, links: Links, person: str) -> ASGIApp:
     """All pages of a console, behind its guard."""
     shared = [
         Route("/enter", _entrance(links, desk.sessions, doors, person), methods=["GET"]),
-        doing("/leave", _leave, desk),
+        doing("/leave", _exit(doors), desk),
         events(desk.version, desk.sessions),
         *_static_files(),
     ]
@@ -83,20 +88,28 @@ def _entrance(links: Links, sessions: Sessions, doors: Doors, person: str) -> Ca
     def enter(request: Request) -> Response:
         if doors.user_header or not links.use(request.query_params.get("token", "")):
             return HTMLResponse(environment().get_template("used.html").render(), 403)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(
-            COOKIE, sessions.begin(person), httponly=True, samesite="strict", secure=doors.secure, path="/"
-        )
+        before = request.scope[SESSION]
+        if before is not None:
+            sessions.end(before)  # who signs in anew leaves no open session behind
+        # A link in a mail: browsers send the new cookie only to pages that this console itself leads to.
+        led_here = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        page = environment().get_template("entered.html")
+        answer = HTMLResponse(page.render()) if led_here else RedirectResponse("/", 303)
+        secret = sessions.begin(person)
+        answer.set_cookie(doors.cookie, secret, httponly=True, samesite="strict", secure=doors.secure, path="/")
         return answer
 
     return enter
 
 
-def _leave(visit: Visit) -> Response:
-    visit.desk.sessions.end(visit.session)
-    answer = see_other(visit, "/")
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
-    return answer
+def _exit(doors: Doors) -> Callable[[Visit], Response]:
+    def leave(visit: Visit) -> Response:
+        visit.desk.sessions.end(visit.session)
+        answer = see_other(visit, "/")
+        answer.delete_cookie(doors.cookie, path="/", httponly=True, samesite="strict", secure=doors.secure)
+        return answer
+
+    return leave
 
 
 def _static_files() -> Iterator[Route]:

@@ -1,4 +1,4 @@
-"""Drawings as SVG: bars of budgets, what others could learn, rows over time. Each says in words what it shows."""
+"""Drawings as SVG: bars of budgets, what others could learn, budgets over time. Each says in words what it shows."""
 
 import math
 from collections.abc import Sequence
@@ -6,11 +6,10 @@ from datetime import datetime
 
 from markupsafe import Markup, escape
 
-from likeset.homes.owner.budgets import Spent
 from likeset.homes.owner.policy import Accounts, TotalLimit
 from likeset.privacy.guarantee import Guarantee
 
-__all__ = ["budget_bar", "budget_bars", "learned", "rows_over_time"]
+__all__ = ["budget_bar", "budget_bars", "learned", "over_time"]
 
 _WIDTH = 400
 _MOST_POINTS = 200
@@ -18,9 +17,11 @@ _MOST_FACTOR = 8.0
 
 
 def budget_bars(accounts: Accounts, limit: TotalLimit) -> list[Markup]:
-    """Both budgets before and after a run."""
+    """All budgets before and after a run."""
+    readable = limit.rows if limit.readable is None else limit.readable
     return [
-        budget_bar("rows to curators", accounts.rows_spent, accounts.rows_after, limit.rows),
+        budget_bar("rows that leave", accounts.rows_spent, accounts.rows_after, limit.rows),
+        budget_bar("rows that one party may read", accounts.read_spent, accounts.read_after, readable),
         budget_bar("epsilon to owners", accounts.epsilon_spent, accounts.epsilon_after, limit.epsilon),
     ]
 
@@ -61,41 +62,52 @@ def learned(guarantee: Guarantee) -> Markup:
     return _figure(words, 60, _bar(6, short, "without") + _bar(34, _WIDTH, "with"), caption=words)
 
 
-def rows_over_time(history: Sequence[Spent], limit: float) -> Markup | None:
-    """The rows that curators may have seen so far, at each charge; None before the first."""
-    charges = [charge for charge in history if charge.rows and charge.toward == "curator"]
-    if not charges:
+def over_time(what: str, course: Sequence[tuple[str, float]], limit: float) -> Markup | None:
+    """What was spent of a budget after each charge, as stairs below the limit; None before anything was.
+
+    Args:
+        what: is counted.
+        course: when, and how much was spent by then.
+        limit: over all runs.
+    """
+    if not course or not course[-1][1]:
         return None
-    total, steps = 0, list[tuple[float, int]]()
-    for charge in charges:
-        total += charge.rows
-        steps.append((datetime.fromisoformat(charge.at).timestamp(), total))
-    steps = _thinned(steps)
-    first, last, most = steps[0][0], steps[-1][0], max(limit, total, 1)
-    span = max(last - first, 1.0)
-    path, height = [f"M 0 {_y(0, most):.1f}"], 0
-    for at, rows in steps:
+    steps = _thinned([(datetime.fromisoformat(at).timestamp(), spent) for at, spent in course])
+    total, most = course[-1][1], max(limit, course[-1][1], 1e-9)
+    first, span = steps[0][0], max(steps[-1][0] - steps[0][0], 1.0)
+    path, height = [f"M 0 {_y(0, most):.1f}"], 0.0
+    for at, spent in steps:
         x = 12 + (_WIDTH - 24) * (at - first) / span
-        path.append(f"L {x:.1f} {_y(height, most):.1f} L {x:.1f} {_y(rows, most):.1f}")
-        height = rows
+        path.append(f"L {x:.1f} {_y(height, most):.1f} L {x:.1f} {_y(spent, most):.1f}")
+        height = spent
     path.append(f"L {_WIDTH} {_y(height, most):.1f}")
-    plural = "" if len(charges) == 1 else "s"
+    begin, end = (f"{datetime.fromisoformat(course[place][0]):%Y-%m-%d}" for place in (0, -1))
+    plural = "" if len(course) == 1 else "s"
     words = (
-        f"{total:,} rows charged in {len(charges):,} charge{plural} from {charges[0].at[:10]} to "
-        f"{charges[-1].at[:10]}; the limit is {limit:,}"
+        f"{what}: {_number(total)} of {_number(limit)} spent, by {len(course):,} charge{plural} from {begin} to {end}"
     )
-    line = f'<line class="limit" x1="0" y1="{_y(limit, most):.1f}" x2="{_WIDTH}" y2="{_y(limit, most):.1f}"/>'
-    return _figure(words, 150, f'{line}<path class="curve" d="{" ".join(path)}"/>', caption=words)
+    line, ground = _y(limit, most), _y(0, most)
+    return _figure(
+        words,
+        168,
+        f'<line class="ground" x1="0" y1="{ground:.1f}" x2="{_WIDTH}" y2="{ground:.1f}"/>'
+        f'<line class="limit" x1="0" y1="{line:.1f}" x2="{_WIDTH}" y2="{line:.1f}"/>'
+        f'<path class="curve" d="{" ".join(path)}"/>'
+        f'<text class="axis" x="0" y="{line - 4:.1f}">limit {_number(limit)}</text>'
+        f'<text class="axis" x="0" y="164">{begin}</text>'
+        f'<text class="axis" x="{_WIDTH}" y="164" text-anchor="end">{end}</text>',
+        caption=words,
+    )
 
 
-def _thinned(steps: list[tuple[float, int]]) -> list[tuple[float, int]]:
+def _thinned(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """The same curve with fewer points: the last one stays."""
     every = -(-len(steps) // _MOST_POINTS)
     return [*steps[: len(steps) - 1 : every], steps[-1]]
 
 
 def _y(value: float, most: float) -> float:
-    return 142.0 - 134.0 * value / most
+    return 148.0 - 130.0 * value / most
 
 
 def _bar(top: int, width: float, kind: str) -> str:

@@ -19,9 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from likeset.app.console.sessions import Session, Sessions
 from likeset.display.screen import complain
 
-__all__ = ["COOKIE", "MOST_FORM", "PROXY_HEADER", "SESSION", "Doors", "Guard"]
+__all__ = ["MOST_FORM", "PROXY_HEADER", "SESSION", "Doors", "Guard"]
 
-COOKIE = "likeset_console"
+_COOKIE = "likeset_console"
+_OVER_TLS = "__Host-"  # browsers take such a cookie from this very host alone, not from one beside it
 SESSION = "likeset.session"
 """Where in the scope of a request its session is."""
 
@@ -69,6 +70,11 @@ class Doors:
     secure: bool = False
     user_header: str = ""
     proxy_secret: str = ""
+
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie."""
+        return f"{_OVER_TLS}{_COOKIE}" if self.secure else _COOKIE
 
     @classmethod
     def of(cls, address: str, *others: str, user_header: str = "", proxy_secret: str = "") -> "Doors":
@@ -124,7 +130,7 @@ class Guard:
         if headers.getlist("host") not in [[host] for host in self._doors.hosts]:
             return _refused(421, "This console has another name; use the address that it was started with.")
         if scope["method"] in ("GET", "HEAD"):
-            return None
+            return _refused(403, "Another page asked for this.") if _is_part_of_another_page(headers) else None
         if scope["method"] != "POST":
             return _refused(405, "Only GET and POST are used here.")
         if headers.getlist("origin") not in [[origin] for origin in self._doors.origins]:
@@ -140,7 +146,7 @@ class Guard:
         quietly = scope["path"] in _QUIET
         if self._doors.user_header:
             return self._by_proxy(headers, quietly=quietly)
-        secrets = [_cookie(value) for value in headers.getlist("cookie")]
+        secrets = [cookie_parser(value).get(self._doors.cookie) for value in headers.getlist("cookie")]
         return self._sessions.find(next(filter(None, secrets), None), quietly=quietly)
 
     def _by_proxy(self, headers: Headers, *, quietly: bool) -> Session | None:
@@ -166,8 +172,11 @@ _NOT_SIGNED_IN = PlainTextResponse(
 )
 
 
-def _cookie(value: str) -> str | None:
-    return cookie_parser(value).get(COOKIE)
+def _is_part_of_another_page(headers: Headers) -> bool:
+    """Whether a page of another site wants to show, run or listen to this; it may only lead here."""
+    site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "navigate")
+    leads_here = mode == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
+    return site in ("cross-site", "same-site") and not leads_here
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from likeset.app.console.guard import SESSION
 from likeset.app.console.sessions import Session, Sessions
@@ -32,28 +33,40 @@ def events(version: Callable[[], str], sessions: Sessions) -> Route:
         session: Session = request.scope[SESSION]
         if session.streams >= _MOST_OF_SESSION:
             return PlainTextResponse("Too many pages of this session are listening.\n", 429)
-        return StreamingResponse(_news(version, sessions, session), media_type="text/event-stream")
+        return _Stream(_news(version, sessions, session), session)
 
     return Route("/events", endpoint, methods=["GET"])
 
 
+class _Stream(StreamingResponse):
+    """News for one page; counted from the moment that it is promised, so that a burst of requests is, too."""
+
+    def __init__(self, news: AsyncIterator[str], session: Session) -> None:
+        super().__init__(news, media_type="text/event-stream")
+        self._session = session
+        session.streams += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Until somebody goes."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._session.streams -= 1
+
+
 async def _news(version: Callable[[], str], sessions: Sessions, session: Session) -> AsyncIterator[str]:
-    session.streams += 1
-    try:
-        last = await _version(version)
-        yield f"retry: 3000\nevent: version\ndata: {last}\n\n"
-        for look in range(_LOOKS):
-            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
-            if not sessions.is_open(session):
-                return
-            now = await _version(version)
-            if now != last:
-                last = now
-                yield f"event: version\ndata: {now}\n\n"
-            elif look % _LOOKS_BETWEEN_SIGNS == 0:
-                yield ": still here\n\n"
-    finally:
-        session.streams -= 1
+    last = await _version(version)
+    yield f"retry: 3000\nevent: version\ndata: {last}\n\n"
+    for look in range(_LOOKS):
+        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        if not sessions.is_open(session):
+            return
+        now = await _version(version)
+        if now != last:
+            last = now
+            yield f"event: version\ndata: {now}\n\n"
+        elif look % _LOOKS_BETWEEN_SIGNS == 0:
+            yield ": still here\n\n"
 
 
 async def _version(version: Callable[[], str]) -> str:

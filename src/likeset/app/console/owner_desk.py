@@ -54,7 +54,7 @@ class OwnerDesk:
         return page_of(visit, template, menu=MENU, house=self.node.name, status=status, **shown)
 
     @contextmanager
-    def kept_files(self, **files: bytes | None) -> Iterator[dict[str, Path]]:
+    def kept_files(self, ending: str = ".yaml", /, **files: bytes | None) -> Iterator[dict[str, Path]]:
         """Uploaded files, for as long as the block lasts, under names of our own in a private folder of the home.
 
         An error that names one of them names it without the folder.
@@ -66,7 +66,7 @@ class OwnerDesk:
             paths = {}
             for name, content in files.items():
                 if content is not None:
-                    paths[name] = folder / f"{name}.yaml"
+                    paths[name] = folder / f"{name}{ending}"
                     paths[name].write_bytes(content)
             yield paths
         except LikesetError as error:

@@ -1,20 +1,23 @@
 """Pages of records: budgets over time, what left, and the log."""
 
+import io
+import zipfile
 from typing import Any
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from likeset.app.console import drawings
 from likeset.app.console.paging import Pages
-from likeset.app.console.visits import Visit
+from likeset.app.console.visits import Visit, download
 from likeset.homes.owner import outbox
-from likeset.homes.owner.budget_overview import budget_overview
+from likeset.homes.owner.budget_overview import BudgetOverview, budget_overview
 from likeset.homes.owner.left_runs import left_records, left_run
 from likeset.homes.owner.log_pages import log_page
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Head
 
-__all__ = ["budgets", "left", "log", "verify"]
+__all__ = ["budgets", "left", "literal_bytes", "log", "verify"]
 
 _ROWS_SHOWN = 50
 
@@ -27,11 +30,24 @@ def budgets(visit: Visit) -> Response:
     words = {
         "overview": overview,
         "bars": [drawings.budget_bar(line.what, line.spent, line.spent, line.limit) for line in overview.lines],
-        "chart": drawings.rows_over_time(overview.history, overview.rows.limit),
+        "charts": [chart for chart in _charts(overview) if chart is not None],
         "history": pages.part(history),
         "pages": pages,
     }
     return _rendered(visit, "budgets.html", **words)
+
+
+def _charts(overview: BudgetOverview) -> list[Markup | None]:
+    """Each budget over time, those of which nothing is spent left out."""
+    epsilon = [(point.at, point.epsilon) for point in overview.course]
+    rows = [(point.at, float(point.rows)) for point in overview.course]
+    readable = [(point.at, float(point.readable)) for point in overview.course]
+    same = (readable, overview.readable.limit) == (rows, overview.rows.limit)  # every curator so far read all rows
+    return [
+        drawings.over_time(overview.epsilon.what, epsilon, overview.epsilon.limit),
+        drawings.over_time(overview.rows.what, rows, overview.rows.limit),
+        None if same else drawings.over_time(overview.readable.what, readable, overview.readable.limit),
+    ]
 
 
 def left(visit: Visit) -> Response:
@@ -47,6 +63,17 @@ def left(visit: Visit) -> Response:
     records = list(reversed(left_records(node)))
     pages = Pages.of(len(records), visit.number("page", 1))
     return _rendered(visit, "left.html", runs=[left_run(node, record) for record in pages.part(records)], pages=pages)
+
+
+def literal_bytes(visit: Visit) -> Response:
+    """The messages of a run as they left, byte by byte, in one file to keep."""
+    node: OwnerNode = visit.desk.node
+    run = node.record_of(visit.query.get("run", "")).run
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for message in outbox.messages_that_left(node, run):
+            archive.writestr(zipfile.ZipInfo(message.file_name), message.data)
+    return download(packed.getvalue(), f"{run}.zip", kind="application/zip")
 
 
 def log(visit: Visit) -> Response:

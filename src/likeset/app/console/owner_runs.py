@@ -1,5 +1,6 @@
 """Pages of runs: the inbox, one run with everything about it, and the decision with its second look."""
 
+from pathlib import Path
 from typing import Any, get_args
 
 from starlette.responses import Response
@@ -9,18 +10,23 @@ from likeset.app.console.paging import Pages
 from likeset.app.console.rendering import link
 from likeset.app.console.visits import Visit, see_other
 from likeset.errors import IllegalMessage, InvalidArgument
+from likeset.homes.mailbox_address import checked_addresses
 from likeset.homes.owner.inbox import inbox_records, inbox_run
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.open_decisions import Choice, open_decisions
 from likeset.homes.owner.outbox import LeftRows
-from likeset.homes.owner.rehearsal import Rehearsal, rehearse
+from likeset.homes.owner.readers import other_trust
+from likeset.homes.owner.rehearsal import Rehearsal, read_release, rehearse
 from likeset.homes.owner.review import Review, review, status_of
 from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.owner.setting_up import steps_left
 from likeset.homes.signed_invitation import Invitation
+from likeset.transports.mailbox.owner_desk import owner_desk
+from likeset.transports.mailbox.serving import desks_at, look_once
 
-__all__ = ["add", "decide", "inbox", "run", "trial"]
+__all__ = ["add", "decide", "inbox", "mail", "run", "trial"]
 
+_NUMPY = b"\x93NUMPY"
 _EXAMPLES = 5
 _MOST_REASON = 1000
 _DONE: dict[Choice, str] = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
@@ -34,7 +40,8 @@ def inbox(visit: Visit) -> Response:
     pages = Pages.of(len(records), visit.number("page", 1))
     newest = list(reversed(records)) if every else records
     runs = [inbox_run(node, record) for record in pages.part(newest)]
-    return _rendered(visit, "inbox.html", runs=runs, every=every, pages=pages, steps=steps_left(node))
+    words: dict[str, Any] = {"steps": steps_left(node), "mailboxes": len(node.policy.mailboxes)}
+    return _rendered(visit, "inbox.html", runs=runs, every=every, pages=pages, **words)
 
 
 def add(visit: Visit) -> Response:
@@ -58,11 +65,27 @@ def trial(visit: Visit) -> Response:
     """The same, with rows as they would leave: computed here, nothing is sent or charged."""
     node: OwnerNode = visit.desk.node
     record = node.record_of(visit.form.text("run"))
-    terms = record.latest
-    rehearsed = rehearse(node, terms, data=visit.form.text("data"))
+    terms, content = record.latest, visit.form.files.get("release")
+    ending = ".npy" if content is not None and content.startswith(_NUMPY) else ".txt"
+    with visit.desk.kept_files(ending, release=content) as paths:
+        release = read_release(paths["release"], terms) if paths else None
+    rehearsed = rehearse(node, terms, release=release, data=visit.form.text("data"))
     words: dict[str, str] = {"digest": terms.digest, "by": visit.by, "basis": rehearsed.basis}
     node.note("rehearsed", record.run, **words)
     return _run_page(visit, record, rehearsed=rehearsed)
+
+
+def mail(visit: Visit) -> Response:
+    """Look into the mailboxes of the rules once: take what came, send what is due."""
+    node: OwnerNode = visit.desk.node
+    addresses = checked_addresses(node.policy.mailboxes)
+    if not addresses:
+        raise InvalidArgument("mailboxes", "none", "the rules name no mailbox; add one there")
+    with desks_at(addresses, lambda store: owner_desk(Path(node.home.folder), store)) as desks:
+        look, troubles = look_once(desks)
+    words = [f"Looked into the mailboxes: {look.words}.", *look.notes, *(f"Trouble: {trouble}" for trouble in troubles)]
+    visit.session.notices.extend(words)
+    return see_other(visit, "/")
 
 
 def decide(visit: Visit) -> Response:
@@ -119,6 +142,7 @@ def _run_page(visit: Visit, record: RunRecord, *, rehearsed: Rehearsal | None = 
         "standing": status_of(node, record.run) if looked is None else looked.status,
         "choices": [choice for choice in choices if looked is not None or choice != "approve"],
         "fitting": fitting,
+        "other": ("", "") if looked is None else other_trust(looked.terms),
         "examples": {} if rehearsed is None else _examples(rehearsed.rows),
         "rehearsed": rehearsed,
         "bars": [] if looked is None else drawings.budget_bars(looked.accounts, node.policy.total),

@@ -4,19 +4,24 @@ from typing import Any, cast, get_args
 
 from starlette.responses import Response
 
+from likeset.app.console import drawings
 from likeset.app.console.rules_form import policy_from
-from likeset.app.console.visits import Visit, see_other
+from likeset.app.console.visits import Visit, download, see_other
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes.owner import data_register, policy_changes
+from likeset.homes.owner.budgets import accounts_for
 from likeset.homes.owner.checkup import checkup
+from likeset.homes.owner.data_look import DataLook, look_at_data
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.policy import policy_text
+from likeset.homes.owner.review import budget_lines
 from likeset.homes.pinning import check_not_own, pins_to_change
+from likeset.homes.signed_invitation import Invitation
 from likeset.trust.cards import Card, card_in
 from likeset.trust.pins import Role
 
-__all__ = ["add_data", "cards", "check", "compare_card", "data", "look", "pin_card", "put_rules", "remove_data"]
-__all__ += ["revoke_card", "rules"]
+__all__ = ["add_data", "cards", "check", "compare_card", "data", "look", "look_at_rows", "own_card", "pin_card"]
+__all__ += ["put_rules", "remove_data", "revoke_card", "rules", "try_rules"]
 
 _MOST_TEXT = 200_000
 
@@ -47,6 +52,24 @@ def put_rules(visit: Visit) -> Response:
     return see_other(visit, "/rules", f"The rules are in force, as {by} wrote them.")
 
 
+def try_rules(visit: Visit) -> Response:
+    """Whether the rules would allow what an invitation asks for, and what it would cost; nothing is written."""
+    node: OwnerNode = visit.desk.node
+    content = visit.form.files.get("invitation")
+    if content is None:
+        raise InvalidArgument("invitation", "nothing", "no file was chosen")
+    terms = Invitation.read(content).terms
+    verdict = node.judge(terms)
+    accounts = accounts_for(node.ledger, terms, node.policy) if node.name in terms.owners else None
+    words: dict[str, Any] = {
+        "terms": terms,
+        "verdict": verdict,
+        "bars": [] if accounts is None else drawings.budget_bars(accounts, node.policy.total),
+        "lines": [] if accounts is None else budget_lines(node.policy, accounts),
+    }
+    return _rendered(visit, "rules_try.html", **words)
+
+
 def data(visit: Visit) -> Response:
     """All data sets."""
     return _data_page(visit)
@@ -62,6 +85,11 @@ def add_data(visit: Visit) -> Response:
     with visit.desk.kept_files(schema=files["schema"], mapping=files.get("mapping")) as paths:
         data_register.register(node, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
     return see_other(visit, "/data", f"Data set {name} was added, by {by}.")
+
+
+def look_at_rows(visit: Visit) -> Response:
+    """Read every row of a data set: what is not as declared, and its small groups."""
+    return _data_page(visit, looked=look_at_data(visit.desk.node, visit.form.text("name", most=128)))
 
 
 def remove_data(visit: Visit) -> Response:
@@ -89,6 +117,12 @@ def cards(visit: Visit) -> Response:
     """The cards that were ever pinned here, and the node's own."""
     home = visit.desk.node.home
     return _rendered(visit, "cards.html", own=home.card(), pins=home.pins().all(), roles=get_args(Role))
+
+
+def own_card(visit: Visit) -> Response:
+    """This node's card, to give to others; there is no secret in it."""
+    card = visit.desk.node.home.card()
+    return download(card.to_text().encode(), f"{card.name}.card", kind="text/plain; charset=utf-8")
 
 
 def compare_card(visit: Visit) -> Response:
@@ -155,10 +189,11 @@ def _rules_page(visit: Visit, *, wrong: str = "", status: int = 200, **words: An
     return _rendered(visit, "rules.html", wrong=wrong, status=status, **words)
 
 
-def _data_page(visit: Visit) -> Response:
+def _data_page(visit: Visit, *, looked: DataLook | None = None) -> Response:
     node: OwnerNode = visit.desk.node
     listed, policy = data_register.listed_data(node), node.policy
-    return _rendered(visit, "data.html", listed=listed, allowed=policy.columns, smallest=policy.smallest_group)
+    words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "looked": looked}
+    return _rendered(visit, "data.html", listed=listed, **words)
 
 
 def _rendered(visit: Visit, template: str, **words: Any) -> Response:

@@ -9,9 +9,10 @@ from likeset.homes.owner.policy import Policy
 
 __all__ = ["policy_from"]
 
-_LISTS = ("consumers", "purposes", "columns", "curators", "witnesses", "mailboxes", "accept_unproven")
+_LISTS = ("consumers", "purposes", "columns", "curators", "witnesses", "mailboxes", "accept_unproven", "certificates")
 _NUMBERS = ("smallest_group", "runs_per_month", "price_at_least")
-_PARTS = {"per_run": ("epsilon", "delta", "rows"), "total": ("epsilon", "delta", "rows")}
+_PARTS = dict.fromkeys(("per_run", "total"), ("epsilon", "delta", "rows", "readable"))
+_MAY_BE_EMPTY = "readable"
 
 
 def policy_from(form: Form, before: Policy) -> Policy:
@@ -34,7 +35,8 @@ def policy_from(form: Form, before: Policy) -> Policy:
     for part, names in _PARTS.items():
         for name in names:
             if f"{part}.{name}" in form.fields:
-                content[part][name] = _number(form.text(f"{part}.{name}", most=40))
+                words = form.text(f"{part}.{name}", most=40)
+                content[part][name] = None if name == _MAY_BE_EMPTY and not words else _number(words)
     content["manual_approval"] = form.text("manual_approval") == "yes"
     return documents.read_text(json.dumps(content), Policy, name="the form")
 

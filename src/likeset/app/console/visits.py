@@ -1,6 +1,7 @@
 """A visit to a page: who is there, what was asked for or filled in; and how pages become answers."""
 
 import hmac
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from likeset.app.console.guard import MOST_FORM, SESSION
 from likeset.app.console.sessions import Session
 from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
 
-__all__ = ["Form", "Visit", "doing", "looking", "see_other"]
+__all__ = ["Form", "Visit", "doing", "download", "looking", "see_other"]
 
 _MOST_FIELDS, _MOST_FILES = 100, 4
 _TOKEN = "form_token"  # noqa: S105 - the field's name
@@ -141,8 +142,15 @@ def _answered(page: Page, visit: Visit) -> Response:
 
 def _trouble(visit: Visit, error: LikesetError, status: int) -> Response:
     words = "; ".join([str(error), *getattr(error, "__notes__", ())])
-    answer: Response = visit.desk.render(visit, "trouble.html", status=status, words=words)
+    back = f"/{visit.path.split('/')[1]}" if visit.path.count("/") > 1 else "/"
+    answer: Response = visit.desk.render(visit, "trouble.html", status=status, words=words, back=back)
     return answer
+
+
+def download(content: bytes, name: str, *, kind: str) -> Response:
+    """A file to keep; its name may come of a stranger's words, of which only plain letters stay."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-100:]
+    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{plain}"'})
 
 
 def see_other(visit: Visit, address: str, notice: str = "") -> Response:

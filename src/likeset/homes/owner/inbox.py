@@ -24,6 +24,7 @@ class InboxRun:
         came: when the terms came (UTC).
         expires: when they end; empty if they do not.
         rows: that may leave, at most.
+        readable: of them that one party may read.
         parties: whom it would be with, by their cards.
         status: where it stands.
     """
@@ -35,6 +36,7 @@ class InboxRun:
     came: str
     expires: str | None
     rows: int | None
+    readable: int | None
     parties: tuple[AskingCard, ...]
     status: str
 
@@ -70,6 +72,7 @@ def inbox_run(node: OwnerNode, record: RunRecord) -> InboxRun:
         came=record.invited_at[digest],
         expires=None if terms is None else terms.expires,
         rows=None if terms is None else terms.rows_per_owner,
+        readable=None if terms is None else terms.rows_readable,
         parties=parties,
         status=status_of(node, record.run, asking=parties),
     )

@@ -1,6 +1,7 @@
 """What left this house: the literal bytes by run, the rows in them, and whether audit log and receipts agree."""
 
 import hashlib
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,6 +78,12 @@ class LeftMessage:
     def digest(self) -> str:
         """SHA-256 of its bytes."""
         return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def file_name(self) -> str:
+        """Under which its bytes are handed out."""
+        run, held_back = re.sub(r"[^A-Za-z0-9.-]", "_", self.run), "" if self.sent else "-held-back"
+        return f"{run}-{self.entry:06d}-{self.kind}{held_back}.bin"
 
     def document(self) -> dict[str, Any]:
         """For machines."""

@@ -98,14 +98,16 @@ def read_release(path: Path, terms: Terms) -> NDArray[np.float64]:
     try:
         if path.stat().st_size > _MOST_RELEASE:
             raise BadDocument(str(path), "is too large for a release")
-        numbers: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, ndmin=1)
+        # Mapped, not read: a header may claim any size.
+        is_array = path.suffix == ".npy"
+        numbers: Any = np.load(path, mmap_mode="r", allow_pickle=False) if is_array else np.loadtxt(path, ndmin=1)
     except OSError as error:
         raise BadDocument(str(path), "cannot be read; give a .npy file, or text with one number a line") from error
     except ValueError as error:
         raise BadDocument(str(path), "holds no numbers; give a .npy file, or text with one number a line") from error
     if numbers.shape != (terms.kernel.dimension,) or not np.isfinite(numbers).all():
         raise BadDocument(str(path), f"must hold {terms.kernel.dimension} finite numbers, as the terms say")
-    return np.asarray(numbers, dtype=np.float64)
+    return np.array(numbers, dtype=np.float64)
 
 
 def _release(

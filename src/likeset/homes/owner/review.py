@@ -12,6 +12,7 @@ from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.past_runs import PastRun, past_runs
 from likeset.homes.owner.policy import Accounts, Policy, Verdict
+from likeset.homes.owner.readers import Reader, other_trust, readers_of
 from likeset.homes.owner.run_records import UNREADABLE
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import Guarantee
@@ -43,6 +44,7 @@ class Review:
         past: what happened with this consumer before, newest first.
         others: what other owners may learn.
         rows_to_consumer: that the consumer gets in all, from all owners.
+        readers: who may read how many of this owner's rows.
     """
 
     terms: Terms
@@ -56,6 +58,7 @@ class Review:
     past: tuple[PastRun, ...]
     others: Guarantee
     rows_to_consumer: int
+    readers: tuple[Reader, ...]
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -69,6 +72,7 @@ class Review:
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
             "suspected_identifiers": suspicion_documents(self.suspicions),
+            "readers": [reader.document() for reader in self.readers],
             "history": [asdict(run) for run in self.past],
         }
 
@@ -94,6 +98,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
         ("Who reads your rows?", _readers(terms)),
+        other_trust(terms),
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
@@ -124,7 +129,8 @@ def review(node: OwnerNode, run: str) -> Review:
         columns=_columns(terms, fitting, suspicions),
         past=past,
         others=others.guarantee,
-        rows_to_consumer=consumer.rows,
+        rows_to_consumer=terms.size if terms.split is not None else consumer.rows,
+        readers=readers_of(terms),
     )
 
 

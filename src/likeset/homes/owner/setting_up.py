@@ -8,6 +8,10 @@ from likeset.homes.owner.node import OwnerNode
 __all__ = ["SetupStep", "policy_gaps", "steps_left"]
 
 
+_ASKED = {"consumers": "who may ask", "purposes": "what for", "columns": "which columns may leave"}
+_ROWS = "how many rows in one run and in all"
+
+
 @dataclass(frozen=True, slots=True)
 class SetupStep:
     """Something to be done.
@@ -32,7 +36,8 @@ def steps_left(node: OwnerNode) -> list[SetupStep]:
     """What is missing, in the order in which one would do it; nothing if runs can be answered."""
     steps = []
     if gaps := policy_gaps(node):
-        steps.append(SetupStep("rules", f"Say what may leave: fill in {', '.join(gaps)}."))
+        asked = ", ".join(_ASKED.get(gap, _ROWS) for gap in gaps)
+        steps.append(SetupStep("rules", f"Nothing may leave yet. Say {asked}."))
     if not node.registry.names():
         steps.append(SetupStep("data", "Add a data set."))
     roles = {pin.role for pin in node.home.pins().all() if pin.state == "pinned"}

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, Self
 
-__all__ = ["Desk", "Look"]
+__all__ = ["NOTHING_NEW", "Desk", "Look"]
+
+NOTHING_NEW = "nothing new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,17 @@ class Look:
         """Whether anything came or went: then more may follow soon."""
         return bool(self.taken or self.sent)
 
+    @property
+    def words(self) -> str:
+        """What came of it, on one line."""
+        if not (self.taken or self.sent or self.left or self.strangers):
+            return NOTHING_NEW
+        words = [f"{_letters(self.taken)} came", f"{_letters(self.sent)} went"]
+        words += [f"{self.refused} of those that came refused"] if self.refused else []
+        words += [f"{_letters(self.left)} left for later"] if self.left else []
+        words += [f"{self.strangers} by strangers left alone"] if self.strangers else []
+        return ", ".join(words)
+
     @classmethod
     def all_of(cls, looks: Iterable["Look"]) -> "Look":
         """Several looks as one."""
@@ -52,6 +65,10 @@ class Look:
             notes=tuple(note for look in listed for note in look.notes),
             next_deadline=min(deadlines, default=None),
         )
+
+
+def _letters(count: int) -> str:
+    return f"{count} letter{'' if count == 1 else 's'}"
 
 
 class Desk(Protocol):

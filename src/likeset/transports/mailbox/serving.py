@@ -1,6 +1,7 @@
 """Looking into mailboxes once, or again and again with growing pauses, until somebody says stop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -8,8 +9,9 @@ from typing import Protocol
 from likeset.errors import HomeRestored, LikesetError
 from likeset.homes.expiry import utc_now
 from likeset.transports.mailbox.looks import Desk, Look
+from likeset.transports.mailbox.stores import Store, open_store
 
-__all__ = ["LONGEST", "SHORTEST", "Stop", "Tell", "look_once", "serve"]
+__all__ = ["LONGEST", "SHORTEST", "Stop", "Tell", "desks_at", "look_once", "serve"]
 
 SHORTEST = 1.0
 """Seconds between two looks while letters come."""
@@ -48,6 +50,16 @@ class _Troubles:
     def over(self, place: int) -> None:
         if self.last.pop(place, None) is not None:
             self.tell("that is over: the mailbox can be used again")
+
+
+@contextmanager
+def desks_at(addresses: Sequence[str], make: Callable[[Store], Desk]) -> Iterator[list[Desk]]:
+    """A desk at each mailbox, let go in the end; two addresses of one place are one."""
+    with ExitStack() as stack:
+        stores = {store.address: store for store in map(open_store, addresses)}
+        for store in stores.values():
+            stack.callback(store.close)
+        yield [stack.enter_context(make(store)) for store in stores.values()]
 
 
 def look_once(desks: Sequence[Desk]) -> tuple[Look, list[LikesetError]]:
