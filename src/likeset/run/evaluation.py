@@ -121,8 +121,8 @@ def evaluate(
         >>> from sklearn.datasets import load_iris
         >>> rows, kinds = load_iris(return_X_y=True)
         >>> judged = evaluate(rows[::2], kinds[::2], test_rows=rows[1::2], test_labels=kinds[1::2], resamples=100)
-        >>> [line.model for line in judged.models]
-        ['linear', 'forest', 'boosting']
+        >>> print(*(line.model for line in judged.models))
+        linear forest boosting
         >>> judged.models[0].scores["balanced_accuracy"].value > 0.9
         True
     """
