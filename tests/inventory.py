@@ -15,7 +15,7 @@ from likeset.homes.curator.settings import CuratorSettings
 from likeset.homes.owner.policy import Policy
 from likeset.homes.witness.settings import WitnessSettings
 from likeset.run.job import Job
-from likeset.tables.schema.schema import Declaration
+from likeset.tables.schema.declaration import Declaration
 from likeset.transports.sites import SocketSettings
 
 __all__ = ["ROOT", "existing"]

@@ -35,9 +35,8 @@
         ├── UnfinishedRequest                 charged and interrupted: trying again is a new charge
         └── MessagePurged                     answered, but the stored bytes are gone: never drawn again
 
-A user's mistake always ends in one of these, never in a traceback from deep inside: the command line prints the
-message and nothing else. A message shows settings (a size, an epsilon, a shape) and places (row 17, column 3), but
-never the content of a data row: messages end up in logs.
+A user's mistake always ends in one of these, and the command line prints its message alone. A message shows settings (a
+size, an epsilon) and places (row 17, column 3), never the content of a data row: messages end up in logs.
 """
 
 import os
@@ -80,7 +79,6 @@ __all__ = [
     "UnprovenPart",
     "UnreliableArithmetic",
 ]
-
 
 _MOST_SHOWN = 1000
 
@@ -175,11 +173,7 @@ class BudgetExceeded(LikesetError):
 
     def __init__(self, view: str, *, spent: float, requested: float, limit: float, unit: str) -> None:
         super().__init__(view, spent, requested, limit, unit)
-        self.view = view
-        self.spent = spent
-        self.requested = requested
-        self.limit = limit
-        self.unit = unit
+        self.view, self.spent, self.requested, self.limit, self.unit = view, spent, requested, limit, unit
 
     def __str__(self) -> str:
         return (
@@ -239,8 +233,7 @@ class DifferentRequest(LedgerError):
 
     def __init__(self, reason: str, *, kind: str = "") -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.kind = kind
+        self.reason, self.kind = reason, kind
 
 
 class UnfinishedRequest(LedgerError):
@@ -261,8 +254,7 @@ class UnknownEvent(LikesetError):
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(what, reason)
-        self.what = what
-        self.reason = reason
+        self.what, self.reason = what, reason
 
     def __str__(self) -> str:
         return f"{self.what}: {self.reason}"
@@ -278,8 +270,7 @@ class UnprovenPart(LikesetError):
 
     def __init__(self, part: str, reason: str) -> None:
         super().__init__(part, reason)
-        self.part = part
-        self.reason = reason
+        self.part, self.reason = part, reason
 
     def __str__(self) -> str:
         return f"{self.part} is not proven private: {self.reason}; to run it anyway, name it in accept_unproven"
@@ -304,8 +295,7 @@ class MailboxTrouble(LikesetError):
     def __init__(self, mailbox: str, reason: str) -> None:
         mailbox, reason = without_secrets(mailbox), harmless(without_secrets(reason), most=_MOST_SHOWN)
         super().__init__(mailbox, reason)
-        self.mailbox = mailbox
-        self.reason = reason
+        self.mailbox, self.reason = mailbox, reason
 
     def __str__(self) -> str:
         return f"mailbox {harmless(self.mailbox, most=_MOST_SHOWN)}: {self.reason}"
@@ -326,34 +316,37 @@ class BadMessage(ProtocolError, ValueError):
         super().__init__(f"not a message: {reason}")
 
 
-class LetterRefused(ProtocolError, ValueError):
+class _Refused(ProtocolError, ValueError):
+    """Something that came, by what it is called, and a word on why it counts as if it had not come."""
+
+    what = ""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what} refused: {self.reason}"
+
+
+class LetterRefused(_Refused):
     """Bytes that are no letter from that sender to this reader; nothing in them was believed.
 
     Attributes:
         reason: a word of ``likeset.trust.headers.Refusal``; never anything that the letter says.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"letter refused: {self.reason}"
+    what = "letter"
 
 
-class OfferRefused(ProtocolError, ValueError):
+class OfferRefused(_Refused):
     """What an owner sent to a compute party does not belong to its signed list: the offer counts as absent.
 
     Attributes:
         reason: a word of ``likeset.trust.offer_lists.OfferFault``; never anything that the offer says.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"offer refused: {self.reason}"
+    what = "offer"
 
 
 class LetterContradicts(ProtocolError):
@@ -373,9 +366,8 @@ class HomeRestored(ProtocolError):
 
     def __init__(self, since: str) -> None:
         super().__init__(
-            f"this home was put back from an old copy: since {since} it is known that it signed what it does not "
-            "remember. Nothing is answered or charged here any more. Restore a newer copy, or make a new home with a "
-            "new card, and let others replace the old one"
+            f"this home was put back from an old copy: since {since} it is known that it signed what it forgot; "
+            "it answers and charges nothing more. Restore a newer copy, or make a new home with a new card for others"
         )
         self.since = since
 
@@ -393,10 +385,7 @@ class QuorumMissed(ProtocolError):
 
 
 class NotCurated(ProtocolError):
-    """The curator lacks something public that the terms name, such as the schema; nobody was asked.
-
-    The text says what, for whoever submitted the run.
-    """
+    """The curator lacks something public that the terms name, such as the schema; nobody was asked."""
 
 
 class RunCancelled(ProtocolError):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from likeset.tables.schema import cell_values
 from likeset.tables.schema.decimal_commas import CommaWatch, as_points
-from likeset.tables.schema.schema import MISSING_WORDS
+from likeset.tables.schema.declaration import MISSING_WORDS
 
 __all__ = ["ColumnEvidence"]
 

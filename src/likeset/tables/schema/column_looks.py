@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.tables.schema import cell_values
-from likeset.tables.schema.schema import MISSING_WORDS
+from likeset.tables.schema.declaration import MISSING_WORDS
 
 __all__ = ["MOST_ROWS", "ColumnLook", "Kind", "Seen", "TableLook"]
 

@@ -15,10 +15,10 @@ from likeset.errors import BadTable
 from likeset.tables.schema import cell_values
 from likeset.tables.schema.column_evidence import ColumnEvidence
 from likeset.tables.schema.column_looks import Kind, Seen, TableLook
+from likeset.tables.schema.declaration import MISSING_WORDS
 from likeset.tables.schema.drafted_kinds import Proposal, proposal
 from likeset.tables.schema.identifiers import Reason, Suspicion, suspicion_of
 from likeset.tables.schema.rows_per_id import IdCount
-from likeset.tables.schema.schema import MISSING_WORDS
 from likeset.tables.sources.row_blocks import Source
 
 __all__ = ["MARK", "ColumnProfile", "SchemaDraft", "draft"]
