@@ -1,7 +1,6 @@
 """A small world of offers and a target on shares, the same greedy in the clear, and the environment of workers."""
 
 import os
-import secrets
 import tempfile
 import threading
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from likeset.split.digest import program_digest
 from likeset.split.engine.agreement import checksum_factors
 from likeset.split.engine.settings import ProgramSettings
 from likeset.split.party import Meeting, OpenedPicks, SplitParty
+from likeset.trust.row_shares import split_words
 
 ENVIRONMENT = Path(os.environ.get("LIKESET_SPLIT", Path(__file__).parents[2] / ".venv-split"))
 PYTHON = ENVIRONMENT / "bin" / "python"
@@ -113,6 +113,7 @@ def run_parties(
     *,
     told: Told | None = None,
     programs: Callable[[int], dict[str, object]] | None = None,
+    patience: float = 240.0,
 ) -> list[OpenedPicks | Exception | None]:
     """What each party's ``run`` returned or raised, all of them in threads."""
     results: list[OpenedPicks | Exception | None] = [None] * len(meetings)
@@ -133,7 +134,7 @@ def run_parties(
         party.put_shares(*shares[rank])
         try:
             results[rank] = party.run(
-                progress=lambda stage, done, _: told(rank, party, stage, done) if told else None, patience=240.0
+                progress=lambda stage, done, _: told(rank, party, stage, done) if told else None, patience=patience
             )
         except Exception as error:
             results[rank] = error
@@ -148,9 +149,7 @@ def run_parties(
 
 
 def _split(words: Words, parties: int) -> list[Words]:
-    drawn = [np.frombuffer(secrets.token_bytes(words.nbytes), dtype=np.int64) for _ in range(parties - 1)]
-    shares = [share.reshape(words.shape) for share in drawn]
-    return [*shares, words - sum(shares, np.zeros_like(words))]
+    return [share.view(np.int64) for share in split_words(words.view(np.uint64), parties)]
 
 
 def _kernel(one: NDArray[np.float64], other: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:

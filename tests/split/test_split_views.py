@@ -1,0 +1,165 @@
+"""What curator and witness see has the same law whatever the rows, the target and the picks are.
+
+Many small computations by the real engine on four kinds of inputs, all messages recorded between the parties. The
+chance of a false alarm is below 1e-9 for each comparison; what has a leak is told apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+from split_views import View, chance_of_counts, chance_of_difference, features, run_many, set_bits
+from split_world import ONE, SplitWorld, needs_engine, world
+
+from chance import pinned_coins
+from likeset.trust.row_shares import split_words
+
+RUNS = 32  # two kinds that differ in one bit for certain: 2 / (64 over 32) = 1e-18, times a million bits
+ALARM = 1e-9
+CURATOR, CONSUMER, WITNESS = 0, 1, 2
+KINDS = ("usual", "neighbour", "target", "picks")
+
+
+def small_world(kind: str) -> SplitWorld:
+    """8 offers, 2 rows of the target, 2 picks; of another kind one thing differs, as much as it can."""
+    made = world(pinned_coins("views"), offers=8, target_rows=2, size=2, lows=(0,) * 2, highs=(ONE,) * 2)
+    if kind == "neighbour":
+        made.rows[made.greedy()[0]] ^= ONE - 1
+    elif kind == "target":
+        made.target = ONE - made.target
+    elif kind == "picks":  # the rows in another order
+        made.rows = made.rows[::-1].copy()
+    return made
+
+
+@dataclass
+class Looked:
+    """Views by kind of inputs, and by rank."""
+
+    views: dict[str, dict[int, list[View]]] = field(default_factory=dict)
+
+    def of(self, kind: str, rank: int) -> list[View]:
+        return self.views[kind][rank]
+
+
+def looked(folder: Path, kinds: Sequence[str], *, leak: bool = False) -> Looked:
+    """As many computations of each kind, in turn: whatever else changes with time does not follow the kinds."""
+    seen = run_many(folder, [small_world(kind) for _ in range(RUNS) for kind in kinds], leak=leak)
+    result = Looked()
+    for place, kind in enumerate(kinds):
+        result.views[kind] = {rank: [one[rank] for one in seen[place :: len(kinds)]] for rank in range(3)}
+    return result
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Looked:
+    return looked(tmp_path_factory.mktemp("v") / "honest", KINDS)
+
+
+def test_the_kinds_differ_in_what_they_are_named_for() -> None:
+    picks = {kind: small_world(kind).greedy() for kind in KINDS}
+    assert picks["picks"] == [7 - pick for pick in picks["usual"]]
+    assert picks["picks"] != picks["usual"] != picks["target"]
+    assert (small_world("neighbour").rows != small_world("usual").rows).all(axis=1).sum() == 1
+
+
+@pytest.mark.slow
+@needs_engine
+def test_with_the_same_public_coins_messages_have_the_same_number_order_and_lengths(seen: Looked) -> None:
+    """Which of the parties sends what in a truncation is drawn by public coins of the engine, whatever is truncated."""
+    shapes = {view.shape for kind in KINDS for rank in range(3) for view in seen.of(kind, rank)}
+    assert len(shapes) == 1
+    assert min(len(lengths) for _, lengths in shapes.pop()) > 10
+
+
+@pytest.mark.slow
+@needs_engine
+@pytest.mark.parametrize("rank", [CURATOR, CONSUMER, WITNESS], ids=["curator", "consumer", "witness"])
+def test_every_bit_that_a_party_sees_is_public_or_fair(seen: Looked, rank: int) -> None:
+    """Fair: set in half of all computations, but for chance. Public: the same in all of them, whatever the inputs.
+
+    Texts are hashes and random numbers in hexadecimal digits, whose bits are not fair.
+    """
+    views = [view for kind in KINDS for view in seen.of(kind, rank)]
+    for name, lines in features(views):
+        counts = set_bits(lines)
+        is_text = bool(((lines >= 0x20) & (lines < 0x7F)).all())
+        if is_text:
+            continue
+        fair = counts[(counts != 0) & (counts != len(views))]
+        assert chance_of_counts(fair, len(views)) > ALARM, name
+
+
+@pytest.mark.slow
+@needs_engine
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("rank", [CURATOR, WITNESS], ids=["curator", "witness"])
+def test_views_on_two_kinds_of_inputs_cannot_be_told_apart(seen: Looked, rank: int, kind: str) -> None:
+    chance, where = chance_of_difference(seen.of("usual", rank), seen.of(kind, rank))
+    assert chance > ALARM, where
+
+
+@pytest.mark.slow
+@needs_engine
+def test_a_program_that_opens_each_pick_to_the_curator_is_told_apart(tmp_path: Path) -> None:
+    """The share that it sends is uniform: only with the curator's own shares does it tell anything."""
+    leaking = looked(tmp_path / "leak", ("usual", "picks"), leak=True)
+    chance, where = chance_of_difference(leaking.of("usual", CURATOR), leaking.of("picks", CURATOR))
+    assert chance < ALARM
+    assert "with kept" in where
+
+
+def view_of(share: NDArray[np.uint64]) -> View:
+    return View((share.astype("<u8").tobytes(),), (), (), ())
+
+
+def drawn(words: NDArray[np.uint64], *, clear: bool) -> NDArray[np.uint64]:
+    """A share of the curator; with a leak the first column is in it as it is."""
+    share = split_words(words, 3)[2].copy()
+    if clear:
+        share[:, 0] = words[:, 0]
+    return share
+
+
+@pytest.mark.parametrize("clear", [False, True], ids=["shares", "a column in the clear"])
+def test_shares_of_two_inputs_are_told_apart_only_where_a_column_is_in_the_clear(clear: bool) -> None:
+    first = np.arange(24, dtype=np.uint64)
+    kinds = [first.reshape(8, 3), first[::-1].reshape(8, 3)]
+    views = [[view_of(drawn(words, clear=clear)) for _ in range(RUNS)] for words in kinds]
+    chance, _ = chance_of_difference(*views)
+    assert (chance < ALARM) == clear
+
+
+BYTE_BOUND = chi2.isf(ALARM / 6, 255)
+
+
+@pytest.mark.parametrize("words", [0, 1, ONE, 2**63, 2**64 - 1], ids=hex)
+@pytest.mark.parametrize("parties", [2, 3])
+def test_bytes_of_every_partys_shares_are_uniform_whatever_is_shared(words: int, parties: int) -> None:
+    """Chi-square with 255 degrees of freedom, of each party's bytes, and of each of the eight bytes of a word."""
+    for share in split_words(np.full((4096, 8), words, dtype=np.uint64), parties):
+        assert chi_square(share) < BYTE_BOUND
+        for place in range(8):
+            column = share.reshape(-1).view(np.uint8)[place::8]
+            assert chi_square(column) < chi2.isf(ALARM / 48, 255)
+
+
+def test_chi_square_finds_shares_that_are_not_uniform() -> None:
+    """Of 32 bits, of 63 bits, and with one byte in 16 as it was."""
+    words = np.frombuffer(np.random.default_rng(8).bytes(8 * 4096 * 8), dtype=np.uint64).reshape(4096, 8)
+    assert chi_square(words) < BYTE_BOUND
+    spoiled = words.copy()
+    spoiled[:, 0] &= np.uint64(0xFFFFFFFF)
+    for broken in (words >> np.uint64(32), words >> np.uint64(1), spoiled):
+        assert chi_square(broken) > BYTE_BOUND
+
+
+def chi_square(share: NDArray[Any]) -> float:
+    counts = np.bincount(np.ascontiguousarray(share).reshape(-1).view(np.uint8), minlength=256)
+    expected = counts.sum() / 256
+    return float(((counts - expected) ** 2 / expected).sum())
