@@ -17,7 +17,7 @@ def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:
 
 
 def guarantee_documents(
-    guarantees: Iterable[PlannedView], *, simulated: bool, rows_per_unit: int
+    guarantees: Iterable[PlannedView], *, simulated: bool, rows_per_unit: int, ids: bool = False
 ) -> list[dict[str, Any]]:
     """What each view costs, for machines and, in words, for people."""
     return [
@@ -32,13 +32,13 @@ def guarantee_documents(
             "rows": planned.rows,
             "readable": planned.readable,
             "shared": planned.shared,
-            "in_words": _in_words(planned, simulated=simulated, rows_per_unit=rows_per_unit),
+            "in_words": _in_words(planned, simulated=simulated, rows_per_unit=rows_per_unit, ids=ids),
         }
         for planned in guarantees
     ]
 
 
-def _in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int) -> str:
+def _in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int, ids: bool) -> str:
     """One sentence for somebody who has never heard of epsilon."""
     view, guarantee = planned.view, planned.guarantee
     who, whose = " + ".join(view.coalition) or "any owners", view.protected
@@ -58,9 +58,8 @@ def _in_words(planned: PlannedView, *, simulated: bool, rows_per_unit: int) -> s
         return f"Simulated noise: what owners hear about {whose} is not protected."
     if not math.isfinite(guarantee.epsilon):
         return f"No guarantee for {whose}: {guarantee.note}."
-    unit = (
-        "one row" if rows_per_unit == 1 else f"one id with all of its rows, of which at most {rows_per_unit} take part,"
-    )
+    most = f"at most {rows_per_unit} take part" if rows_per_unit > 1 else "at most 1 takes part"
+    unit = f"one id with all of its rows, of which {most}," if rows_per_unit > 1 or ids else "one row"
     changed = "replaced" if guarantee.relation is Relation.REPLACE_ONE else "added or removed"
     odds = math.exp(min(guarantee.epsilon, 50.0))
     return (

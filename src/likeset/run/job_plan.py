@@ -136,7 +136,10 @@ class JobPlan:
             "target": {"name": self.files.target.name, "rows": len(self.files.target.rows)},
             "owners": list(terms.owners),
             "guarantees": guarantee_documents(
-                self.plan.guarantees, simulated=simulated, rows_per_unit=terms.rows_per_unit
+                self.plan.guarantees,
+                simulated=simulated,
+                rows_per_unit=terms.rows_per_unit,
+                ids=self.files.schema.id_column is not None,
             ),
             "rows_per_owner": terms.rows_per_owner,
             "rows_seen_at_most": self.rows_seen,

@@ -89,7 +89,10 @@ class JobResult:
             "rows_seen": outcome.summary.rows_seen,
             "target": {"name": self.files.target.name, "rows": len(self.files.target.rows)},
             "guarantees": guarantee_documents(
-                outcome.guarantees, simulated=simulated, rows_per_unit=terms.rows_per_unit
+                outcome.guarantees,
+                simulated=simulated,
+                rows_per_unit=terms.rows_per_unit,
+                ids=schema.id_column is not None,
             ),
             "shares": {owner.contribution.owner: owner.contribution.share for owner in owners},
             "owners": [self._owner_document(owner) for owner in owners],
