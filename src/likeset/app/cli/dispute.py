@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from likeset.app.cli.home_paths import home_option
 from likeset.display.screen import JsonFlag, literal, make_directory, show_json, show_notes, stderr, stdout
 from likeset.errors import BadDocument, InvalidArgument
 
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["dispute"]
 
 HomeOfAnybody = Annotated[
-    Path,
-    typer.Option(
-        "--home",
-        envvar=["LIKESET_HOME", "LIKESET_NODE"],
-        help="Directory of an owner, a curator, a consumer or a witness.",
-    ),
+    Path, home_option("The directory of an owner, a consumer, a curator or a witness", or_node=True)
 ]
 _MOST_RECEIPTS = 1000
 _MOST_NAMED = 20
@@ -277,13 +273,10 @@ def _check_bundle(path: Path, data: bytes, cards: Sequence[str], save: Path | No
 
 
 def _bytes(path: Path) -> bytes:
+    from likeset.documents import bytes_in
     from likeset.homes.bundles import MOST_BUNDLE_BYTES
 
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_BUNDLE_BYTES + 1)
-    except OSError as error:
-        raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
+    return bytes_in(path, most=MOST_BUNDLE_BYTES)
 
 
 def _read(path: Path, data: bytes) -> "Bundle":
