@@ -29,9 +29,9 @@ from likeset.split.digest import program_digest
 from likeset.split.engine.settings import ProgramSettings
 from likeset.split.environment import worker_python
 from likeset.split.local_meeting import LocalMeeting
-from likeset.split.party import Meeting, Opened, SplitParty
+from likeset.split.party import Meeting, OpenedPicks, SplitParty
 from likeset.split.tunnel_meeting import TunnelMeeting
-from likeset.split.tunnels import Peer
+from likeset.split.tunnels import TunnelPeer
 
 ONE = 1 << 16
 IMAGE_COLUMNS = 784
@@ -81,7 +81,7 @@ def tunnelled(parties: int) -> tuple[list[Meeting], Callable[[], None]]:
     """Engines joined by tunnels over TCP on this machine."""
     own, session = [RunCertificate.generate() for _ in range(parties)], secrets.token_bytes(32)
     meetings = [TunnelMeeting(rank, session=session, own=certificate) for rank, certificate in enumerate(own)]
-    known = {rank: Peer("127.0.0.1", meetings[rank].port, own[rank].certificate) for rank in range(parties)}
+    known = {rank: TunnelPeer("127.0.0.1", meetings[rank].port, own[rank].certificate) for rank in range(parties)}
     for rank, meeting in enumerate(meetings):
         meeting.start({other: peer for other, peer in known.items() if other != rank})
 
@@ -104,7 +104,7 @@ class MeasuredRun:
         )
         self.peaks = [0] * settings.parties
         self.prepared = 0.0
-        self.opened: Opened | None = None
+        self.opened: OpenedPicks | None = None
 
     def run(self) -> None:
         """All parties until the end."""

@@ -1,4 +1,4 @@
-"""A split run over a few rows, with the public program's greedy in the clear in place of the workers."""
+"""A split run over a few rows, with the public program in the clear in place of the workers."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
 
+from clear_program import clear_selection
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.homes.shell import ComputeShell, Shell, SplitConsumerShell
@@ -52,7 +53,7 @@ def split_run(*, parties: int = 3, **changes: Any) -> Terms:
 
 
 def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
-    """What the public program opens on these shares, computed in the clear: joined, brought into range, greedy."""
+    """What the public program opens on these shares, computed in the clear: joined, brought into range, selected."""
     public = inputs["curator"]
     assert {(each.digest, each.program, each.size, each.gamma) for each in inputs.values()} == {
         (public.digest, public.program, public.size, public.gamma)
@@ -66,11 +67,12 @@ def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
     factors = np.random.default_rng(11).integers(-(2**63), 2**63 - 1, columns)
     with np.errstate(over="ignore"):
         checks = clipped @ factors
-    numbers = _greedy(clipped / ONE, np.clip(target, public.lows, public.highs) / ONE, words[:, columns] == 1, public)
-    made = np.array([number for number in numbers if number >= 0], dtype=np.int64)
+    numbers = _selected(clipped / ONE, np.clip(target, public.lows, public.highs) / ONE, words[:, columns] == 1, public)
+    picked = np.array(numbers, dtype=np.int64)
+    there = picked >= 0
     secrets, sums = np.zeros((public.size, 4), dtype=np.int64), np.zeros(public.size, dtype=np.int64)
-    secrets[: len(made)], sums[: len(made)] = words[made, columns + 1 :], checks[made]
-    return OpenedSlots(np.array(numbers, dtype=np.int64), secrets, sums, factors)
+    secrets[there], sums[there] = words[picked[there], columns + 1 :], checks[picked[there]]
+    return OpenedSlots(picked, secrets, sums, factors)
 
 
 def clear_misfit(inputs: Mapping[ComputeRole, ComputeInputs], opened: OpenedSlots) -> float:
@@ -83,22 +85,14 @@ def clear_misfit(inputs: Mapping[ComputeRole, ComputeInputs], opened: OpenedSlot
     return squared_mmd(picked, np.clip(target, lows, highs) / ONE, gamma=inputs["curator"].gamma)
 
 
-def _greedy(
-    pool: NDArray[np.float64], target: NDArray[np.float64], free: NDArray[np.bool_], public: ComputeInputs
+def _selected(
+    pool: NDArray[np.float64], target: NDArray[np.float64], valid: NDArray[np.bool_], public: ComputeInputs
 ) -> list[int]:
     def kernel(others: NDArray[np.float64]) -> NDArray[np.float64]:
         distances = ((pool[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)
         return np.asarray(np.exp(np.maximum(-public.gamma * distances, -14.0)))
 
-    attraction, repulsion, free, numbers = kernel(target).mean(axis=1), np.zeros(len(pool)), free.copy(), []
-    for made in range(public.size):
-        scores = np.where(free, attraction - repulsion / (made + 1), -np.inf)
-        number = int(scores.argmax()) if free.any() else -1
-        numbers.append(number)
-        if number >= 0:
-            free[number] = False
-            repulsion += kernel(pool[number : number + 1])[:, 0]
-    return numbers
+    return clear_selection(kernel(pool), kernel(target).mean(axis=1), valid, public.size)
 
 
 @dataclass

@@ -16,7 +16,6 @@ from job_world import OWNERS as OWNERS_OF_FILES
 from job_world import SIZE, World, call
 from likeset import Summarizer
 from likeset.errors import InvalidArgument
-from likeset.protocol import curator as trusted_curator
 from likeset.run import split_local
 from likeset.split.environment import PYTHON_VARIABLE
 from summarizer_world import LABELS, OWNERS, TARGET, simulated
@@ -26,31 +25,20 @@ GAMMA = 0.3
 
 @pytest.fixture
 def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The public program's greedy in the clear, in this process."""
+    """The public program in the clear, in this process."""
     monkeypatch.setattr(split_local, "compute_here", lambda inputs, **_: clear_picks(inputs))
     monkeypatch.setattr(split_local, "split_python", lambda: Path("nowhere"))
 
 
-@pytest.fixture
-def without_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trusted curator that selects as the public program does: greedy, and no swaps after it."""
-    wished = trusted_curator._wished_selection
-    monkeypatch.setattr(
-        trusted_curator, "_wished_selection", lambda target: type(wished(target))(gamma=target.gamma, swaps=0)
-    )
-
-
-@pytest.mark.usefixtures("without_workers", "without_swaps")
+@pytest.mark.usefixtures("without_workers")
 @pytest.mark.parametrize("parties", [3, 2])
-def test_a_split_curator_buys_the_rows_that_a_trusted_one_buys_by_greedy(parties: int) -> None:
-    """The same coins give the same offers; in single precision and 16 bits behind the point alike."""
+def test_a_split_curator_selects_as_well_as_a_trusted_one(parties: int) -> None:
+    """The same coins give the same offers; both swap after greedy, each in its own order."""
     split = simulated(gamma=GAMMA, curator="split", parties=parties, labels="ignore", folds=0)
     trusted = simulated(gamma=GAMMA, labels="ignore", folds=0)
     split.fit(TARGET, OWNERS, LABELS)
     trusted.fit(TARGET, OWNERS, LABELS)
-    assert split.indices_ == trusted.indices_
-    assert np.array_equal(np.asarray(split.labels_), np.asarray(trusted.labels_))
-    assert split.in_sample_squared_mmd_ == pytest.approx(trusted.in_sample_squared_mmd_)
+    assert split.in_sample_squared_mmd_ <= 1.03 * trusted.in_sample_squared_mmd_
     assert split.gamma_ == GAMMA
     assert split.terms_.split is not None
     assert set(split.terms_.cards) == {*split.terms_.owners, "consumer", "curator"} | (
@@ -158,9 +146,8 @@ def test_the_plan_tells_who_reads_what_how_long_and_how_many_bytes(
 
 @pytest.mark.slow
 @needs_engine
-@pytest.mark.usefixtures("without_swaps")
-def test_with_real_workers_digits_are_matched_as_well_as_by_a_trusted_curators_greedy() -> None:
-    """At most 1.03 times its MMD²; the trusted curator's swaps, which the program does not make, are left out."""
+def test_with_real_workers_digits_are_matched_as_well_as_by_a_trusted_curator() -> None:
+    """At most 1.03 times its MMD², with the trusted curator's swaps."""
     rows, classes = load_digits(return_X_y=True)
     coins = np.random.default_rng(0)
     wanted = coins.permutation(np.flatnonzero(np.isin(classes, (3, 4))))[:100]

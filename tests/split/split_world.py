@@ -1,4 +1,4 @@
-"""A small world of offers and a target on shares, the same greedy in the clear, and the environment of workers."""
+"""A small world of offers and a target on shares, the same program in the clear, and the environment of workers."""
 
 import os
 import tempfile
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from clear_program import clear_selection
 from likeset.split.digest import program_digest
 from likeset.split.engine.agreement import checksum_factors
 from likeset.split.engine.settings import ProgramSettings
@@ -54,20 +55,14 @@ class SplitWorld:
         self.valid = np.ones(wanted.offers, dtype=np.int64)
         self.secrets = self.coins.integers(-(2**63), 2**63 - 1, (wanted.offers, 4))
 
-    def greedy(self) -> list[int]:
-        """In the clear, with words brought into their ranges; -1 when nothing valid is left."""
+    def selected(self) -> list[int]:
+        """In the clear, with words brought into their ranges; -1 where nothing valid was left."""
         settings = self.settings
         rows = np.clip(self.rows, settings.lows, settings.highs) / ONE
         weight, target = settings.label_weight, self.target / ONE
         among = _kernel(rows, rows, settings.gamma) * (1 - weight + weight * (self.labels @ self.labels.T))
         toward = _kernel(rows, target, settings.gamma) * (1 - weight + weight * (self.labels @ self.chances.T / ONE))
-        free, repulsion, picks = self.valid == 1, np.zeros(len(rows)), []
-        for made in range(settings.size):
-            scores = np.where(free, toward.mean(axis=1) - repulsion / (made + 1), -np.inf)
-            picks.append(int(scores.argmax()) if free.any() else -1)
-            free[picks[-1]] = False
-            repulsion += among[picks[-1]]
-        return picks
+        return clear_selection(among, toward.mean(axis=1), self.valid == 1, settings.size)
 
     def shares(self) -> list[tuple[Words, Words]]:
         """For each party, of offers and target."""
@@ -79,17 +74,18 @@ class SplitWorld:
         """The picks are these, each with its own secret and the checksum of its own row and label."""
         assert opened is not None
         assert opened.numbers.tolist() == expected
-        made = opened.numbers[opened.numbers >= 0]
+        there = opened.numbers >= 0
+        made = opened.numbers[there]
         words = np.concatenate([self.rows, self.labels], axis=1)
         words = np.clip(
             words,
             [*self.settings.lows, *[0] * self.settings.classes],
             [*self.settings.highs, *[1] * self.settings.classes],
         )
-        assert (opened.secrets[: len(made)] == self.secrets[made]).all()
-        assert (opened.checksums[: len(made)] == words[made] @ checksum_factors(opened.seed, words.shape[1])).all()
-        assert not opened.secrets[len(made) :].any()
-        assert not opened.checksums[len(made) :].any()
+        assert (opened.secrets[there] == self.secrets[made]).all()
+        assert (opened.checksums[there] == words[made] @ checksum_factors(opened.seed, words.shape[1])).all()
+        assert not opened.secrets[~there].any()
+        assert not opened.checksums[~there].any()
 
 
 def world(coins: np.random.Generator, **changes: object) -> SplitWorld:

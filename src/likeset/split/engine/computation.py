@@ -1,4 +1,4 @@
-"""One attempt at a computation, as one compute party makes it: agree, prepare or go on, pick, open."""
+"""One attempt at a computation, as one compute party makes it: agree, prepare or go on, select, open."""
 
 import os
 from typing import Any
@@ -10,7 +10,8 @@ from . import shares
 from .agreement import Checkpoint, Offer, attempt_mark, checksum_factors, commitment, joint_seed, latest_common
 from .framing import pack, unpack
 from .machine import Machine
-from .program import PAYLOAD_WORDS, Program, block_rows
+from .program import PAYLOAD_WORDS, Program, block_rows, grid
+from .schedule import ROUND_STEPS, seats, strips
 from .settings import CONSUMER, SECRET_WORDS
 from .task import Keeper, Task, Words
 
@@ -18,9 +19,10 @@ __all__ = ["compute"]
 
 Array = NDArray[Any]
 
-_BASE = ("rows", "norms", "classes", "attraction", "payload", "score", "valid")
-_BLOCK = ("rows", "norms", "classes", "filled", "attraction", "checks")
-_RECEIVED = b"received"
+_BASE = ("rows", "attraction", "payload", "free")
+_BLOCK = ("rows", "free", "attraction", "checks")
+_ADDING = ("score", "free", "lines", "places")
+_SWAPPING = (*_ADDING, "taken")
 
 
 def compute(task: Task, keeper: Keeper) -> None:
@@ -44,15 +46,14 @@ def compute(task: Task, keeper: Keeper) -> None:
         start = attempt.prepare(seed)
     else:
         attempt.go_on(start)
-    attempt.open(attempt.pick(start, attempt_mark(seed)))
-    machine.link.stop_link()
+    attempt.open(attempt.select(start, attempt_mark(seed)))
 
 
 class _Attempt:
     def __init__(self, task: Task, keeper: Keeper, machine: Machine) -> None:
         self._task, self._settings, self._keeper, self._machine = task, task.settings, keeper, machine
         self._program = Program(task.settings)
-        self._picked = b""  # the content of this party's shares of all picks so far
+        self._seats, self._strips = seats(task.settings.size), strips(task.settings.size)
 
     def take_inputs(self) -> None:
         own = self._keeper.inputs()
@@ -66,23 +67,21 @@ class _Attempt:
         machine.set_words("target_words", *self._target)
         machine.run(self._program.target, {"target_words": self._target[0]}, ("target", "target_norms", "chances"))
         factors = checksum_factors(seed, plain)
-        machine.variables.set_var("public_factors", shares.public_value(machine.io, factors))
-        blocks, step = [], block_rows(settings)
+        self._set_public("public_factors", factors)
+        parts, step = [], block_rows(settings)
         for first in range(0, settings.offers, step):
             last = min(first + step, settings.offers)
-            blocks.append(self._prepare_block(slice(first, last), factors))
+            parts.append(self._prepare_block(slice(first, last), factors))
             self._keeper.tell("preparing", last, settings.offers)
-        for name, parts in zip(_BLOCK, zip(*blocks, strict=True), strict=True):
-            machine.variables.set_var(name, shares.joined(parts))
+        for name, blocks_of_it in zip(_BLOCK, zip(*parts, strict=True), strict=True):
+            machine.variables.set_var(name, shares.joined(blocks_of_it))
         own, following = self._offers
         machine.set_words("secrets", own[:, plain + 1 :], None if following is None else following[:, plain + 1 :])
-        numbers = np.zeros(settings.offers, dtype=np.int64)
-        inputs: dict[str, Array] = {"filled": numbers, "attraction": numbers.astype(np.float32)}
         secrets = np.zeros((settings.offers, SECRET_WORDS), dtype=np.int64)
-        outputs = ("score", "payload", "valid")
-        machine.run(self._program.begin, {**inputs, "secrets": secrets, "checks": numbers}, outputs)
-        machine.forget("target_words", "target", "target_norms", "chances", "filled", "checks", "secrets")
+        machine.run(self._program.begin, {"secrets": secrets, "checks": secrets[:, 0]}, ("payload",))
+        machine.forget("target_words", "target", "target_norms", "chances", "checks", "secrets")
         del self._offers, self._target
+        self._begin()
         base = Checkpoint(0, attempt_mark(seed), attempt_mark(seed))
         kept = [shares.kept_share(name, machine.variables.get_var(name)) for name in _BASE]
         self._keeper.keep(base, pack("base", seed, *kept))
@@ -111,47 +110,93 @@ class _Attempt:
         """From a state that all have."""
         base = unpack(self._keeper.state(Checkpoint(0, start.base, start.base)))
         self._seed = base.parts[0]
-        kept = list(base.parts[1:])
-        if start.round:
-            score, self._picked = unpack(self._keeper.state(start)).parts
-            kept.append(score)
+        kept = [*base.parts[1:], *(unpack(self._keeper.state(start)).parts if start.round else ())]
         for data in kept:
             self._machine.variables.set_var(*shares.read_kept_share(data))
+        if not start.round:
+            self._begin()
 
-    def pick(self, start: Checkpoint, mark: str) -> Checkpoint:
-        """All rounds that are left, each on disk before the next one begins."""
-        settings, machine, latest = self._settings, self._machine, start
-        numbers = np.zeros(settings.offers, dtype=np.float32)
-        inputs: dict[str, Array] = {
-            "rows": np.zeros((settings.offers, settings.columns), dtype=np.float32),
-            "norms": numbers,
-            "classes": np.zeros((settings.offers, settings.classes), dtype=np.float32),
-            "attraction": numbers,
-            "payload": np.zeros((settings.offers, PAYLOAD_WORDS), dtype=np.int64),
-            "score": numbers,
-        }
-        for made in range(start.round + 1, settings.size + 1):
-            machine.run(self._program.pick, inputs, ("score", "picked"))
-            self._picked += shares.content_of(machine.variables.get_var("picked"), settings.parties)
-            latest = Checkpoint(made, mark, start.base)
-            score = shares.kept_share("score", machine.variables.get_var("score"))
-            self._keeper.keep(latest, pack("round", score, self._picked))
-            self._keeper.tell("picking", made, settings.size)
+    def _begin(self) -> None:
+        """No pick is made yet."""
+        machine, none = self._machine, self._shapes("lines", "places")
+        machine.variables.set_var("score", machine.variables.get_var("attraction"))
+        for name, zeros in none.items():
+            machine.set_words(name, zeros, None if self._settings.parties == 2 else zeros)
+
+    def select(self, start: Checkpoint, mark: str) -> Checkpoint:
+        """All rounds that are left, each on disk before the next one begins: picks, then swaps."""
+        latest, adding = start, -(-len(self._seats) // ROUND_STEPS)
+        for made in range(start.round, adding + 1 + -(-len(self._strips) // ROUND_STEPS)):
+            if made < adding:
+                self._add(ROUND_STEPS * made)
+            elif made == adding:
+                self._take()
+            else:
+                self._swap(ROUND_STEPS * (made - adding - 1))
+            latest = Checkpoint(made + 1, mark, start.base)
+            names = _ADDING if made < adding else _SWAPPING
+            state = [shares.kept_share(name, self._machine.variables.get_var(name)) for name in names]
+            self._keeper.keep(latest, pack("round", *state))
+            if made < adding:
+                self._keeper.tell("picking", min(ROUND_STEPS * (made + 1), len(self._seats)), len(self._seats))
+            else:
+                self._keeper.tell("improving", min(ROUND_STEPS * (made - adding), len(self._strips)), len(self._strips))
         return latest
+
+    def _add(self, first: int) -> None:
+        self._set_steps("public_seats", self._seats[first : first + ROUND_STEPS])
+        inputs = self._shapes("rows", "attraction", *_ADDING, "public_seats", "public_steps")
+        self._machine.run(self._program.adds, inputs, _ADDING)
+
+    def _take(self) -> None:
+        self._set_public("public_strip", self._strips[0])
+        inputs = self._shapes("rows", "attraction", *_ADDING, "public_strip")
+        self._machine.run(self._program.take, inputs, ("score", "free", "taken"))
+
+    def _swap(self, first: int) -> None:
+        """Each step takes out the pick that the next one fills; the last of all takes none."""
+        following = self._strips[first + 1 : first + 1 + ROUND_STEPS]
+        if first + ROUND_STEPS >= len(self._strips):
+            following = np.concatenate([following, np.zeros_like(self._strips[:1])])
+        self._set_steps("public_strips", following)
+        inputs = self._shapes("rows", *_SWAPPING, "public_strips", "public_steps")
+        self._machine.run(self._program.swaps, inputs, _SWAPPING)
+
+    def _set_steps(self, name: str, steps: Words) -> None:
+        """What each step of a round is told; a round that has fewer is told how many."""
+        missing = np.zeros((ROUND_STEPS - len(steps), *steps.shape[1:]), dtype=np.int64)
+        self._set_public(name, np.concatenate([steps, missing]))
+        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
+
+    def _set_public(self, name: str, value: Words) -> None:
+        self._machine.variables.set_var(name, shares.public_value(self._machine.io, value))
+
+    def _shapes(self, *names: str) -> dict[str, Array]:
+        """For each variable any array of its shape and type."""
+        settings, (lines, places) = self._settings, grid(self._settings.offers)
+        words, decimals = np.int64, np.float32
+        arrays: dict[str, Array] = {
+            "rows": np.zeros((settings.offers, settings.columns + 1 + settings.classes), dtype=decimals),
+            "attraction": np.zeros(settings.offers, dtype=decimals),
+            "payload": np.zeros((settings.offers, PAYLOAD_WORDS), dtype=words),
+            "score": np.zeros(settings.offers, dtype=decimals),
+            "free": np.zeros(settings.offers, dtype=words),
+            "lines": np.zeros((settings.size, lines), dtype=words),
+            "places": np.zeros((settings.size, places), dtype=words),
+            "taken": np.zeros(settings.size, dtype=words),
+            "public_seats": np.zeros((ROUND_STEPS, *self._seats.shape[1:]), dtype=words),
+            "public_strip": np.zeros(self._strips.shape[1:], dtype=words),
+            "public_strips": np.zeros((ROUND_STEPS, *self._strips.shape[1:]), dtype=words),
+            "public_steps": np.array(0, dtype=words),
+        }
+        return {name: arrays[name] for name in names}
 
     def open(self, last: Checkpoint) -> None:
         """To the consumer only, and for the others at an end when the consumer has it."""
-        machine, shape = self._machine, (self._settings.size, PAYLOAD_WORDS)
+        machine = self._machine
         self._keeper.may_open(last)
-        payloads = shares.secret_content(self._picked, shape, self._settings.parties)
-        machine.variables.set_var("payloads", payloads)
-        inputs = {"payloads": np.zeros(shape, dtype=np.int64), "valid": np.array(0, dtype=np.int64)}
-        machine.run(self._program.finish, inputs, ("opened",))
+        machine.run(self._program.finish, self._shapes("payload", "lines", "places"), ("opened",))
         opened = machine.open_to(CONSUMER, "opened")
-        if opened is None:
-            machine.link.recv(CONSUMER)
-            return
-        self._keeper.give(self._seed, opened)
-        for rank in range(self._settings.parties):
-            if rank != CONSUMER:
-                machine.link.send(rank, _RECEIVED)
+        if opened is not None:
+            self._keeper.give(self._seed, opened)
+        machine.part(CONSUMER)

@@ -80,6 +80,12 @@ class ProgramSettings:
         return len(self.lows)
 
     @property
+    def farthest(self) -> float:
+        """The largest exponent of a kernel: gamma times the squared distance between the ends of all ranges."""
+        pairs = zip(self.lows, self.highs, strict=True)
+        return self.gamma * sum(((high - low) / (1 << WORD_BITS)) ** 2 for low, high in pairs)
+
+    @property
     def offer_words(self) -> int:
         """Words that are shared of a slot: its row, its label, whether it is filled, its secret."""
         return self.columns + self.classes + 1 + SECRET_WORDS
