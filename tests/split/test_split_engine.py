@@ -6,7 +6,7 @@ import pytest
 from split_world import needs_engine, run_parties, world
 
 from chance import pinned_coins
-from likeset.errors import IllegalMessage, NoAnswer
+from likeset.errors import IllegalMessage
 from likeset.split.certificates import RunCertificate
 from likeset.split.local_meeting import LocalMeeting
 from likeset.split.party import Meeting, SplitParty
@@ -110,5 +110,4 @@ def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:
 def test_parties_with_other_inputs_do_not_compute_together(local: Local) -> None:
     small = world(pinned_coins("split inputs"))
     results = run_parties(small, local(3), programs=lambda rank: {"inputs": "another list"} if rank == 2 else {})
-    assert all(isinstance(result, IllegalMessage | NoAnswer) for result in results), results
-    assert any(isinstance(result, IllegalMessage) for result in results), "who hears it first may end before it tells"
+    assert all(isinstance(result, IllegalMessage) for result in results), results

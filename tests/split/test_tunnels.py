@@ -122,11 +122,24 @@ def test_when_one_partys_worker_fails_all_others_are_stopped_and_meet_again(
 ) -> None:
     workers = [idle(), idle(), idle()]
     attempts = joined(meetings, workers)
-    meetings[failing].leave(attempts[failing], done=False)
+    meetings[failing].leave(attempts[failing], how="failed")
     for worker in workers:
         assert killed(worker).wait(MINUTE)
+    assert not any(meeting.was_refused(attempts[0]) for meeting in meetings)
     again = joined(meetings, [idle(), idle(), idle()])
     assert {attempt.name for attempt in again} != {attempt.name for attempt in attempts}
+
+
+@pytest.mark.parametrize("refusing", [0, 1, 2])
+def test_when_one_party_refuses_all_others_are_stopped_and_know_it(
+    meetings: list[TunnelMeeting], refusing: int
+) -> None:
+    workers = [idle(), idle(), idle()]
+    attempts = joined(meetings, workers)
+    meetings[refusing].leave(attempts[refusing], how="refused")
+    for worker in workers:
+        assert killed(worker).wait(MINUTE)
+    assert all(meeting.was_refused(attempts[0]) for meeting in meetings)
 
 
 def test_when_a_partys_process_is_gone_the_others_are_stopped() -> None:

@@ -28,6 +28,7 @@ class LocalMeeting:
         self._here: dict[int, WorkerProcess] = {}
         self._workers: dict[int, WorkerProcess] = {}
         self._attempt: Path | None = None
+        self._refused: set[str] = set()
         self._folder = tempfile.TemporaryDirectory(prefix="likeset-")
 
     def at(self, rank: int) -> "LocalSeat":
@@ -52,12 +53,18 @@ class LocalMeeting:
             folder = self._attempt or Path(os.devnull)
             return Attempt(folder.name, tuple(f"unix:{folder}/{number}" for number in range(self._parties)))
 
-    def leave(self, attempt: Attempt, *, done: bool) -> None:
+    def leave(self, attempt: Attempt, *, how: str) -> None:
         """See ``Meeting``."""
         with self._turn:
-            if not done and self._attempt is not None and self._attempt.name == attempt.name:
+            if how != "done" and self._attempt is not None and self._attempt.name == attempt.name:
+                self._refused |= {attempt.name} if how == "refused" else set()
                 for worker in self._workers.values():
                     worker.kill()
+
+    def was_refused(self, attempt: Attempt) -> bool:
+        """See ``Meeting``."""
+        with self._turn:
+            return attempt.name in self._refused
 
 
 class LocalSeat:
@@ -70,6 +77,10 @@ class LocalSeat:
         """See ``Meeting``."""
         return self._meeting.join(self._rank, timeout, worker)
 
-    def leave(self, attempt: Attempt, *, done: bool) -> None:
+    def leave(self, attempt: Attempt, *, how: str) -> None:
         """See ``Meeting``."""
-        self._meeting.leave(attempt, done=done)
+        self._meeting.leave(attempt, how=how)
+
+    def was_refused(self, attempt: Attempt) -> bool:
+        """See ``Meeting``."""
+        return self._meeting.was_refused(attempt)

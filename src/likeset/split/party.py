@@ -54,8 +54,16 @@ class Meeting(Protocol):
             NoAnswer: somebody did not come.
         """
 
-    def leave(self, attempt: Attempt, *, done: bool) -> None:
-        """This party's part in an attempt ended; if it is not done for good, the attempt is over for the others too."""
+    def leave(self, attempt: Attempt, *, how: str) -> None:
+        """This party's part in an attempt ended; unless it is done, the attempt is over for the others at once.
+
+        Args:
+            attempt: that ended.
+            how: ``done``, ``failed`` or ``refused``, as the worker said.
+        """
+
+    def was_refused(self, attempt: Attempt) -> bool:
+        """Whether a party refused this attempt, which would happen again."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +222,9 @@ class SplitParty:
                     self._task(attempt), checkpoints=self._checkpoints, offers=offers, target=target, progress=progress
                 )
             finally:
-                self._meeting.leave(attempt, done=ended.how != "failed")
+                self._meeting.leave(attempt, how=ended.how)
+            if ended.how == "failed" and self._meeting.was_refused(attempt):
+                return Ended("refused", "another of them refused this attempt, and its own log says why")
             return ended
         finally:
             self.stop()

@@ -54,6 +54,7 @@ class TunnelMeeting:
         self._peers: dict[int, TunnelPeer] = {}
         self._worker: WorkerProcess | None = None
         self._attempt: str | None = None
+        self._refused: set[str] = set()
         self._folder: Path | None = None
         self._entrances: list[asyncio.Server] = []
         self._controls: dict[int, TlsStream] = {}
@@ -84,9 +85,13 @@ class TunnelMeeting:
             why = f" ({self.refusals[-1]})" if self.refusals else ""
             raise NoAnswer(f"another compute party did not come in time{why}") from None
 
-    def leave(self, attempt: Attempt, *, done: bool) -> None:
+    def leave(self, attempt: Attempt, *, how: str) -> None:
         """See ``Meeting``."""
-        self._do(self._say_done() if done else self._fail(attempt.name))
+        self._do(self._say_done() if how == "done" else self._fail(attempt.name, refused=how == "refused"))
+
+    def was_refused(self, attempt: Attempt) -> bool:
+        """See ``Meeting``."""
+        return attempt.name in self._refused
 
     def stop(self) -> None:
         """Close everything."""
@@ -154,13 +159,20 @@ class TunnelMeeting:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._attempt = self._folder = None
 
-    async def _fail(self, name: str) -> None:
+    async def _fail(self, name: str, *, refused: bool = False) -> None:
+        kind = "refused" if refused else "failed"
         if self.rank == _LEADER:
             if name == self._attempt:
                 for follower in self._peers:
-                    await self._tell(follower, "stop", name.encode("ascii"))
+                    await self._tell(follower, kind, name.encode("ascii"))
         else:
-            await self._tell(_LEADER, "failed", name.encode("ascii"))
+            await self._tell(_LEADER, kind, name.encode("ascii"))
+        self._over(name, kind)
+
+    def _over(self, name: str, kind: str) -> None:
+        """An attempt ended before it was done; that it was refused is known before its worker is gone."""
+        if kind == "refused" and name == self._attempt:
+            self._refused.add(name)
         self._end(name=name)
 
     async def _say_done(self) -> None:
@@ -217,8 +229,8 @@ class TunnelMeeting:
                     await self._is_ready(rank)
                 elif frame.kind == "done":
                     await self._is_done(rank)
-                elif frame.kind == "failed" and frame.parts == (str(self._attempt).encode("ascii"),):
-                    await self._fail(str(self._attempt))
+                elif frame.kind in ("failed", "refused") and frame.parts == (str(self._attempt).encode("ascii"),):
+                    await self._fail(str(self._attempt), refused=frame.kind == "refused")
         except BadFrame:
             if self._controls.get(rank) is stream:
                 del self._controls[rank]
@@ -252,8 +264,8 @@ class TunnelMeeting:
             name = b"".join(frame.parts).decode("ascii", "replace")
             if frame.kind == "go":
                 await self._begin(name)
-            elif frame.kind == "stop":
-                self._end(name=name)
+            elif frame.kind in ("failed", "refused"):
+                self._over(name, frame.kind)
             elif frame.kind == "end":
                 self._all_done.set()
 

@@ -18,7 +18,8 @@ _STEPS = 50  # picks are made in about so many
 _MOST_AT_ONCE = 16
 _STRIP = 8  # positions of a strip, at most; fewer where there are few picks, so that it is not the same one each time
 _FEWEST_STRIPS = 16
-_MORE_PASSES = 2  # over all strips, beyond one for each position of a strip
+_MORE_PASSES = 2  # over all strips, beyond one for each position of a strip, where there are few picks
+_FEW = 128
 
 Words = NDArray[np.int64]
 
@@ -48,8 +49,9 @@ def strips(size: int) -> Words:
     positions = np.arange(size)
     rows = positions // count
     height = int(rows[-1]) + 1
-    visits = np.zeros((height + _MORE_PASSES, count, height, size), dtype=np.int64)
-    for shift in range(len(visits)):
+    passes = height + (_MORE_PASSES if size <= _FEW else 0)
+    visits = np.zeros((passes, count, height, size), dtype=np.int64)
+    for shift in range(passes):
         visits[shift, (positions + shift * rows) % count, rows, positions] = 1
     return visits.reshape(-1, height, size)
 
