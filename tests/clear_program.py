@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.split.engine.schedule import seats, spare_seats, strips
+from likeset.split.engine.schedule import adding_steps, seat, spare_seats, strip, swapping_steps
 
 Numbers = NDArray[np.float64]
 
@@ -18,11 +18,11 @@ def clear_selection(among: Numbers, attraction: Numbers, valid: NDArray[np.bool_
         size: positions.
     """
     run = _Run(among, attraction.copy(), valid.copy(), [-1] * size)
-    for seat in seats(size):
-        run.add(seat, attraction)
+    for step in range(adding_steps(size)):
+        run.add(seat(size, step), attraction)
     run.score -= (1 + spare_seats(size)) * attraction
-    for strip in strips(size):
-        run.swap([int(place.argmax()) for place in strip if place.any()])
+    for visit in range(swapping_steps(size)):
+        run.swap([int(place.argmax()) for place in strip(size, visit) if place.any()])
     return run.picks
 
 
@@ -31,13 +31,13 @@ class _Run:
         self._among, self.score, self._free, self.picks = among, score, free, picks
         self._gone = 0.0  # kernels of the pick that goes in, which the choice of the next one does not know yet
 
-    def add(self, seat: NDArray[np.int64], attraction: Numbers) -> None:
-        at_once = seat.shape[1]
+    def add(self, goes: NDArray[np.int64], attraction: Numbers) -> None:
+        at_once = goes.shape[1]
         raised = self.score + (at_once - 1) // 2 * attraction
         self.score = self.score + at_once * attraction
-        for strip in np.flatnonzero(seat.any(axis=0)):
-            slots = np.arange(strip, len(raised), at_once)
-            self._put(int(seat[:, strip].argmax()), _best(slots, raised, self._free))
+        for number in np.flatnonzero(goes.any(axis=0)):
+            slots = np.arange(number, len(raised), at_once)
+            self._put(int(goes[:, number].argmax()), _best(slots, raised, self._free))
 
     def swap(self, positions: list[int]) -> None:
         """Take out the pick that fits worst, by scores before the last one went in; the best slot takes its place."""

@@ -5,14 +5,14 @@ import pytest
 
 from chance import pinned_coins
 from clear_program import clear_selection
-from likeset.split.engine.schedule import seats, spare_seats, strips
+from likeset.split.engine.schedule import adding_steps, seat, spare_seats, strip, swapping_steps
 
 SIZES = [1, 2, 7, 8, 15, 16, 17, 31, 50, 99, 100, 128, 129, 200, 353, 1000]
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_each_position_gets_one_pick_of_one_strip(size: int) -> None:
-    made = seats(size)
+    made = np.stack([seat(size, step) for step in range(adding_steps(size))])
     assert (made.sum(axis=(0, 2)) == 1).all()
     assert (made.sum(axis=1) <= 1).all()
     assert made.shape[0] * made.shape[2] == size + spare_seats(size)
@@ -20,14 +20,14 @@ def test_each_position_gets_one_pick_of_one_strip(size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_pass_visits_each_position_once_and_has_its_strips_in_the_order_of_rows(size: int) -> None:
-    visits = strips(size)
+    visits = np.stack([strip(size, visit) for visit in range(swapping_steps(size))])
     height = visits.shape[1]
     count = -(-size // height)
     assert len(visits) % count == 0
     assert len(visits) // count >= height, "the last row is filled in a pass of its own"
     for first in range(0, len(visits), count):
         assert (visits[first : first + count].sum(axis=(0, 1)) == 1).all()
-    rows = [[int(place.argmax()) // count for place in strip if place.any()] for strip in visits]
+    rows = [[int(place.argmax()) // count for place in visit if place.any()] for visit in visits]
     assert all(found == sorted(set(found)) for found in rows)
 
 
@@ -40,7 +40,7 @@ def test_what_strips_leave_empty_is_filled_while_a_valid_slot_is_left(offers: in
     rows = coins.standard_normal((offers, 3))
     among = np.exp(-((rows[:, None] - rows[None]) ** 2).sum(axis=2))
     valid = np.zeros(offers, dtype=bool)
-    order = np.argsort(np.arange(offers) % seats(size).shape[2], kind="stable")
+    order = np.argsort(np.arange(offers) % seat(size, 0).shape[1], kind="stable")
     valid[order[:usable]] = True
     picks = clear_selection(among, among[:, :5].mean(axis=1), valid, size)
     made = [pick for pick in picks if pick >= 0]

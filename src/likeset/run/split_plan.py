@@ -13,6 +13,7 @@ from likeset.protocol.split.split_terms import SplitShape, largest_split, larges
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.run.inputs import Inputs
 from likeset.split.digest import program_digest
+from likeset.split.engine.schedule import adding_steps, swapping_steps
 
 __all__ = [
     "check_split_width",
@@ -100,19 +101,21 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """How time grows with public numbers: set by hand to the four cases of benchmarks/results/split.md, a rough rule.
+    """How time grows with public numbers, a rough rule: a step makes picks or a swap.
 
-    What compute parties send one another was never measured, and is not told.
+    For three parties it gives half of the processor time of the large case in benchmarks/results/split.md, as if two
+    cores did nothing else; for two parties it is set by hand to small cases. What compute parties send one another
+    was never measured, and is not told.
     """
 
     start: float
     per_pair: float
-    per_pick: float
+    per_step: float
     per_offer: float
 
 
-_THREE = _Model(start=8.0, per_pair=1e-5, per_pick=0.03, per_offer=1.2e-4)
-_TWO = _Model(start=15.0, per_pair=2e-3, per_pick=0.1, per_offer=1e-3)
+_THREE = _Model(start=12.0, per_pair=1e-5, per_step=0.06, per_offer=3e-5)
+_TWO = _Model(start=20.0, per_pair=2e-3, per_step=0.3, per_offer=1e-3)
 _COLUMNS = 1000.0  # so many double the time of a kernel
 
 
@@ -120,7 +123,8 @@ def expected_seconds_of_split(terms: PlannedTerms) -> float | None:
     """About how long a split run computes, all parties on two cores that do nothing else; None where it is trusted."""
     if terms.split is None:
         return None
-    offers, picks = terms.rows_per_owner * len(terms.owners), terms.size
+    offers, size = terms.rows_per_owner * len(terms.owners), terms.size
+    steps = adding_steps(size) + swapping_steps(size)
     model = _THREE if terms.split.parties == 3 else _TWO
-    kernels = model.per_pair * offers * terms.target_size + picks * model.per_offer * offers
-    return round(model.start + picks * model.per_pick + kernels * (1.0 + terms.kernel.columns / _COLUMNS), 1)
+    kernels = model.per_pair * offers * terms.target_size + steps * model.per_offer * offers
+    return round(model.start + steps * model.per_step + kernels * (1.0 + terms.kernel.columns / _COLUMNS), 1)

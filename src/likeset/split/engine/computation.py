@@ -11,7 +11,7 @@ from .agreement import Checkpoint, Offer, attempt_mark, checksum_factors, commit
 from .framing import pack, unpack
 from .machine import Machine
 from .program import PAYLOAD_WORDS, Program, block_rows, grid
-from .schedule import ROUND_STEPS, seats, strips
+from .schedule import ROUND_STEPS, adding_steps, seat, strip, swapping_steps
 from .settings import CONSUMER, SECRET_WORDS
 from .task import Keeper, Task, Words
 
@@ -53,7 +53,7 @@ class _Attempt:
     def __init__(self, task: Task, keeper: Keeper, machine: Machine) -> None:
         self._task, self._settings, self._keeper, self._machine = task, task.settings, keeper, machine
         self._program = Program(task.settings)
-        self._seats, self._strips = seats(task.settings.size), strips(task.settings.size)
+        self._adding, self._swapping = adding_steps(task.settings.size), swapping_steps(task.settings.size)
 
     def take_inputs(self) -> None:
         own = self._keeper.inputs()
@@ -125,8 +125,8 @@ class _Attempt:
 
     def select(self, start: Checkpoint, mark: str) -> Checkpoint:
         """All rounds that are left, each on disk before the next one begins: picks, then swaps."""
-        latest, adding = start, -(-len(self._seats) // ROUND_STEPS)
-        for made in range(start.round, adding + 1 + -(-len(self._strips) // ROUND_STEPS)):
+        latest, adding = start, -(-self._adding // ROUND_STEPS)
+        for made in range(start.round, adding + 1 + -(-self._swapping // ROUND_STEPS)):
             if made < adding:
                 self._add(ROUND_STEPS * made)
             elif made == adding:
@@ -137,35 +137,35 @@ class _Attempt:
             names = _ADDING if made < adding else _SWAPPING
             state = [shares.kept_share(name, self._machine.variables.get_var(name)) for name in names]
             self._keeper.keep(latest, pack("round", *state))
-            if made < adding:
-                self._keeper.tell("picking", min(ROUND_STEPS * (made + 1), len(self._seats)), len(self._seats))
-            else:
-                self._keeper.tell("improving", min(ROUND_STEPS * (made - adding), len(self._strips)), len(self._strips))
+            stage, done, of = ("picking", made + 1, self._adding)
+            if made >= adding:
+                stage, done, of = ("improving", made - adding, self._swapping)
+            self._keeper.tell(stage, min(ROUND_STEPS * done, of), of)
         return latest
 
     def _add(self, first: int) -> None:
-        self._set_steps("public_seats", self._seats[first : first + ROUND_STEPS])
+        steps = range(first, min(first + ROUND_STEPS, self._adding))
+        self._set_steps("public_seats", [seat(self._settings.size, step) for step in steps])
         inputs = self._shapes("rows", "attraction", *_ADDING, "public_seats", "public_steps")
         self._machine.run(self._program.adds, inputs, _ADDING)
 
     def _take(self) -> None:
-        self._set_public("public_strip", self._strips[0])
+        self._set_public("public_strip", strip(self._settings.size, 0))
         inputs = self._shapes("rows", "attraction", *_ADDING, "public_strip")
         self._machine.run(self._program.take, inputs, ("score", "free", "taken"))
 
     def _swap(self, first: int) -> None:
         """Each step takes out the pick that the next one fills; the last of all takes none."""
-        following = self._strips[first + 1 : first + 1 + ROUND_STEPS]
-        if first + ROUND_STEPS >= len(self._strips):
-            following = np.concatenate([following, np.zeros_like(self._strips[:1])])
+        steps = range(first + 1, min(first + ROUND_STEPS, self._swapping) + 1)
+        following = [strip(self._settings.size, step) * (step < self._swapping) for step in steps]
         self._set_steps("public_strips", following)
         inputs = self._shapes("rows", *_SWAPPING, "public_strips", "public_steps")
         self._machine.run(self._program.swaps, inputs, _SWAPPING)
 
-    def _set_steps(self, name: str, steps: Words) -> None:
+    def _set_steps(self, name: str, steps: list[Words]) -> None:
         """What each step of a round is told; a round that has fewer is told how many."""
-        missing = np.zeros((ROUND_STEPS - len(steps), *steps.shape[1:]), dtype=np.int64)
-        self._set_public(name, np.concatenate([steps, missing]))
+        missing = [np.zeros_like(steps[0])] * (ROUND_STEPS - len(steps))
+        self._set_public(name, np.stack([*steps, *missing]))
         self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
 
     def _set_public(self, name: str, value: Words) -> None:
@@ -184,9 +184,9 @@ class _Attempt:
             "lines": np.zeros((settings.size, lines), dtype=words),
             "places": np.zeros((settings.size, places), dtype=words),
             "taken": np.zeros(settings.size, dtype=words),
-            "public_seats": np.zeros((ROUND_STEPS, *self._seats.shape[1:]), dtype=words),
-            "public_strip": np.zeros(self._strips.shape[1:], dtype=words),
-            "public_strips": np.zeros((ROUND_STEPS, *self._strips.shape[1:]), dtype=words),
+            "public_seats": np.zeros((ROUND_STEPS, *seat(settings.size, 0).shape), dtype=words),
+            "public_strip": strip(settings.size, 0),
+            "public_strips": np.zeros((ROUND_STEPS, *strip(settings.size, 0).shape), dtype=words),
             "public_steps": np.array(0, dtype=words),
         }
         return {name: arrays[name] for name in names}

@@ -10,7 +10,7 @@ Several steps make a round: after each round the state is kept.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ROUND_STEPS", "seats", "spare_seats", "strips"]
+__all__ = ["ROUND_STEPS", "adding_steps", "seat", "spare_seats", "strip", "swapping_steps"]
 
 ROUND_STEPS = 10
 """Steps of a round; reading the program takes the engine as long as some steps."""
@@ -24,13 +24,18 @@ _FEW = 128
 Words = NDArray[np.int64]
 
 
-def seats(size: int) -> Words:
-    """For each step that makes picks, each position, each strip of slots: 1 where the strip's pick goes there."""
+def adding_steps(size: int) -> int:
+    """Steps that make picks, until all positions had their turn."""
+    return -(-size // _at_once(size))
+
+
+def seat(size: int, step: int) -> Words:
+    """For each position and each strip of slots: 1 where the strip's pick of this step goes there."""
     at_once = _at_once(size)
-    steps = -(-size // at_once)
-    made = np.zeros((steps * at_once, size), dtype=np.int64)
-    made[:size] = np.eye(size, dtype=np.int64)
-    return np.ascontiguousarray(made.reshape(steps, at_once, size).transpose(0, 2, 1))
+    goes = np.zeros((size, at_once), dtype=np.int64)
+    positions = np.arange(step * at_once, min(size, (step + 1) * at_once))
+    goes[positions, positions - step * at_once] = 1
+    return goes
 
 
 def spare_seats(size: int) -> int:
@@ -38,23 +43,34 @@ def spare_seats(size: int) -> int:
     return -size % _at_once(size)
 
 
-def strips(size: int) -> Words:
-    """For each visit of a strip, each of its places, each position: 1 where the place is that position.
+def swapping_steps(size: int) -> int:
+    """Steps that swap, each after another visit of a strip of positions."""
+    count, height = _strips(size)
+    return count * (height + (_MORE_PASSES if size <= _FEW else 0))
+
+
+def strip(size: int, visit: int) -> Words:
+    """For each place of the strip that is visited and each position: 1 where the place is that position.
 
     Positions stand in rows of as many as there are strips, and a strip has one of each row. In each pass over all
     strips the rows are shifted otherwise against each other. Of positions that are empty the first of a strip is
     filled: so the first pass leaves none in the first row, the next none in the second, the last none at all.
     """
-    count = -(-size // max(1, min(_STRIP, size // _FEWEST_STRIPS)))
-    positions = np.arange(size)
-    rows = positions // count
-    height = int(rows[-1]) + 1
-    passes = height + (_MORE_PASSES if size <= _FEW else 0)
-    visits = np.zeros((passes, count, height, size), dtype=np.int64)
-    for shift in range(passes):
-        visits[shift, (positions + shift * rows) % count, rows, positions] = 1
-    return visits.reshape(-1, height, size)
+    count, height = _strips(size)
+    shift, number = divmod(visit, count)
+    rows = np.arange(height)
+    positions = rows * count + (number - shift * rows - rows * count) % count
+    places = np.zeros((height, size), dtype=np.int64)
+    there = positions < size
+    places[rows[there], positions[there]] = 1
+    return places
 
 
 def _at_once(size: int) -> int:
     return max(1, min(_MOST_AT_ONCE, size // _STEPS))
+
+
+def _strips(size: int) -> tuple[int, int]:
+    """How many there are, and positions of each, at most."""
+    count = -(-size // max(1, min(_STRIP, size // _FEWEST_STRIPS)))
+    return count, -(-size // count)
