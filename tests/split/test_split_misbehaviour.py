@@ -51,7 +51,7 @@ def test_a_party_that_falls_silent_is_given_up_and_the_computation_goes_on(
     assert sorted(prepared) == [0, 1, 2]  # it went on from a checkpoint
     assert (curator, witness) == (None, None)
     assert not isinstance(consumer, Exception)
-    small.check(consumer, small.greedy())
+    small.check(consumer, small.selected())
 
 
 @dataclass
@@ -88,8 +88,11 @@ class SpoiledSeat:
                 self.links[attempt.name] = SpoiledLinks(folder, 3, first=self.first)
             return Attempt(attempt.name, self.links[attempt.name].addresses(self.rank))
 
-    def leave(self, attempt: Attempt, *, done: bool) -> None:
-        self.seat.leave(attempt, done=done)
+    def leave(self, attempt: Attempt, *, how: str) -> None:
+        self.seat.leave(attempt, how=how)
+
+    def was_refused(self, attempt: Attempt) -> bool:
+        return self.seat.was_refused(attempt)
 
 
 @contextmanager

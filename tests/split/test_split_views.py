@@ -29,7 +29,7 @@ def small_world(kind: str) -> SplitWorld:
     """8 offers, 2 rows of the target, 2 picks; of another kind one thing differs, as much as it can."""
     made = world(pinned_coins("views"), offers=8, target_rows=2, size=2, lows=(0,) * 2, highs=(ONE,) * 2)
     if kind == "neighbour":
-        made.rows[made.greedy()[0]] ^= ONE - 1
+        made.rows[made.selected()[0]] ^= ONE - 1
     elif kind == "target":
         made.target = ONE - made.target
     elif kind == "picks":  # the rows in another order
@@ -62,7 +62,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Looked:
 
 
 def test_the_kinds_differ_in_what_they_are_named_for() -> None:
-    picks = {kind: small_world(kind).greedy() for kind in KINDS}
+    picks = {kind: small_world(kind).selected() for kind in KINDS}
     assert picks["picks"] == [7 - pick for pick in picks["usual"]]
     assert picks["picks"] != picks["usual"] != picks["target"]
     assert (small_world("neighbour").rows != small_world("usual").rows).all(axis=1).sum() == 1

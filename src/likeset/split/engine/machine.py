@@ -21,7 +21,7 @@ __all__ = ["Machine"]
 _CONNECT_EVERY_MS = 250
 _RECEIVED = b"received"
 _LAST_SECONDS = 10.0  # that the reader waits for answers
-_ON_ITS_WAY = 0.5  # seconds that an answer has to get out of the process
+_ON_ITS_WAY = 0.2  # seconds that an answer has to get out of the process
 _WORD = "<i8"
 _ENUMERATIONS = {
     "protocol": engine.ProtocolKind,
