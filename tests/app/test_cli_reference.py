@@ -155,14 +155,6 @@ def test_bash_completes_commands_and_options(typed: str, offered: set[str]) -> N
     assert set(done.stdout.split()) == offered, done.stderr
 
 
-def test_the_command_line_starts_without_libraries_that_only_some_commands_need() -> None:
-    """A command that looks once, from cron, must not wait for them; nor Ctrl-C end in the midst of their import."""
-    heavy = ("scipy", "pyarrow", "sklearn", "matplotlib", "cryptography", "paramiko")
-    script = f"import sys, likeset.app.cli; print(*[name for name in {heavy!r} if name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603 (our own)
-    assert told.stdout.split() == []
-
-
 def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:
     told = CliRunner().invoke(cli.app, ["--version"])
     assert (told.exit_code, told.stdout.strip()) == (0, f"likeset {likeset.__version__}")

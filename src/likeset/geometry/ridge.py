@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
 
 from likeset.arguments import Rows
 from likeset.geometry.kernels import KernelColumns, blocks
@@ -99,7 +98,7 @@ class _Modes:
 
 def _exact_modes(rows: Rows, centred: Scores, gamma: float) -> _Modes:
     columns = KernelColumns(rows, gamma=gamma, dtype=_DOUBLE)
-    spectrum, vectors = eigh(columns(rows), overwrite_a=True, driver="evd")
+    spectrum, vectors = np.linalg.eigh(columns(rows))
     spectrum, vectors = spectrum[spectrum > _JITTER], vectors[:, spectrum > _JITTER]
     return _Modes(spectrum, vectors.T @ centred, lambda part: vectors[part], columns, vectors / spectrum)
 
@@ -109,15 +108,17 @@ def _projected_modes(rows: Rows, centred: Scores, gamma: float, landmarks: NDArr
 
     Its spectrum is that of ``L⁻¹ C'C L'⁻¹``, an eigenvector v of which continues to ``C L'⁻¹ v / sqrt(eigenvalue)``.
     """
+    from scipy.linalg import solve_triangular  # late: loading it takes longer than most fits
+
     columns = KernelColumns(rows[landmarks], gamma=gamma, dtype=_DOUBLE)
-    root = cholesky(columns(rows[landmarks]) + _JITTER * np.eye(len(landmarks)), lower=True)
+    root = np.linalg.cholesky(columns(rows[landmarks]) + _JITTER * np.eye(len(landmarks)))
     products, sums = np.zeros((len(landmarks), len(landmarks))), np.zeros((len(landmarks), centred.shape[1]))
     for part in blocks(len(rows), width=len(landmarks)):
         kernel = columns(rows[part])
         products += kernel.T @ kernel
         sums += kernel.T @ centred[part]
     half = solve_triangular(root, products, lower=True)
-    spectrum, vectors = eigh(solve_triangular(root, half.T, lower=True), overwrite_a=True, driver="evd")
+    spectrum, vectors = np.linalg.eigh(solve_triangular(root, half.T, lower=True))
     kept = spectrum > _JITTER * len(rows)
     turn = solve_triangular(root, vectors[:, kept], lower=True, trans="T")
     turn /= np.sqrt(spectrum[kept])

@@ -2,8 +2,6 @@
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cholesky, solve_triangular
-from scipy.optimize import nnls
 
 from likeset import arguments
 from likeset.geometry.kernels import KernelColumns, rbf_kernel
@@ -31,13 +29,16 @@ def weights(
         gamma: width of the kernel.
         target_weights: what each row of the target counts, summing to 1; alike if not given.
     """
+    from scipy.linalg import solve_triangular  # late: loading it takes longer than most matches
+    from scipy.optimize import nnls
+
     rows, wanted = arguments.matrix("selected", selected), arguments.matrix("target", target)
     arguments.same_columns("selected", rows, "target", wanted)
     rows = rows.astype(np.float64)
     kernel = rbf_kernel(rows, rows, gamma=gamma)
     shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
     attraction = KernelColumns(wanted, gamma=gamma, dtype=np.dtype(np.float64)).means(rows, weights=shares)
-    root = cholesky(kernel + JITTER * np.eye(len(rows)), lower=False)
+    root = np.linalg.cholesky(kernel + JITTER * np.eye(len(rows)), upper=True)
     hull = root - solve_triangular(root, attraction, trans="T")[:, None]
     # t at the size of ||C w|| for equal weights keeps the two parts of the sum comparable, hence well conditioned.
     balance = max(float(np.linalg.norm(hull.mean(axis=1))), 1e-6)

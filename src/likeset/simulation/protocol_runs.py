@@ -1,17 +1,16 @@
 """One run of a protocol on a market, its parties driven directly: what is wished is what is done."""
 
-import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from likeset.geometry.features import FourierFeatures
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
-from likeset.ledger import Ledger, Limit
+from likeset.ledger import Request
+from likeset.privacy.events import Event, Release
 from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.view import View
@@ -31,8 +30,27 @@ from likeset.transports.local import LocalEngine
 __all__ = ["run_protocol"]
 
 _CONSUMER = "consumer"
-_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one
-"""Where a ledger that lives for one run lies: waiting for a disk would be measured, and nothing is to be kept."""
+
+
+@dataclass(frozen=True)
+class _Unlimited:
+    """Charges without accounts: noise of a known seed protects nobody, and nothing is to be kept."""
+
+    answers: dict[str, bytes] = field(default_factory=dict)
+
+    def answer(
+        self,
+        view: View,  # noqa: ARG002 - nobody is charged
+        event: Event,  # noqa: ARG002
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        **charged: Any,  # noqa: ARG002
+    ) -> bytes:
+        """The bytes of a request, drawn once."""
+        if request.key not in self.answers:
+            self.answers[request.key], _ = run()
+        return self.answers[request.key]
 
 
 def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any) -> MethodPicks:
@@ -50,29 +68,27 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
     noise = SimulatedNoise(task.seed)
     selection = Selection(gamma=task.gamma, labels=labels)
     names = dict(zip(terms.owners, task.market.owners, strict=True))
-    folder = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=folder) as directory, Ledger(Path(directory) / "ledger.sqlite") as ledger:
-        _open_accounts(ledger, terms)
-        owners = {
-            safe: make_owner(
-                terms,
-                safe,
-                scan=MemoryScan(task.market.owners[name], task.market.labels[name]),
-                key=int.from_bytes(secret.bytes(32), "big"),
-            )
-            for safe, name in names.items()
-        }
-        if hash_dimension is None:
-            curator = make_curator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
-        else:
-            hashes = FourierFeatures(terms.kernel.columns, hash_dimension, task.gamma, hash_seed, "phased")
-            curator = HashingCurator(terms, noise=noise, hashes=hashes)
-        consumer = Consumer(terms, target=task.market.target, noise=noise, selection=selection)
-        result = LocalEngine(workers=1).run(
-            CuratorShell(curator, ledger),
-            {name: Shell(owner, ledger) for name, owner in owners.items()},
-            ConsumerShell(consumer, ledger),
+    charges = _Unlimited()
+    owners = {
+        safe: make_owner(
+            terms,
+            safe,
+            scan=MemoryScan(task.market.owners[name], task.market.labels[name]),
+            key=int.from_bytes(secret.bytes(32), "big"),
         )
+        for safe, name in names.items()
+    }
+    if hash_dimension is None:
+        curator = make_curator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+    else:
+        hashes = FourierFeatures(terms.kernel.columns, hash_dimension, task.gamma, hash_seed, "phased")
+        curator = HashingCurator(terms, noise=noise, hashes=hashes)
+    consumer = Consumer(terms, target=task.market.target, noise=noise, selection=selection)
+    result = LocalEngine(workers=1).run(
+        CuratorShell(curator, charges),
+        {name: Shell(owner, charges) for name, owner in owners.items()},
+        ConsumerShell(consumer, charges),
+    )
     starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
     summary = result.summary
     indices = [
@@ -126,16 +142,6 @@ def _terms(task: Task, wishes: Mapping[str, Any]) -> tuple[Terms, bool | None]:
         largest=0.0,
     )
     return terms, pays
-
-
-def _open_accounts(ledger: Ledger, terms: Terms) -> None:
-    """Accounts without an end: budgets are not what is measured here."""
-    accepted = ("simulated", "unbounded", "paper-auction", "summary-release")
-    unlimited = Limit(1e9, 0.1, terms.relation, accept_unproven=accepted)
-    ledger.set_limit(View.owners(terms.consumer), unlimited)
-    for owner in terms.owners:
-        ledger.set_limit(View.owners(owner), unlimited)
-        ledger.set_limit(View.curator(owner), Limit.rows_only(terms.rows_per_owner))
 
 
 def _stated_cost(guarantee: Guarantee) -> StatedCost:

@@ -10,7 +10,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from likeset.arguments import count
 from likeset.display.screen import JsonFlag, show_json, show_table, stderr
 
 if TYPE_CHECKING:
@@ -46,6 +45,8 @@ def audit(
     Example: [bold]likeset audit[/], then [bold]likeset audit --broken --json[/]
     """
     if samples is not None:
+        from likeset.arguments import count
+
         count("samples", samples, least=_FEWEST)
     # Imported late: the mechanisms bring OpenDP along, and no other command should wait for it.
     from likeset.audit.broken import broken_trials

@@ -4,9 +4,8 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,9 @@ from likeset.tables.schema.cell_values import MissingWords, is_text
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.row_blocks import checked_columns
 from likeset.tables.sources.source import Block, Source
+
+if TYPE_CHECKING:
+    import duckdb
 
 __all__ = ["IdCount", "check_ids", "check_most_rows", "rows_of_each_id", "written_ids"]
 
@@ -111,6 +113,8 @@ class IdCount:
 
     def _put_away(self) -> "duckdb.DuckDBPyConnection":
         """What is held goes into a table on disk."""
+        import duckdb  # late: few tables have so many ids
+
         held = pa.table({"id": pa.chunked_array(self._pieces, self._kind)})
         if self._database is None:
             folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
