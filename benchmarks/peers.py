@@ -8,12 +8,16 @@ after every job.
     python benchmarks/peers.py --quick              a few small jobs, to see that everything works
     python benchmarks/peers.py                      everything
     python benchmarks/peers.py --only coreax        likeset and one peer
+
+A run may be done in portions (``--minutes``): another call at the same commit goes on where the last one ended.
 """
 
 import argparse
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,7 @@ _PEER_METHODS = {
     "submodlib": "graph cut",
 }
 _FIRST_STEPS = (5_000, 10_000, 20_000)
+_COREAX_ROWS = 100_000  # up to so many rows coreax is measured both ways: with the fastest blocks, and with its default
 
 
 class Bench:
@@ -43,7 +48,8 @@ class Bench:
         self.rows: list[int] = options.rows
         self.out: Path = options.out
         self.deadline = time.monotonic() + 60.0 * options.minutes
-        self.results: list[jobs.ToolResult] = []
+        self.commit = _commit()
+        self.results = jobs.results_kept(self.out / "peers.json", self.commit)
         self.pools = data.gaussian_pools(sorted({*self.rows, *_FIRST_STEPS}), folder)
         self.mnist = data.mnist_pool(options.mnist, folder) if options.mnist else None
 
@@ -55,7 +61,7 @@ class Bench:
         job = jobs.ToolJob(tool, method, pool, size)
         hopeless = self.foresee(job)
         result = jobs.absent_result(job, *hopeless) if hopeless else jobs.perform(job, limits=self.limits, folder=_WORK)
-        self.results.append(result)
+        self.results.append(replace(result, commit=self.commit))
         print(report.line(result), flush=True)
         self.write()
         return result
@@ -101,7 +107,7 @@ class Bench:
     def own(self, pool: data.PoolAndTarget, size: int, methods: tuple[str, ...] = _OWN_METHODS) -> None:
         """Run our methods on one pool, and what uniform rows would give."""
         if not self.find("uniform", "rows", pool, size):
-            self.results.append(jobs.uniform_mmd2(pool, size))
+            self.results.append(replace(jobs.uniform_mmd2(pool, size), commit=self.commit))
         for method in methods:
             self.do(LIKESET, method, pool, size)
 
@@ -135,24 +141,25 @@ class Bench:
 
     def plan(self) -> Iterator[tuple[Any, ...]]:
         """What to do, in order."""
-        if 100_000 in self.rows and 500 in self.sizes:
-            yield "own", self.pools[100_000], 500
-            yield from self.peer_at("coreax", self.pools[100_000], 500)
-            yield from self.peer_at("coreax", self.pools[100_000], 500, method="herding, default blocks")
-        if 1_000_000 in self.rows and 1000 in self.sizes:
-            yield "own", self.pools[1_000_000], 1000
-        yield from (("climb", tool, self.sizes[0]) for tool in self.peers if tool.name == "protodash")
-        for rows in self.rows:
+        for rows in [rows for rows in self.rows if rows <= _COREAX_ROWS]:
             for size in self.sizes:
-                yield "own", self.pools[rows], size
+                yield "own", self.pools[rows], size, ("block", "exact")
+                yield from self.peer_at("coreax", self.pools[rows], size)
+                yield from self.peer_at("coreax", self.pools[rows], size, method="herding, default blocks")
+        if 1_000_000 in self.rows and 1000 in self.sizes:
+            yield "own", self.pools[1_000_000], 1000, ("block", "exact")
+        yield from (("climb", tool, self.sizes[0]) for tool in self.peers if tool.name == "protodash")
+        for size in self.sizes:
+            for tool in self.peers:
+                yield "climb", tool, size
         if self.mnist:
             for size in [size for size in self.sizes if size <= 500]:
                 yield "own", self.mnist, size
                 yield from self.peer_at("coreax", self.mnist, size)
                 yield from self.peer_at("goodpoints", self.mnist, size)
-        for size in self.sizes:
-            for tool in self.peers:
-                yield "climb", tool, size
+        for rows in self.rows:
+            for size in self.sizes:
+                yield "own", self.pools[rows], size
 
     def peer_at(self, name: str, pool: data.PoolAndTarget, size: int, *, method: str = "") -> Iterator[tuple[Any, ...]]:
         """One peer on one pool, if it takes part."""
@@ -166,6 +173,18 @@ class Bench:
         (self.out / "peers.json").write_text(jobs.results_json(self.results))
         (self.out / "peers.md").write_text(report.markdown(self.results, self.limits))
         plot.draw_plot(self.results, self.out / "peers.svg")
+
+
+def _commit() -> str:
+    """The commit that is measured; results of another one are not mixed with it."""
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - whichever git is in use
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=_HERE,
+    )
+    return told.stdout.strip()
 
 
 def main() -> None:

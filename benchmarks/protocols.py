@@ -334,7 +334,7 @@ def _interactive_terms(size: int) -> Terms:
     return _terms(
         protocol="interactive",
         size=size,
-        kernel=Kernel(_COLUMNS, _DIMENSION, 0.01, 1, "paper"),
+        kernel=Kernel(_COLUMNS, _DIMENSION, 0.01, 1, kind="paper"),
         summary_release="mwem",
         schedule="experiment",
         auction="paper",

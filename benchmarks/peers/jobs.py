@@ -75,6 +75,7 @@ class ToolResult:
     distinct: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
     chosen: str = ""
+    commit: str = ""
 
     @property
     def label(self) -> str:
@@ -191,6 +192,14 @@ def uniform_mmd2(data: PoolAndTarget, size: int) -> ToolResult:
     drawn = np.sort(np.random.default_rng(0).choice(data.rows, size, replace=False))
     distance = squared_mmd(np.asarray(pool[drawn]), target, gamma=data.gamma)
     return ToolResult(data.name, data.rows, size, "uniform", "rows", "ok", mmd2=distance, distinct=size)
+
+
+def results_kept(file: Path, commit: str) -> list[ToolResult]:
+    """What earlier portions of a run at the same commit found; what they had no time for is to be done yet."""
+    if not file.exists():
+        return []
+    kept = [ToolResult(**document) for document in json.loads(file.read_text())]
+    return [result for result in kept if result.commit == commit and result.status != "not run"]
 
 
 def results_json(results: list[ToolResult]) -> str:
