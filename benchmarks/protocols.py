@@ -43,7 +43,7 @@ from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
 from likeset.protocol.terms import Terms
 from likeset.tables.scan.memory_scan import MemoryScan
-from likeset.transports import local
+from likeset.transports import local, pump
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(Path(likeset.__file__).parent)
@@ -172,7 +172,7 @@ class _Serial:
 
 def _whole_run(rows: int, size: int) -> Iterator[str]:
     """The paper's settings end to end, once as it is and once under a profiler."""
-    local.ThreadPoolExecutor = _Serial  # type: ignore[assignment,misc]
+    pump.ThreadPoolExecutor = _Serial  # type: ignore[assignment,misc]
     terms = _interactive_terms(size)
     started, cpu_started = time.perf_counter(), time.process_time()
     result, waited = _run(terms, rows, None)

@@ -40,7 +40,7 @@ from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import Pump
+from likeset.transports.pump import EachAlone, Pump
 
 NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 CANARY = "Xq7-canary"
@@ -258,7 +258,7 @@ def hear(node: OwnerNode, data: bytes, *, job: Collection[Terms] = ()) -> list[b
 
 
 @dataclass
-class Wire:
+class Wire(EachAlone):
     """Between a curator here and nodes: bytes only, and whatever a node says is kept."""
 
     nodes: Mapping[str, OwnerNode]

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from protocol_world import World
 
 from likeset.protocol.messages import decode, encode
+from likeset.transports.pump import EachAlone
 
 
 @dataclass
-class HonestWire:
+class HonestWire(EachAlone):
     """Everybody says what its party says."""
 
     world: World

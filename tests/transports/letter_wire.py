@@ -17,7 +17,7 @@ from likeset.protocol.messages import MOST_BYTES, Message, Summary, TargetReleas
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
-from likeset.transports.pump import Pump
+from likeset.transports.pump import EachAlone, Pump
 from likeset.transports.sites import SiteParties, SiteSettings
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import write_letter
@@ -27,7 +27,7 @@ SERVER = "server"
 
 
 @dataclass
-class LetterWire:
+class LetterWire(EachAlone):
     """Carries letters honestly, until a test says otherwise.
 
     Attributes:

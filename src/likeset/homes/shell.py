@@ -32,6 +32,7 @@ __all__ = [
     "Shell",
     "SplitConsumerShell",
     "carry",
+    "request_of",
 ]
 
 
@@ -92,6 +93,11 @@ def carry(step: Step, commit: Callable[[ChargeWanted], bytes]) -> tuple[Message,
     return step.replies
 
 
+def request_of(wanted: ChargeWanted) -> Request:
+    """What a ledger knows a draw by."""
+    return Request(wanted.run, wanted.round, wanted.kind, content=wanted.content)
+
+
 @dataclass(eq=False)
 class Shell(Generic[_Party]):
     """A party and the ledger that answers for it.
@@ -125,15 +131,16 @@ class Shell(Generic[_Party]):
         Raises:
             LikesetError: it may not come, or cannot be answered.
         """
-        return carry(self.party.receive(message), self._committed)
+        return carry(self.party.receive(message), self.committed)
 
-    def _committed(self, wanted: ChargeWanted) -> bytes:
+    def committed(self, wanted: ChargeWanted) -> bytes:
+        """Charge for a draw; the bytes that are kept for it."""
         (view, event), *others = wanted.costs
         return self.charges.answer(
             view,
             event,
             wanted.draw,
-            request=Request(wanted.run, wanted.round, wanted.kind, content=wanted.content),
+            request=request_of(wanted),
             rows=wanted.rows,
             readable=wanted.readable,
             also=others,
@@ -146,7 +153,7 @@ class ConsumerShell(Shell[Consumer]):
 
     def start(self) -> tuple[Message, ...]:
         """The target and its release; asked again, the same bytes."""
-        return carry(self.party.start(), self._committed)
+        return carry(self.party.start(), self.committed)
 
 
 class CuratorShell(Shell[Curator]):
@@ -159,7 +166,7 @@ class CuratorShell(Shell[Curator]):
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
         """What it says when it waits for an owner no longer."""
-        return carry(self.party.give_up(owner), self._committed)
+        return carry(self.party.give_up(owner), self.committed)
 
 
 _Computing = TypeVar("_Computing", bound=ComputeParty)
@@ -175,7 +182,7 @@ class ComputeShell(Shell[_Computing]):
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
         """What it says when it waits for an owner no longer."""
-        return carry(self.party.give_up(owner), self._committed)
+        return carry(self.party.give_up(owner), self.committed)
 
 
 class SplitConsumerShell(ComputeShell[SplitConsumer]):
@@ -183,8 +190,8 @@ class SplitConsumerShell(ComputeShell[SplitConsumer]):
 
     def start(self) -> tuple[Message, ...]:
         """The target's shares and its release; asked again, the same bytes."""
-        return carry(self.party.start(), self._committed)
+        return carry(self.party.start(), self.committed)
 
     def opened(self, picks: OpenedSlots) -> tuple[Message, ...]:
         """What it says once it has what the computation opened; its summary is made then."""
-        return carry(self.party.opened(picks), self._committed)
+        return carry(self.party.opened(picks), self.committed)

@@ -7,24 +7,28 @@ draw. Why this suffices, and what it assumes of the disk, is in docs/proofs/ledg
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from likeset.errors import InvalidArgument
+from likeset.errors import ChargeRefused, InvalidArgument
 from likeset.ledger.accounts import Account
 from likeset.ledger.chain import Entry, Head, Problem
 from likeset.ledger.charges import Charge, Limit
 from likeset.ledger.journal import Journal, StoredMessage, journal_path
 from likeset.ledger.log import ChainedLog, Reader, Verification, timestamp
-from likeset.ledger.requests import Request, Reservation, Unfinished
+from likeset.ledger.requests import Repeatable, Request, Reservation, Unfinished
 from likeset.ledger.transaction import Transaction
 from likeset.privacy.events import Event, Release
 from likeset.privacy.view import View, checked_name
 
-__all__ = ["Ledger"]
+__all__ = ["DrawEach", "Ledger"]
+
+_Drawn = tuple[bytes, Release[Any] | None]
+DrawEach = Callable[[Callable[[Repeatable], _Drawn], Iterable[Repeatable]], Iterable[_Drawn]]
+"""Calls a function with each of some draws: ``map``, or that of a pool of threads."""
 
 
 class Ledger:
@@ -193,20 +197,42 @@ class Ledger:
         What costs nothing, and is the same whenever it is run, is reserved and committed at once, after it was run.
         """
         charge = Charge(((view, event), *also), rows, readable)
-        wanted: dict[str, Any] = {"request": request, "rows": rows, "readable": readable, "also": charge.costs[1:]}
-        wanted["unfinished"] = unfinished
-        if unfinished == "resume" and charge.free and self._is_new(request, charge):
-            message, release = run()
-            with self.deciding() as transaction:
-                charged = transaction.reserve(view, event, **wanted)  # answered, if another process was faster
-                if charged.answer is None:
-                    return transaction.commit(charged, message, release=release)
-                return charged.answer
-        reservation = self.reserve(view, event, **wanted)
+        if unfinished == "resume" and charge.free and self.is_new(request, charge):
+            return self.answer_together([Repeatable(request, charge, run)])[0]
+        reservation = self.reserve(
+            view, event, request=request, rows=rows, readable=readable, also=charge.costs[1:], unfinished=unfinished
+        )
         if reservation.answer is not None:
             return reservation.answer
         message, release = run()
         return self.commit(reservation, message, release=release)
+
+    def answer_together(self, wanted: Sequence[Repeatable], *, draw: DrawEach = map) -> list[bytes]:
+        """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write.
+
+        If one of them is refused, all are, and nothing is charged: each may then be asked for by ``answer``.
+
+        Args:
+            wanted: for different requests.
+            draw: calls a function with each of them, perhaps side by side.
+
+        Raises:
+            ChargeRefused: something costs more than rows: that must be on the disk before it is drawn.
+            LikesetError: as ``answer``, for any of them.
+        """
+        if not all(each.charge.free for each in wanted):
+            raise ChargeRefused("what has a price is charged before it is drawn, and not together with its answer")
+        drawn = list(draw(lambda each: each.run(), wanted))
+        with self.deciding() as transaction:
+            return [transaction.answer(each, *one) for each, one in zip(wanted, drawn, strict=True)]
+
+    def is_new(self, request: Request, charge: Charge) -> bool:
+        """Whether a request was never charged, and has no answer: then what it gets has to be computed."""
+        journal = self._messages()
+        with self.log.reading() as state:
+            if request.key in state.requests:
+                return False
+        return journal.find(request.key, request.fingerprint(charge, journal)) is None
 
     def accounts(self, *, limits: Mapping[View, Limit] | None = None) -> tuple[Account, ...]:
         """Every account with its limit and what is spent; with ``limits``, as if these were in force.
@@ -284,14 +310,6 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _is_new(self, request: Request, charge: Charge) -> bool:
-        """Whether a request was never charged, and has no answer: then what it gets has to be computed."""
-        journal = self._messages()
-        with self.log.reading() as state:
-            if request.key in state.requests:
-                return False
-        return journal.find(request.key, request.fingerprint(charge, journal)) is None
 
     def _wrong_messages(self) -> tuple[Problem, ...]:
         stored = {(message.key, message.fingerprint): message for message in self.messages()}

@@ -1,5 +1,6 @@
 """What is asked for, what is reserved for it, and what of the answer the ledger may record."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Protocol
 
@@ -10,7 +11,7 @@ from likeset.ledger.charges import Charge, unproven_parts
 from likeset.privacy.events import Event, Release
 from likeset.privacy.view import checked_name
 
-__all__ = ["Request", "Reservation", "Unfinished", "recorded_release"]
+__all__ = ["Repeatable", "Request", "Reservation", "Unfinished", "recorded_release"]
 
 Unfinished = Literal["refuse", "charge", "resume"]
 """What to do about a request that was charged, and interrupted before its answer was stored: refuse it; charge once
@@ -60,6 +61,21 @@ class Request:
 
     def __str__(self) -> str:
         return f"run {self.run}, round {self.round}, {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """A draw that follows from a key and pinned data, so that it is the same whenever it is run.
+
+    Attributes:
+        request: what it is for.
+        charge: what it costs.
+        run: draws it.
+    """
+
+    request: Request
+    charge: Charge
+    run: Callable[[], tuple[bytes, Release[Any] | None]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from likeset.ledger.charges import Charge
 from likeset.ledger.journal import Journal, StoredMessage
 from likeset.ledger.ledger_state import Answer, Known, LedgerState
 from likeset.ledger.log import Append
-from likeset.ledger.requests import Request, Reservation, Unfinished, recorded_release
+from likeset.ledger.requests import Repeatable, Request, Reservation, Unfinished, recorded_release
 from likeset.privacy.events import Event, Release
 from likeset.privacy.view import View
 
@@ -106,6 +106,20 @@ class Transaction:
             raise _redrawn(request)
         self._record(stored)
         return stored.message
+
+    def answer(self, wanted: Repeatable, message: bytes, release: Release[Any] | None) -> bytes:
+        """Reserve and commit what may be: a draw that is the same again; the bytes of one answered meanwhile stay."""
+        charge, ((view, event), *others) = wanted.charge, wanted.charge.costs
+        charged = self.reserve(
+            view,
+            event,
+            request=wanted.request,
+            rows=charge.rows,
+            readable=charge.readable,
+            also=others,
+            unfinished="resume",
+        )
+        return self.commit(charged, message, release=release) if charged.answer is None else charged.answer
 
     def store(self) -> None:
         """Make the answers durable: before the entries about them are, so that what is on record can be sent again."""

@@ -1,20 +1,22 @@
 """All parties in one process: the default engine.
 
 Messages travel as bytes here too, so that what works in one process works between organisations. Owners work side by
-side in threads. An owner who cannot answer (its policy, its budget, its data) abstains, and a message of an owner that
-the curator refuses is as if it had not come; the run goes on.
+side in threads, and what those who share a ledger answer to one round is one write there. An owner who cannot answer
+(its policy, its budget, its data) abstains, and a message of an owner that the curator refuses is as if it had not
+come; the run goes on.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from likeset.errors import RunCancelled
+from likeset.errors import LikesetError, RunCancelled
 from likeset.homes.expiry import utc_now
+from likeset.homes.shared_house import Answers, AtOnce, take_together
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
 from likeset.protocol.messages import Summary, decode
-from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import Progress, Pump
+from likeset.transports.plain_messages import PlainCurator
+from likeset.transports.pump import Parcel, Progress, Pump, Replies
 
 __all__ = ["LocalEngine", "Progress", "RunResult"]
 
@@ -60,10 +62,11 @@ class LocalEngine:
             QuorumMissed: too few owners took part.
             RunCancelled: ``cancelled`` said so. Running again with the same ledgers resends, and draws nothing anew.
         """
+        plain = PlainCurator(curator)
         pump = Pump(
-            PlainCurator(curator),
+            plain,
             _InProcess(owners, consumer),
-            read_parcel,
+            plain.read,
             workers=self.workers,
             progress=self.progress,
             cancelled=self.cancelled,
@@ -94,11 +97,20 @@ class _InProcess:
     def start(self) -> Sequence[bytes]:
         return [message.data for message in self.consumer.start()]
 
-    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        return [reply.data for reply in self.parties[owner].take(decode(data))]
+    def ask_all(self, parcels: Sequence[Parcel], at_once: AtOnce) -> Iterable[Replies]:
+        asked = [(self.parties[parcel.recipient], decode(parcel.data)) for parcel in parcels]
+        return [_bytes_of(answers) for answers in take_together(asked, at_once=at_once)]
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         return [reply.data for reply in self.consumer.take(decode(data))]
 
     def give_back(self, writer: str, data: bytes) -> None:
         """Nobody writes twice here."""
+
+
+def _bytes_of(answers: Answers) -> Replies:
+    """Replies as they travel; what cannot be written down is no reply."""
+    try:
+        return answers if isinstance(answers, LikesetError) else [reply.data for reply in answers]
+    except LikesetError as error:
+        return error

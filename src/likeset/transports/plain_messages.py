@@ -1,9 +1,10 @@
 """Parcels that are messages as they are: among parties of one process, where nobody is there to be kept out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from likeset.homes.shell import CuratorShell
 from likeset.protocol.messages import Message, decode
+from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.pump import Parcel
 
@@ -19,6 +20,7 @@ class PlainCurator:
     """
 
     shell: CuratorShell
+    _read: dict[bytes, Message] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def terms(self) -> Terms:
@@ -32,11 +34,23 @@ class PlainCurator:
 
     def take(self, data: bytes) -> list[Parcel]:
         """What it says to a message."""
-        return [_parcel(reply) for reply in self.shell.take(decode(data))]
+        message = self._read.pop(data, None) or decode(data)
+        return [_parcel(reply) for reply in self.shell.take(message)]
 
     def give_up(self, owner: str) -> list[Parcel]:
         """What it says when it waits for an owner no longer."""
         return [_parcel(message) for message in self.shell.give_up(owner)]
+
+    def read(self, data: bytes) -> Parcel:
+        """As ``read_parcel``; what is for the curator need not be decoded again when it is taken.
+
+        Raises:
+            BadMessage: it is none.
+        """
+        message = decode(data)
+        if message.receiver == CURATOR:
+            self._read[data] = message
+        return _parcel(message)
 
 
 def read_parcel(data: bytes) -> Parcel:

@@ -14,7 +14,7 @@ came first. That goes to its writer, once, who sees whether it remembers it, and
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,15 +28,19 @@ from likeset.errors import (
     RunCancelled,
 )
 from likeset.homes.expiry import check_not_expired, utc_now
+from likeset.homes.shared_house import AtOnce
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.refused_letters import AS_IF_NOT_COME
 
-__all__ = ["CuratorSide", "Parcel", "Progress", "Pump", "Transport"]
+__all__ = ["CuratorSide", "EachAlone", "Parcel", "Progress", "Pump", "Replies", "Transport"]
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
+
+Replies = Sequence[bytes] | LikesetError
+"""What an owner says to a parcel, or why it says nothing."""
 
 _MOST_REPLIES = 1  # of a party to one parcel: no protocol has more
 
@@ -93,14 +97,33 @@ class Transport(Protocol):
     def start(self) -> Sequence[bytes]:
         """What the consumer has to say first."""
 
-    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        """An owner's replies to a parcel; raises a LikesetError where it has none. Called from several threads."""
+    def ask_all(self, parcels: Sequence[Parcel], at_once: AtOnce) -> Iterable[Replies]:
+        """The replies of different owners, in the order of the parcels; ``at_once`` asks them side by side."""
 
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         """The consumer's replies to a parcel; an error ends the run."""
 
     def give_back(self, writer: str, data: bytes) -> None:
         """Show an owner or the consumer what it wrote before; what it says to that is not heard."""
+
+
+class EachAlone:
+    """A transport to owners who have houses of their own: each is asked by itself."""
+
+    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
+        """An owner's replies to a parcel; raises a LikesetError where it has none. Called from several threads."""
+        raise NotImplementedError
+
+    def ask_all(self, parcels: Sequence[Parcel], at_once: AtOnce) -> Iterable[Replies]:
+        """The replies of different owners, in the order of the parcels."""
+
+        def answer(parcel: Parcel) -> Replies:
+            try:
+                return self.ask(parcel.recipient, parcel.data)
+            except LikesetError as error:
+                return error
+
+        return at_once(answer, parcels)
 
 
 @dataclass
@@ -162,7 +185,7 @@ class Pump:
                     continue
                 batch = _front(queue, transport.owners)
                 if batch:
-                    for asked, replies in zip(batch, pool.map(self._answer, batch), strict=True):
+                    for asked, replies in zip(batch, transport.ask_all(batch, pool.map), strict=True):
                         queue.extend(self._taken(asked.recipient, replies))
                     continue
                 parcel = queue.popleft()
@@ -227,13 +250,7 @@ class Pump:
         self.bytes_sent += sum(len(parcel.data) for parcel in parcels)
         return list(parcels)
 
-    def _answer(self, parcel: Parcel) -> Sequence[bytes] | LikesetError:
-        try:
-            return self.transport.ask(parcel.recipient, parcel.data)
-        except LikesetError as error:
-            return error
-
-    def _taken(self, owner: str, replies: Sequence[bytes] | LikesetError) -> list[Parcel]:
+    def _taken(self, owner: str, replies: Replies) -> list[Parcel]:
         """An owner's parcels, or what the curator says when it is given up."""
         try:
             if isinstance(replies, LikesetError):

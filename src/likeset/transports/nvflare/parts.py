@@ -36,7 +36,7 @@ from likeset.transports.home_socket.verbs import HomeFailed, HomeRefused
 from likeset.transports.letter_parcels import CuratorLetters, LetterCurator, parcel_reader
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, News, RunReport, write_report
 from likeset.transports.outcomes import Ending, SiteState
-from likeset.transports.pump import Parcel, Pump
+from likeset.transports.pump import EachAlone, Parcel, Pump
 from likeset.transports.sites import (
     SiteLimits,
     SiteParties,
@@ -224,7 +224,7 @@ class _Unanswered(ProtocolError):
         self.state = state
 
 
-class _Calls:
+class _Calls(EachAlone):
     """Calls of NVFlare's Collab interface, each with a time-out."""
 
     seconds_per_call = SiteLimits.seconds_per_call
