@@ -23,10 +23,10 @@ SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study split test slow browser soak golden walk docs faults check lint types format bench lock clean
+.PHONY: help demo study split test slow browser soak golden walk docs faults check lint types format bench bench-quick lock clean
 
 help: ## show the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -100,6 +100,10 @@ format: $(DEVELOPED) ## rewrite the layout
 
 bench: $(DEVELOPED) ## compare with peers, each in an environment of its own (long)
 	$(BIN)/python benchmarks/peers.py
+
+bench-quick: $(DEVELOPED) ## ten ratios of CPU time against the committed ones, in two minutes; fails over a band (ONLY=labels, WRITE=1)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quick.py $(call typed,ONLY,--only) \
+	  $(if $(WRITE),--write)
 
 lock: ## resolve requirements.lock and requirements-dev.lock anew
 	$(PYTHON) -m venv .venv-lock

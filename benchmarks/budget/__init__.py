@@ -1,0 +1,1 @@
+"""The parts of the budget for regressions; ``quick.py`` beside this folder runs them."""
