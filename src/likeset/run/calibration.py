@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from scipy.linalg import eigh
 
 from likeset.arguments import Rows
 from likeset.geometry.features import FourierFeatures
@@ -62,7 +61,7 @@ def measured_calibration(files: OwnFiles, *, dimension: int) -> Calibration:
         pair=pair,
         pick=max(0.0, few - each_row * _FEW_POOL_ROWS),
         pick_row=each_row,
-        cubic=_seconds(lambda: eigh(square, driver="evd")) / _DECOMPOSED**3,
+        cubic=_seconds(lambda: np.linalg.eigh(square)) / _DECOMPOSED**3,
         write=_durable_write(),
         passes={kind: _pass_cost(files, kind, dimension) for kind in kinds if kind is not None},
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
