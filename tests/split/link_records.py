@@ -6,6 +6,7 @@ coins: the engine adds up one number of each party, and the relays change what a
 """
 
 import contextlib
+import re
 import socket
 import threading
 from collections import defaultdict
@@ -32,13 +33,13 @@ class LinkRecords:
         folder: the engine of rank r listens at ``engine-r`` in it.
         parties: how many.
         coins: the public coins of the engine, as a number of 128 bits; drawn by the parties if not given.
-        sent: for each (sender, reader) the messages, by the engine's own number of each.
+        sent: for each (sender, reader) the messages, by the engine's own name and number of each.
     """
 
     folder: Path
     parties: int
     coins: int | None = None
-    sent: dict[tuple[int, int], dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    sent: dict[tuple[int, int], dict[tuple[str, int], bytes]] = field(default_factory=lambda: defaultdict(dict))
     _drawn: dict[int, int] = field(default_factory=dict)
     _turn: threading.Condition = field(default_factory=threading.Condition)
     _open: list[socket.socket] = field(default_factory=list)
@@ -112,18 +113,21 @@ class LinkRecords:
         _shut(here, there)
 
     def _note(self, call: bytes, sender: int, reader: int) -> bytes:
-        """Keep what a call carries; what is sent on for it, which differs only where it carries a part of the coins."""
+        """Keep what a call carries; what is sent on for it."""
         parts = dict(_fields(call))
-        name, _, number = parts[2].partition(b"\1\2")
-        if name == b"ACK" or not number.isdigit() or b":" not in name:
+        name = parts[2].partition(b"\1\2")[0].partition(b":")[2].decode("ascii")  # each is used once on a link
+        if not name:
             return call
-        data = parts.get(3, b"")
-        if self.coins is not None and name.endswith(f":{_COINS}".encode("ascii")):
-            data = self._same_coins(data, sender, reader)
-            call = call[: len(call) - len(data)] + data
+        data = self._changed(name, parts.get(3, b""), sender, reader)
+        number = re.search(r"(?:^|-)(\d+)", name)  # 12:ALLGATHER, P2P-12:1->0
+        assert number is not None, name
         with self._turn:
-            self.sent[sender, reader][int(number)] = data
-        return call
+            self.sent[sender, reader][name[: number.start(1)] + name[number.end(1) :], int(number[1])] = data
+        return call[: len(call) - len(data)] + data
+
+    def _changed(self, name: str, data: bytes, sender: int, reader: int) -> bytes:
+        """What is sent on in place of a message: something else only where it carries a part of the coins."""
+        return data if self.coins is None or name != _COINS else self._same_coins(data, sender, reader)
 
     def _same_coins(self, data: bytes, sender: int, reader: int) -> bytes:
         """Of the two or one that a party hears, the first makes its sum what it is to be, the other is zero."""

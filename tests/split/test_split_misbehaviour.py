@@ -60,14 +60,9 @@ class SpoiledLinks(LinkRecords):
 
     first: int = 0
 
-    def _note(self, call: bytes, sender: int, reader: int) -> bytes:
-        count = len(self.sent[sender, reader])
-        call = super()._note(call, sender, reader)
-        noted = self.sent[sender, reader]
-        if sender != LIAR or len(noted) == count or count < self.first:
-            return call
-        data = noted[max(noted)]
-        return call[: len(call) - len(data)] + os.urandom(len(data))
+    def _changed(self, name: str, data: bytes, sender: int, reader: int) -> bytes:
+        is_spoiled = sender == LIAR and len(self.sent[sender, reader]) >= self.first
+        return os.urandom(len(data)) if is_spoiled else super()._changed(name, data, sender, reader)
 
 
 @dataclass
