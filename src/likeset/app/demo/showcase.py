@@ -18,6 +18,7 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import kernel_means
+from likeset.geometry.threads import one_thread_a_product
 from likeset.run.job import Job
 from likeset.run.job_result import JobResult
 from likeset.run.local import job_running
@@ -88,7 +89,8 @@ def run_showcase(
         purpose="to recognise handwritten 3s and 4s",
         out=str(out / "matched"),
     )
-    with job_running(job, progress=progress) as (folder, result):
+    # Products are small here: threads of a library would wait for each other longer than they work.
+    with one_thread_a_product(), job_running(job, progress=progress) as (folder, result):
         document = write_files(folder, with_baselines(result, market, tell=tell), render=render)
     return FinishedJob(Path(job.out), document)
 
