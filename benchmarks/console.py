@@ -1,13 +1,15 @@
-"""How long the console's pages take with many runs and a long log, beside those of a home with one run, in one process.
+"""What the console's pages take with many runs and a long log, beside those of a home with few runs, in one process.
 
     .venv/bin/python benchmarks/console.py --runs 1000 --entries 100000 [--out benchmarks/results/console.md]
 
-Pages are asked for as a browser does, through the guard, without a socket: the first time, and the median of several
-after that. The log is as ``long_home`` says. What is done once for the whole console (libraries, the log) comes
-before, and is told apart.
+CPU time, which does not depend on what else the machine does; pages do nothing else for long. ``--place`` keeps the
+homes, and uses them again. Pages are asked for as a browser does, through the guard, without a socket: the first time,
+and the median of several after that. The log is as ``long_home`` says. What is done once for the whole console
+(libraries, the log) comes before, and is told apart.
 """
 
 import argparse
+import os
 import platform
 import statistics
 import subprocess
@@ -46,7 +48,7 @@ _PAGES = (
 )
 _TIMES = 9
 _ALLOWED = 200.0
-_COMMANDS = (("owner", "inbox"), ("owner", "review", _WAITING), ("owner", "budget"), ("owner", "audit", "list"))
+_COMMANDS = (("owner", "inbox"), ("owner", "review", _WAITING), ("owner", "audit", "list"))
 
 
 def main() -> None:
@@ -55,14 +57,20 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--place", type=Path)
     wished = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        small = long_home(Path(place) / "small", runs=8, entries=0)
-        large = long_home(Path(place) / "large", runs=wished.runs, entries=wished.entries)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = wished.place or Path(temporary)
+        small = _home(place / "small", runs=8, entries=0)
+        large = _home(place / "large", runs=wished.runs, entries=wished.entries)
         text = _measured(small, large, runs=wished.runs)
     print(text)
     if wished.out is not None:
         wished.out.write_text(text)
+
+
+def _home(place: Path, *, runs: int, entries: int) -> Path:
+    return next(place.glob("node-*"), None) or long_home(place, runs=runs, entries=entries)
 
 
 def _measured(small: Path, large: Path, *, runs: int) -> str:
@@ -80,7 +88,7 @@ def _measured(small: Path, large: Path, *, runs: int) -> str:
     return "\n".join(
         [
             f"# The console with {runs:,} runs\n",
-            f"`benchmarks/console.py`, Python {platform.python_version()}, {platform.machine()}: milliseconds of a "
+            f"`benchmarks/console.py`, Python {platform.python_version()}, {platform.machine()}: CPU milliseconds of a "
             f"page in a home with {runs:,} runs and {entries:,} entries in its log (seven of ten runs done, with all "
             f"their rounds, one denied, two waiting), beside one with 8 runs and {fewer:,} entries. The first time a "
             f"page is asked for, then the median of {_TIMES}. A page may take {_ALLOWED:.0f} ms.\n",
@@ -95,7 +103,7 @@ def _measured(small: Path, large: Path, *, runs: int) -> str:
             f"Once, before the link is shown: opening the home, which checks every link of its chain, {opening:.2f} s "
             f"({opening_small:.2f} s with 8 runs), and judging the first page {warming:.2f} s. The button that checks "
             f"the whole chain, what left and the receipts takes {checking[1]:.1f} s ({checking[0]:.2f} s).\n",
-            "| command, in a process of its own | s | with 8 runs, s | ratio |",
+            "| command, in a process of its own | CPU s | with 8 runs, CPU s | ratio |",
             "|---|---|---|---|",
             *(_command(words, small, large) for words in _COMMANDS),
             "",
@@ -112,9 +120,9 @@ def _line(name: str, page: str, *, few: Browser, many: Browser) -> tuple[str, fl
 def _milliseconds(browser: Browser, page: str) -> tuple[float, float]:
     times = []
     for _ in range(_TIMES + 1):
-        began = time.perf_counter()
+        began = time.process_time()
         answer = browser.get(page)
-        times.append(1000 * (time.perf_counter() - began))
+        times.append(1000 * (time.process_time() - began))
         if answer.status != 200:
             raise SystemExit(f"{page}: {answer.status} {answer.words}")
     return times[0], statistics.median(times[1:])
@@ -131,14 +139,21 @@ def _command(words: tuple[str, ...], small: Path, large: Path) -> str:
         line = [sys.executable, "-c", "from likeset.app.cli import main; main()", *words, "--node", str(folder)]
         subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
 
-    before, after = (min(_seconds(lambda home=home: run(home)) for _ in range(2)) for home in (small, large))  # type: ignore[misc]
+    before, after = (_childs_seconds(lambda home=home: run(home)) for home in (small, large))  # type: ignore[misc]
     return f"| `likeset {' '.join(words)}` | {after:.2f} | {before:.2f} | {after / before:.1f} |"
 
 
-def _seconds(work: Callable[[], None]) -> float:
-    began = time.perf_counter()
+def _childs_seconds(work: Callable[[], None]) -> float:
+    before = os.times()
     work()
-    return time.perf_counter() - began
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 if __name__ == "__main__":

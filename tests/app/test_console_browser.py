@@ -30,7 +30,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 QUIET = ("--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update")
 WIDE, NARROW = {"width": 1200, "height": 900}, {"width": 400, "height": 860}
 MOST_BYTES = 150_000
-KEPT = ("inbox", "run", "second-look", "rules", "data", "left", "budgets-over-time", "log", "consumer-run")
+KEPT = ("inbox", "run", "second-look", "rules", "left", "budgets-over-time", "log", "consumer-run")
 
 
 @pytest.fixture(scope="module")
