@@ -15,6 +15,7 @@ from likeset.app.console.paging import ON_A_PAGE
 from likeset.app.console.sessions import Sessions
 from likeset.app.console.visits import Visit
 from likeset.errors import HomeRestored, InvalidArgument, LikesetError
+from likeset.homes.owner.budget_overview import budget_overview
 from likeset.homes.owner.inbox import inbox_records, inbox_run
 from likeset.homes.owner.node import OwnerNode
 from likeset.private_files import PRIVATE_FOLDER
@@ -75,8 +76,9 @@ class OwnerDesk:
             shutil.rmtree(folder, ignore_errors=True)
 
     def warm(self) -> None:
-        """Judge what the first page shows: that loads what later pages need, and remembers what it computed."""
+        """Judge what the first page shows, and add up what was spent: later pages remember it, and what it loads."""
         with contextlib.suppress(LikesetError):
+            budget_overview(self.node)
             for record in inbox_records(self.node, every=False)[:ON_A_PAGE]:
                 inbox_run(self.node, record)
 
