@@ -185,6 +185,15 @@ def make_curator(folder: Path) -> Any:
     return CuratorHome(folder)
 
 
+ROOM: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
+"""Budgets that nothing exceeds."""
+
+
+def make_usual_owner(place: Path, name: str, seed: int) -> None:
+    """An owner whose rows follow from a number."""
+    make_node(place, name, seed=seed, runs_per_month=99, **ROOM)
+
+
 def make_split_homes(
     place: Path,
     owners: tuple[str, ...],
@@ -192,20 +201,32 @@ def make_split_homes(
     witness: bool = True,
     mailbox: str = "memory",
     now: datetime = NOON,
+    make_owner: Callable[[Path, str, int], object] = make_usual_owner,
+    target: str = rows_text(7, count=30),
     **job: Any,
 ) -> None:
-    """Everybody's directories, and a split run that the consumer has signed and not sent yet."""
-    room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
+    """Everybody's directories, and a split run that the consumer has signed and not sent yet.
+
+    Args:
+        place: for all of them.
+        owners: their names.
+        witness: whether there is one.
+        mailbox: its address.
+        now: when it was signed.
+        make_owner: given the place, a name and a number: an owner's home, and the schema.
+        target: the consumer's rows, as a CSV file.
+        job: what else it wishes for.
+    """
     curator = make_curator_home(folder_of(place, CURATOR), listen=LISTEN)
     third = make_witness_home(folder_of(place, WITNESS), name="university", listen=LISTEN) if witness else None
     for seed, name in enumerate(owners):
-        make_node(place, name, seed=seed, runs_per_month=99, **room)
+        make_owner(place, name, seed)
     home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, listen=LISTEN)
     nodes = [folder_of(place, name) for name in owners]
     introduce(nodes, curator=curator.folder, consumer=home.folder, witness=None if third is None else third.folder)
     with Ledger(home.ledger) as ledger:
         ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
-    (place / "target.csv").write_text(rows_text(7, count=30))
+    (place / "target.csv").write_text(target)
     wished: dict[str, Any] = {
         "run": RUN,
         "schema": str(place / "schema.yaml"),
