@@ -75,7 +75,6 @@ def compared(data: str, place: str | None, *, seed: int, arguments: argparse.Nam
         "size": arguments.size,
         "columns": market.target.shape[1],
         "offers": int(split["offers"]),
-        "same_offers": split["offers"] == trusted["offers"],
         "mmd2_trusted": float(f"{trusted['mmd2']:.4g}"),
         "ratio": round(split["mmd2"] / trusted["mmd2"], 4),
         "accuracy_trusted": round(trusted["accuracy"], 4),

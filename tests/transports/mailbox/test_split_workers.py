@@ -63,7 +63,7 @@ def homes(
     made.drop()
 
 
-def test_workers_behind_tunnels_open_what_greedy_in_the_clear_picks_but_for_rounding(
+def test_workers_behind_tunnels_open_what_the_program_in_the_clear_picks_but_for_rounding(
     homes: SplitHomes, watched: Watched
 ) -> None:
     homes.hold()
