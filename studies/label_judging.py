@@ -66,8 +66,17 @@ def judge_training(
     return measured | ({"auc": float(np.mean(aucs))} if aucs else {})
 
 
-def comparison_table(title: str, lines: Sequence[RecordLine], measure: str, others: Sequence[str] = ()) -> Table:
-    """Labels matched beside ignored, by family: means, and the mean difference with its standard error."""
+def comparison_table(
+    title: str,
+    lines: Sequence[RecordLine],
+    measure: str,
+    others: Sequence[str] = (),
+    lines_of_others: Sequence[RecordLine] | None = None,
+) -> Table:
+    """Labels matched beside ignored, by family: means, and the mean difference with its standard error.
+
+    Other ways, where there are some, are in the same lines or in lines of their own.
+    """
     rows = []
     for family in dict.fromkeys(line["family"] for line in lines):
         mine = [line.results for line in lines if line["family"] == family]
@@ -76,9 +85,10 @@ def comparison_table(title: str, lines: Sequence[RecordLine], measure: str, othe
         matched, ignored = (_values(mine, method, measure) for method in ("match", "ignore"))
         row = [family, *_means(mine, ("match", "ignore"), measure), _difference(matched - ignored)]
         if others:
-            means = {name: float(_values(mine, name, measure).mean()) for name in others}
-            best = max(means, key=lambda name: means[name])
-            row += [f"{means[best]:.3f} ({best})"]
+            theirs = [line.results for line in lines_of_others or lines if line["family"] == family]
+            means = {name: float(_values(theirs, name, measure).mean()) for name in others if theirs}
+            best = max(means, key=lambda name: means[name], default="")
+            row += [f"{means[best]:.3f} ({best})" if best else ""]
         rows.append([*row, str(len(mine))])
     columns = ("family", "labels matched", "ignored", "difference", *(("best other way",) if others else ()), "seeds")
     return Table(title, columns, rows, caption="Means over seeds; differences ± their standard error.")

@@ -27,10 +27,13 @@ class _Explaining(MixFit):
         return self.within_target
 
 
-def _shares(chances: Matrix, pool_mix: Matrix, alone: Matrix | None = None, explained: float = 1.0) -> Matrix:
+def _shares(
+    chances: Matrix, pool_mix: Matrix, alone: Matrix | None = None, explained: float = 1.0, told: float = 0.0
+) -> Matrix:
     """Mean chances under the new mix; rows matched alone have the mix of the mean chances if nothing else is said."""
     fit = _Explaining(np.zeros((len(pool_mix), len(pool_mix))), pool_mix, explained, pool_mix)
-    corrected = chances * mix_ratios(chances, pool_mix, chances.mean(axis=0) if alone is None else alone, fit)
+    usual, sure = chances.mean(axis=0) if alone is None else alone, np.full(len(pool_mix), told)
+    corrected = chances * mix_ratios(chances, pool_mix, usual, sure, fit)
     return np.asarray((corrected / corrected.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
@@ -93,14 +96,17 @@ def test_classes_that_no_row_can_have_do_no_harm() -> None:
     np.testing.assert_array_equal(_shares(chances, np.array([1e-9, 0.5, 0.25, 0.25])), [0.0, 1.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize(("explained", "kept"), [(0.0, 1.0), (0.2, 16 / 17), (0.5, 1 / 2), (0.8, 1 / 17), (1.0, 0.0)])
-def test_as_much_is_taken_from_a_class_as_the_mix_explains(explained: float, kept: float) -> None:
-    """The class between is not there: of what the likelihood would take, ``(1 - e)² / ((1 - e)² + e²)`` is kept."""
+@pytest.mark.parametrize(
+    ("explained", "told", "kept"),
+    [(0.0, 0.0, 1.0), (0.2, 0.0, 16 / 17), (0.5, 0.5, 1 / 4), (0.0, 0.8, 1 / 17), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)],
+)
+def test_what_is_taken_from_a_class_needs_evidence(explained: float, told: float, kept: float) -> None:
+    """The class between is not there: of what the likelihood would take ``g(t) g(e)`` is kept."""
     even, alone = np.full(3, 1 / 3), np.array([0.3, 0.4, 0.3])
     chances = _chances([0.5, 0.0, 0.5], 400, apart=2.0, name="two outer classes")
     all_taken = _shares(chances, even, alone)[1]
     expected = all_taken + kept * (0.4 - all_taken)
-    np.testing.assert_allclose(_shares(chances, even, alone, explained)[1], expected, atol=1e-5)
+    np.testing.assert_allclose(_shares(chances, even, alone, explained, told)[1], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -13,10 +13,10 @@ one of two standard deviations: twice the log-likelihood may fall by 4.
 What the rows do not tell, they cannot contradict: then the usual mix stays.
 
 All this takes the rows of a class in target and pool to be alike. Where they are not, a class that is there can seem
-absent. Whether they are can be seen without labels (``MixFit``): a mix of the pool's classes should then look like the
-target. With e the share of the distance between pool and target that the likeliest mix explains, a class keeps
-``(1 - e)² / ((1 - e)² + e²)`` of what would be taken from it: nothing where the mix explains all, all where it explains
-nothing.
+absent, if it is hard to tell. Both can be seen: how well rows *tell* a class (the share t of its variance that they
+surely explain), and whether a mix of the pool's classes looks like the target at all (``MixFit``: the share e of the
+distance between pool and target that the likeliest mix explains). With ``g(z) = (1 - z)² / ((1 - z)² + z²)`` a class
+keeps ``g(t) g(e)`` of what would be taken from it: nothing where rows tell it or the mix explains all.
 """
 
 from dataclasses import dataclass
@@ -82,22 +82,28 @@ def class_kernels(pool: Rows, codes: NDArray[np.int64], *, gamma: float) -> Chan
     return np.asarray(np.where(pairs > 0, kernel - np.diag(counts), 1.0) / np.maximum(pairs, 1))
 
 
-def mix_ratios(chances: Chances, pool_mix: Mix, matched_alone: Mix, fit: MixFit) -> Mix:
+def mix_ratios(chances: Chances, pool_mix: Mix, matched_alone: Mix, told: Mix, fit: MixFit) -> Mix:
     """By what to multiply the chances of each class, before rows are scaled to sum to 1 again.
 
     Args:
         chances: for each row of the target the chance of each class, as a pool of ``pool_mix`` teaches them.
         pool_mix: share of each class; none is 0.
         matched_alone: share of each class among rows of the pool that were matched to the target without labels.
+        told: for each class the share of its variance that rows surely explain, from 0 to 1.
         fit: how near a mix of the pool's classes comes to the target.
     """
     first, densities = chances.mean(axis=0), chances / pool_mix
     likeliest = _likeliest_mix(densities, first)
-    usual, explained = np.maximum(first, matched_alone), fit.explained(likeliest)
+    usual = np.maximum(first, matched_alone)
     least = _least_shares(densities, likeliest, usual)
-    kept = (1.0 - explained) ** 2 / ((1.0 - explained) ** 2 + explained**2)
+    kept = _doubt(told) * _doubt(np.array(fit.explained(likeliest)))
     least = np.where(likeliest < usual, least + kept * np.maximum(usual - least, 0.0), matched_alone)
     return _raised(chances, likeliest / pool_mix, least / max(1.0, float(least.sum())))
+
+
+def _doubt(sure: Mix) -> Mix:
+    """1 where nothing is sure, 0 where all is, 1/2 in the middle."""
+    return np.asarray((1.0 - sure) ** 2 / ((1.0 - sure) ** 2 + sure**2))
 
 
 def _least_shares(densities: Chances, likeliest: Mix, usual: Mix) -> Mix:

@@ -8,7 +8,7 @@ Four steps, each of which was chosen by comparison (figures: docs/decisions/0020
    count by the square of their mean kernel with the target. So chances are as sure as cross-validation is near the
    target.
 3. *Shares*: the target's mix of classes is not the pool's. Chances are turned to the mix that fits the target's rows
-   best, as far as these demand it and a mix explains them (``class_mix``): a class that is only confused with others
+   best, as far as these demand it and there is evidence (``class_mix``): a class that is only confused with others
    gets next to nothing, so that no class need be left out by a threshold, and one that is there has no less than
    without labels.
 4. *Evidence*: how well left-out rows near the target are predicted (``skill``), and what that is at the least: two
@@ -154,24 +154,26 @@ def _impute_from(
     scale, offsets = _calibrate(scores.left_out, codes, relevance * len(codes))
     own = np.exp(_log_soft_maximum(scale * scores.left_out + offsets))
     chances = np.exp(_log_soft_maximum(scale * scores.predicted + offsets))
-    corrected = chances * mix_ratios(chances, np.maximum(relevance @ own, _SMALLEST), matched_alone, fit)
-    skill, least = _skill(own, indicators, relevance)
-    return Imputation(corrected / corrected.sum(axis=1, keepdims=True), skill, least)
+    whole = (relevance @ indicators - indicators) ** 2
+    part = whole - (own - indicators) ** 2
+    told = _skills(part, whole, relevance)[1]
+    corrected = chances * mix_ratios(chances, np.maximum(relevance @ own, _SMALLEST), matched_alone, told, fit)
+    skill, least = _skills(part.sum(axis=1, keepdims=True), whole.sum(axis=1, keepdims=True), relevance)
+    return Imputation(corrected / corrected.sum(axis=1, keepdims=True), float(skill[0]), float(least[0]))
 
 
-def _skill(own: Chances, indicators: Chances, relevance: NDArray[np.float64]) -> tuple[float, float]:
-    """The share of explained variance, and the same less two standard errors; each from 0 to 1.
+def _skills(
+    part: Chances, whole: Chances, relevance: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shares of explained variance, and the same less two standard errors, each from 0 to 1; one for each column.
 
-    It is a ratio of two means over rows; its error is that of the mean of ``part - skill * whole``, over the whole.
+    Each is a ratio of two means over rows; its error is that of the mean of ``part - skill * whole``, over the whole.
+    Where there is no variance, there is no skill.
     """
-    whole = ((relevance @ indicators - indicators) ** 2).sum(axis=1)
-    part = whole - ((own - indicators) ** 2).sum(axis=1)
-    variance = float(relevance @ whole)
-    if variance <= _SMALLEST:
-        return 0.0, 0.0
-    skill = float(relevance @ part) / variance
-    error = float(np.sqrt((relevance**2) @ (part - skill * whole) ** 2)) / variance
-    return float(np.clip(skill, 0.0, 1.0)), float(np.clip(skill - _ERRORS * error, 0.0, 1.0))
+    variances = relevance @ whole
+    skills = np.where(variances > _SMALLEST, relevance @ part / np.maximum(variances, _SMALLEST), 0.0)
+    errors = np.sqrt((relevance**2) @ (part - skills * whole) ** 2) / np.maximum(variances, _SMALLEST)
+    return np.clip(skills, 0.0, 1.0), np.clip(skills - _ERRORS * errors, 0.0, 1.0)
 
 
 def _calibrate(
