@@ -23,7 +23,7 @@ from studies.label_judging import MEASURES, comparison_table, judge_training, li
 
 __all__ = ["STUDY", "JointFamilies"]
 
-_FIRST_SEED = 3000
+_FIRST_SEED = 4000
 _SEEDS = 10
 _SEEDS_OF_OTHERS = 3
 _MATCHED = 2.0  # offers matched on rows alone that an imputation is trained on, for each row wanted
