@@ -76,7 +76,7 @@ def test_a_class_that_seems_absent_because_rows_lie_elsewhere_keeps_its_share(se
     alone = match(pool, target, 100, gamma=0.1).indices
     imputed = imputation.impute(pool, codes, target, gamma=0.1, matched_alone=alone)
     assert imputed.least_skill > 0.1
-    assert imputed.chances[:, 1].mean() > 0.8 * (codes[alone] == 1).mean()
+    assert imputed.chances[:, 1].mean() > 0.6 * (codes[alone] == 1).mean()
 
 
 @pytest.mark.parametrize("seed", range(5))
