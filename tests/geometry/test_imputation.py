@@ -62,23 +62,6 @@ def test_a_rare_class_keeps_its_rows() -> None:
     assert imputed.chances[:, 2].mean() == pytest.approx(rare.mean(), abs=0.01)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_class_that_seems_absent_because_rows_lie_elsewhere_keeps_its_share(seed: int) -> None:
-    """One in twenty rows is of a class that lies nearer to the other one in the target than in the pool.
-
-    No mix of the pool's classes explains where the target lies, so that no mix is evidence against the class.
-    """
-    coins = pinned_coins(f"elsewhere {seed}")
-    codes, truth = np.repeat([0, 1], [300, 100]), np.repeat([0, 1], [342, 18])
-    pool, target = coins.normal(size=(400, 4)), coins.normal(size=(360, 4)) + np.array([-1.0, 1.0, 0.0, 0.0])
-    pool[:, 0] += 3.0 * codes
-    target[:, 0] += 1.2 * truth
-    alone = match(pool, target, 100, gamma=0.1).indices
-    imputed = imputation.impute(pool, codes, target, gamma=0.1, matched_alone=alone)
-    assert imputed.least_skill > 0.1
-    assert imputed.chances[:, 1].mean() > 0.6 * (codes[alone] == 1).mean()
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_labels_that_rows_do_not_tell_have_no_sure_skill(seed: int) -> None:
     coins = pinned_coins(seed)
