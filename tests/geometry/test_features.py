@@ -345,19 +345,20 @@ def test_features_do_not_depend_on_the_place_of_a_row(columns: int, dimension: i
     FourierFeatures(columns, dimension, gamma, seed=3, kind=kind).check_places()
 
 
-@pytest.mark.parametrize("place", [0, 1000, TILE_ROWS - 1])
+@pytest.mark.parametrize("place", [0, 100, 511])
 def test_a_machine_on_which_one_place_rounds_otherwise_is_found_out(
     place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line of each product of matrices is off by a unit in the last place."""
-    honest = np.matmul
+    """One line of the cosines of 512 rows is off by a unit in the last place."""
+    honest = np.cos
 
-    def product(first: Any, second: Any, out: Any) -> Any:
-        honest(first, second, out=out)
-        out[place] = np.nextafter(out[place], np.float32(np.inf))
-        return out
+    def cosines(angles: Any, out: Any = None) -> Any:
+        found = honest(angles, out=out)
+        if out is not None:
+            out[place] = np.nextafter(out[place], np.float32(np.inf))
+        return found
 
     features = FourierFeatures(5, 16, 0.2, seed=3)
-    monkeypatch.setattr(np, "matmul", product)
+    monkeypatch.setattr(np, "cos", cosines)
     with pytest.raises(UnreliableArithmetic, match="replace-one"):
         features.check_places()

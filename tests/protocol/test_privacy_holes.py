@@ -278,17 +278,18 @@ def _said(made: World, number: int, body: Body) -> Message:
 def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One line of every product is off by a unit in the last place."""
-    honest = np.matmul
+    """One line of all cosines is off by a unit in the last place."""
+    honest = np.cos
 
-    def product(first: Any, second: Any, out: Any) -> Any:
-        honest(first, second, out=out)
-        out[7] = np.nextafter(out[7], np.float32(np.inf))
-        return out
+    def cosines(angles: Any, out: Any = None) -> Any:
+        found = honest(angles, out=out)
+        if out is not None:
+            out[7] = np.nextafter(out[7], np.float32(np.inf))
+        return found
 
     made = world(terms(relation=Relation.ADD_OR_REMOVE))
     made.consumer()
-    monkeypatch.setattr(np, "matmul", product)
+    monkeypatch.setattr(np, "cos", cosines)
     with pytest.raises(UnreliableArithmetic):
         made.consumer()
     assert made.noise.calls == 0

@@ -25,6 +25,7 @@ from likeset.geometry.threads import one_thread_a_product
 __all__ = ["TILE_ROWS", "FourierFeatures"]
 
 TILE_ROWS = 2048
+_ROWS_AT_A_TIME = 512  # their angles stay in the processor's cache
 _PROBE_ROWS = 8
 _PROBE_DECIMALS = 4
 _LARGE_PROBES, _LARGE_ANGLE = 5, 1e6  # every fifth row, beyond the angles that cosines are quick for
@@ -97,6 +98,23 @@ class FourierFeatures:
             self._wave(angles, waves, out=features)
             yield part, features[within]
 
+    def of_each(self, rows: ArrayLike) -> NDArray[np.float32]:
+        """Features of each row by itself, whatever stands beside it; slower than a tile, with other last bits.
+
+        Products and sums are done number by number, each rounded once, in the order of the columns. In a product of
+        matrices the instructions that compute a row, and so its last bits, depend on its place among others.
+        """
+        array = arguments.matrix("rows", rows).astype(np.float32)
+        self._check_columns(array)
+        features = np.empty((len(array), self.dimension), dtype=np.float32)
+        for first in range(0, len(array), _ROWS_AT_A_TIME):
+            part = slice(first, first + _ROWS_AT_A_TIME)
+            angles = np.zeros((len(array[part]), len(self._phases)), dtype=np.float32)
+            for column, frequencies in zip(array[part].T, self._frequencies, strict=True):
+                angles += np.multiply.outer(column, frequencies)
+            self._wave(angles, np.empty_like(angles), out=features[part])
+        return features
+
     def of_few(self, rows: ArrayLike) -> NDArray[np.float32]:
         """Features of a few rows without the work of a whole tile; the last bits may differ from those of a tile."""
         array = arguments.matrix("rows", rows)
@@ -130,27 +148,27 @@ class FourierFeatures:
         return total / len(array)
 
     def check_places(self) -> None:
-        """Raise unless the features of a row are the same bits wherever it stands among others.
+        """Raise unless ``of_each`` gives a row the same bits wherever it stands among others.
 
         A sum of features is then one of a *set* of rows: without one of them, the others contribute what they did.
-        Which code computes a row of a matrix product could depend on where the row stands, on some machines; so rows
-        of a whole tile are moved on by one place, and turned round, and compared bit by bit. A few of them are large,
-        for which cosines are computed another way.
+        Its products and sums do not depend on the place by what IEEE 754 says of them. Its cosines are the library's,
+        which computes several at a time: so rows are moved on by one place, and turned round, and compared bit by
+        bit. A few of them are large, for which cosines are computed another way.
 
         Raises:
-            UnreliableArithmetic: they are not.
+            UnreliableArithmetic: it does not.
         """
         probe = Stream("probe/places", 0).normals(0, TILE_ROWS * self.columns).reshape(TILE_ROWS, self.columns)
         probe /= np.sqrt(2.0 * self.gamma * self.columns)
         probe[::_LARGE_PROBES] *= _LARGE_ANGLE
         rows = np.clip(probe, -arguments.LARGEST_SINGLE, arguments.LARGEST_SINGLE).astype(np.float32)
-        features = self(rows)
+        features = self.of_each(rows)
         positions = np.arange(TILE_ROWS)
         for order in (np.roll(positions, 1), positions[::-1]):
-            if not np.array_equal(self(rows[order]), features[order]):
+            if not np.array_equal(self.of_each(rows[order]), features[order]):
                 raise UnreliableArithmetic(
                     "on this machine the features of a row depend on where it stands among others, so that nothing is "
-                    "proven under add-or-remove; use another machine or BLAS library, or relation replace-one"
+                    "proven under add-or-remove; use another machine or another build of numpy, or relation replace-one"
                 )
 
     @property

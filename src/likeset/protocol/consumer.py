@@ -54,8 +54,8 @@ def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
     event: Event = plan.event if noise.private else Simulated(plan.event)
 
     def draw() -> tuple[bytes, Release[Vector]]:
-        # In a random order: a table may be sorted, and where a row stands could show in the last bits of features.
-        features = terms.kernel.features()(rows[random_order(len(rows), noise)])
+        # In a random order, and each by itself: a table may be sorted, and where a row stands must not show.
+        features = terms.kernel.features().of_each(rows[random_order(len(rows), noise)])
         if isinstance(plan, gaussian_mean.GaussianPlan):
             drawn = gaussian_mean.run(plan, features, noise)
         else:
