@@ -454,17 +454,3 @@ def test_noise_that_drowns_everything_costs_no_epsilon_where_delta_covers_it(shi
 def test_a_tiny_distance_is_not_taken_for_none() -> None:
     """At epsilon 0 laws that are 1e-17 apart have delta 0.4e-17, which is no part of 1e-100."""
     assert loss._gaussian_epsilon(1e-17, 1e-100) > 0.0
-
-
-@pytest.mark.parametrize("shift", [1e-3, 0.03, 0.3, 1.0, 5.0, 60.0])
-@pytest.mark.parametrize("delta", [1e-100, 1e-12, 1e-5, 0.1])
-def test_gaussian_noise_costs_what_the_library_says(shift: float, delta: float) -> None:
-    """Ours is rounded up by one part in a million of delta; the library's own error is about 1e-9 of it."""
-    from dp_accounting import get_epsilon_gaussian
-
-    known, ours = get_epsilon_gaussian(1.0 / shift, delta), loss._gaussian_epsilon(shift, delta)
-    assert known * (1.0 - 1e-9) <= ours <= known * (1.0 + 1e-5) + 1e-9
-
-
-def test_noise_of_no_width_costs_everything() -> None:
-    assert loss._gaussian_epsilon(math.inf, 1e-5) == math.inf

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.geometry.class_mix import MixFit, class_kernels, mix_ratios
 from likeset.geometry.kernels import kernel_means
-from likeset.geometry.newton import Derivatives, minimise
 from likeset.geometry.ridge import LANDMARKS, MOST_EXACT_ROWS, RidgeScores, evenly_spread, ridge_scores
 
 __all__ = ["ClassScores", "Imputation", "class_scores", "impute"]
@@ -148,12 +147,14 @@ def _impute_from(
     scored: ClassScores, nearness: NDArray[np.float64], matched_alone: NDArray[np.float64], fit: MixFit
 ) -> Imputation:
     """The same among rows that are within reach, and classes that have one."""
+    from scipy.special import log_softmax  # late: loading it takes longer than most matches
+
     scores, codes = scored.scores, scored.codes
     indicators = np.eye(len(scored.present))[codes]
     relevance = nearness**2 / max(float((nearness**2).sum()), _OUT_OF_REACH**2)
     scale, offsets = _calibrate(scores.left_out, codes, relevance * len(codes))
-    own = np.exp(_log_soft_maximum(scale * scores.left_out + offsets))
-    chances = np.exp(_log_soft_maximum(scale * scores.predicted + offsets))
+    own = np.exp(log_softmax(scale * scores.left_out + offsets, axis=1))
+    chances = np.exp(log_softmax(scale * scores.predicted + offsets, axis=1))
     whole = (relevance @ indicators - indicators) ** 2
     part = whole - (own - indicators) ** 2
     told = _skills(part, whole, relevance)[1]
@@ -180,32 +181,21 @@ def _calibrate(
     scores: Chances, codes: NDArray[np.int64], relevance: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
     """Scale and offsets of the soft maximum under which the known classes are likeliest; offsets are held near 0."""
+    from scipy.optimize import minimize  # late: as above
+    from scipy.special import log_softmax
+
     indicators = np.eye(scores.shape[1])[codes]
     places = np.arange(len(codes))
 
-    def loss(parameters: NDArray[np.float64]) -> Derivatives:
-        scale, offsets = parameters[0], parameters[1:]
-        logs = _log_soft_maximum(scale * scores + offsets)
-        chances = np.exp(logs)
-        excess = relevance[:, None] * (chances - indicators)
+    def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        scale, offsets = np.exp(parameters[0]), parameters[1:]
+        logs = log_softmax(scale * scores + offsets, axis=1)
+        excess = relevance[:, None] * (np.exp(logs) - indicators)
         value = -float(relevance @ logs[places, codes]) + 0.5 * _OFFSET_PENALTY * float(offsets @ offsets)
-        gradient = np.append(float((excess * scores).sum()), excess.sum(axis=0) + _OFFSET_PENALTY * offsets)
-        weighed = relevance[:, None] * chances
-        around = scores - (chances * scores).sum(axis=1, keepdims=True)
-        hessian = np.empty((len(parameters), len(parameters)))
-        hessian[0, 0] = float((weighed * around**2).sum()) + _SMALLEST
-        hessian[0, 1:] = hessian[1:, 0] = (weighed * around).sum(axis=0)
-        hessian[1:, 1:] = np.diag(weighed.sum(axis=0) + _OFFSET_PENALTY) - weighed.T @ chances
-        return value, gradient, hessian
+        slopes = excess.sum(axis=0) + _OFFSET_PENALTY * offsets
+        return value, np.append(scale * float((excess * scores).sum()), slopes)
 
-    lowest, highest = np.full((2, 1 + scores.shape[1]), [[-_LARGEST_OFFSET], [_LARGEST_OFFSET]])
-    lowest[0], highest[0] = np.exp(_LOG_SCALES)
-    start = np.append(np.e, np.zeros(scores.shape[1]))
-    fitted = minimise(loss, start, lowest=lowest, highest=highest)
-    return float(fitted[0]), fitted[1:]
-
-
-def _log_soft_maximum(numbers: Chances) -> Chances:
-    """The logarithms of the shares that the exponentials of each line have."""
-    moved = numbers - numbers.max(axis=1, keepdims=True)
-    return np.asarray(moved - np.log(np.exp(moved).sum(axis=1, keepdims=True)))
+    classes = scores.shape[1]
+    bounds = [_LOG_SCALES] + [(-_LARGEST_OFFSET, _LARGEST_OFFSET)] * classes
+    fitted = minimize(loss, np.append(1.0, np.zeros(classes)), jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(np.exp(fitted.x[0])), np.asarray(fitted.x[1:])

@@ -57,6 +57,7 @@ def surprise(pool: Rows, labels: NDArray[np.float64], target: Rows, *, gamma: fl
         gamma: width of the kernel.
     """
     from scipy.special import ndtri  # late: loading it takes longer than most matches
+    from scipy.stats import rankdata
 
     nearness = kernel_means(pool, target.astype(np.float64), gamma=gamma)
     known = np.isfinite(labels) & (nearness > _OUT_OF_REACH)
@@ -64,7 +65,7 @@ def surprise(pool: Rows, labels: NDArray[np.float64], target: Rows, *, gamma: fl
     if np.count_nonzero(known) < 2 or np.ptp(labels[known]) == 0.0:
         return Surprise(surprises, 0.0)
     count = int(np.count_nonzero(known))
-    scores = ndtri((_ranks(labels[known]) - 0.5) / count)
+    scores = ndtri((rankdata(labels[known]) - 0.5) / count)
     scores = (scores - scores.mean()) / scores.std()
     landmarks = None if count <= MOST_EXACT_ROWS else evenly_spread(nearness[known], LANDMARKS)
     fitted = ridge_scores(pool[known], scores[:, None], target[:1], gamma=gamma, landmarks=landmarks)
@@ -74,12 +75,6 @@ def surprise(pool: Rows, labels: NDArray[np.float64], target: Rows, *, gamma: fl
     unexplained = float(relevance @ surprises[known] ** 2)
     skill = 1.0 - unexplained / spread if spread > _SMALLEST else 0.0
     return Surprise(surprises, float(np.clip(skill, 0.0, 1.0)))
-
-
-def _ranks(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The place of each number in order, from 1; equal numbers share the mean of theirs."""
-    _, places, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[places], dtype=np.float64)
 
 
 def surprising_rows(rows: Rows, numbers: NDArray[np.float64], *, weight: float, gamma: float) -> Rows:

@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.geometry.newton import Derivatives, minimise
-
 __all__ = ["Strata", "fit_strata"]
 
 _MOST_CLASSES = 50
 _KEPT = 0.1  # share of the weight that stays as it was, so that no class is lost
 _SHUFFLES = 5
 _EVIDENCE = 2.0
-_JITTER = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +76,8 @@ def _mix(
     Returns:
         the mix, and by how much it lowers the squared distance to the release.
     """
+    from scipy.optimize import nnls  # late: loading it takes longer than most matches
+
     counts = np.bincount(codes).astype(np.float64)
     shares = counts / counts.sum()
     sums = np.zeros((len(counts), features.shape[1]))
@@ -87,22 +86,8 @@ def _mix(
     # ||g - M'pi||² + (1 - sum pi)² + noise² sum (pi - p)²/p, as one least-squares problem.
     system = np.vstack([means.T, np.ones(len(counts)), np.diag(noise / np.sqrt(shares))])
     goal = np.concatenate([released, [1.0], noise * np.sqrt(shares)])
-    mix = _least_squares(system, goal, shares)
+    mix, _ = nnls(system, goal)
     if mix.sum() <= 0.0:
         return shares, 0.0
     mix = mix / mix.sum()
     return mix, left - float(((released - mix @ means) ** 2).sum())
-
-
-def _least_squares(
-    system: NDArray[np.float64], goal: NDArray[np.float64], start: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The non-negative solution of a system of few unknowns."""
-    square, right = system.T @ system, system.T @ goal
-    square += _JITTER * float(np.trace(square)) * np.eye(len(start))
-
-    def halved_distance(mix: NDArray[np.float64]) -> Derivatives:
-        pull = square @ mix
-        return 0.5 * float(mix @ pull) - float(right @ mix), pull - right, square
-
-    return minimise(halved_distance, start, lowest=0.0)

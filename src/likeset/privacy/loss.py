@@ -41,7 +41,6 @@ _LOSS_STEP = 1e-4
 _WIDEST_CONVOLVED = 100.0
 _MOST_RESPONSES = 1 << 17
 _HALVINGS = 60
-_FAR_TAIL = 30.0
 _ROUNDING = 1e-13
 
 
@@ -261,52 +260,21 @@ def _responses_epsilon(epsilon: float, times: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _gaussian_epsilon(shift: float, delta: float) -> float:
-    """The least epsilon of Gaussian noise, rounded up (Balle and Wang 2018, Theorem 8).
+    # Imported late, here and below: loading the library takes seconds that most commands never need.
+    from dp_accounting import get_epsilon_gaussian
 
-    As ``dp_accounting.get_epsilon_gaussian`` (a test compares them), which takes a second to load. With P the normal
-    law, delta at x is ``P(shift/2 - x/shift) - e^x P(-shift/2 - x/shift)``, which falls with x.
-    """
+    # The library solves for epsilon to a relative error of 1e-9 in delta: stay on the safe side of that.
     allowed = delta * (1.0 - 1e-6)
     if math.erf(shift / math.sqrt(8.0)) <= allowed:
-        return 0.0  # the statistical distance of two normal laws
-    if math.isinf(shift):
-        return math.inf
-    low, high = 0.0, 1.0
-    while _gaussian_log_delta(shift, high) > math.log(allowed):
-        low, high = high, 2.0 * high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if _gaussian_log_delta(shift, middle) <= math.log(allowed) else (middle, high)
-    return high
-
-
-def _gaussian_log_delta(shift: float, epsilon: float) -> float:
-    """An upper bound on log delta: the difference of two tails, each of them wrong by a few units in the last place."""
-    larger = _log_normal(shift / 2.0 - epsilon / shift)
-    if math.isinf(larger):
-        return larger
-    smaller = epsilon + _log_normal(-shift / 2.0 - epsilon / shift)
-    doubt = 2.0**-50 * (1.0 + epsilon - larger + abs(smaller - epsilon))
-    return larger + doubt + math.log(-math.expm1(min(smaller - larger, 0.0) - doubt))
-
-
-def _log_normal(bound: float) -> float:
-    """The logarithm of the chance that a standard normal number is below a bound."""
-    if bound > -_FAR_TAIL:
-        return math.log(math.erfc(-bound / math.sqrt(2.0)) / 2.0)
-    # The asymptotic series; at this bound its first term left out is below 1e-16 of the whole.
-    square = bound**2
-    term = series = 1.0
-    for odd in range(1, 15, 2):
-        term *= -odd / square
-        series += term
-    return -square / 2.0 - math.log(-bound) - 0.5 * math.log(2.0 * math.pi) + math.log(series)
+        return 0.0  # the statistical distance of two normal laws, which the library takes for 0 where it is tiny
+    with np.errstate(divide="ignore"):
+        epsilon = float(get_epsilon_gaussian(1.0 / shift, allowed))
+    return epsilon if epsilon > 0.0 else math.inf  # 0 cannot be true here: then another bound has to do
 
 
 @lru_cache(maxsize=256)
 def _convolved_epsilon(pure: tuple[tuple[float, int], ...], shift: float, delta: float) -> float:
     """Convolve the losses of randomised responses and of one Gaussian; the library rounds losses upwards."""
-    # Imported late: loading the library takes a second that most commands never need.
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     whole = pld.identity(value_discretization_interval=_LOSS_STEP)
