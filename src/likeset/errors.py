@@ -14,8 +14,9 @@
     │   └── PostTrouble                       one file or folder of a mailbox cannot; the others may
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
-    │   ├── LetterRefused                     bytes that are no letter from that sender to this reader
-    │   ├── OfferRefused                      a part of an offer that does not belong to its owner's signed list
+    │   ├── Refused                           something that came, and counts as if it had not
+    │   │   ├── LetterRefused                 bytes that are no letter from that sender to this reader
+    │   │   └── OfferRefused                  a part of an offer that does not belong to its owner's signed list
     │   ├── LetterContradicts                 another letter came under that number; both are kept as evidence
     │   ├── HomeRestored                      this home signed what it does not remember: it is an old copy, and stops
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
@@ -72,6 +73,7 @@ __all__ = [
     "PostTrouble",
     "ProtocolError",
     "QuorumMissed",
+    "Refused",
     "RunCancelled",
     "TermsExpired",
     "UnfinishedRequest",
@@ -316,7 +318,7 @@ class BadMessage(ProtocolError, ValueError):
         super().__init__(f"not a message: {reason}")
 
 
-class _Refused(ProtocolError, ValueError):
+class Refused(ProtocolError, ValueError):
     """Something that came, by what it is called, and a word on why it counts as if it had not come."""
 
     what = ""
@@ -329,7 +331,7 @@ class _Refused(ProtocolError, ValueError):
         return f"{self.what} refused: {self.reason}"
 
 
-class LetterRefused(_Refused):
+class LetterRefused(Refused):
     """Bytes that are no letter from that sender to this reader; nothing in them was believed.
 
     Attributes:
@@ -339,7 +341,7 @@ class LetterRefused(_Refused):
     what = "letter"
 
 
-class OfferRefused(_Refused):
+class OfferRefused(Refused):
     """What an owner sent to a compute party does not belong to its signed list: the offer counts as absent.
 
     Attributes:

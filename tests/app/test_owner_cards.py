@@ -95,7 +95,7 @@ def test_terms_that_nobody_signed_are_not_added_and_it_says_what_to_ask_for(
     said = mistake(node, "inbox", "--add", tmp_path / name)
     assert name in said
     assert "nothing proves who asks; ask the consumer for the file RUN.invitation" in said
-    assert "cannot be read" in mistake(node, "inbox", "--add", tmp_path / "gone")
+    assert "there is no such file" in mistake(node, "inbox", "--add", tmp_path / "gone")
     assert document(node, "inbox", "--all")["runs"] == []
 
 

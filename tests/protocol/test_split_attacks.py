@@ -32,8 +32,8 @@ from likeset.trust.shared_offers import OfferPart, SharedOffer, share_offer
 
 AGREED = split_run()
 LIAR = "b"
-NEAR = np.array([[0.31, 0.29, 0.3], [0.3, 0.31, 0.32]], dtype=np.float32)
-"""In the middle of the target: what a liar lets the program see is picked."""
+NEAR = np.array([[0.01, -0.59, 0.21], [0.43, 1.01, 1.58]], dtype=np.float32)
+"""Where two rows of the target lie: what a liar lets the program see is picked, and stays when picks are swapped."""
 
 
 def shared_by(name: str = LIAR, *, seen: Any = NEAR, sold: Any = NEAR, handles: Sequence[int] = (1, 2)) -> SharedOffer:
