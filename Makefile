@@ -70,7 +70,7 @@ soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times th
 	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/homes/test_network_kills.py
 	$(SOAK) LIKESET_MAIL_KILLS=$(MAIL_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_mail_kills.py
 	$(SOAK) LIKESET_SPLIT_KILLS=$(SPLIT_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_split_kills.py
-	$(SOAK) $(BIN)/python -m pytest -m soak -rP tests/app/test_network_demo.py
+	$(SOAK) $(BIN)/python -m pytest -m soak -rP tests/app/test_network_demo.py tests/split/test_split_views.py
 
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json
