@@ -7,8 +7,10 @@ import os
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 import functools
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,18 @@ from likeset.display import screen
 
 # Tests that are started in the background ignore Ctrl-C, and so would every process that they start and stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Ledgers wait for the disk after each transaction, thousands of times. Tests look at what was asked of it, and kill
+# processes, never the machine: files in memory serve them as well. Not if there is little room, as in some containers,
+# or if programs there may not be started.
+_MEMORY, _ROOM = Path("/dev/shm"), 4 << 30  # noqa: S108 - tests make folders of their own in it
+if (
+    "TMPDIR" not in os.environ
+    and os.access(_MEMORY, os.W_OK)
+    and shutil.disk_usage(_MEMORY).free >= _ROOM
+    and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
+):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # Programs that tests start get their coins where the tests get theirs, and find the studies, which are not installed.
 _PLACES = [str(Path(__file__).parent), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]
