@@ -28,6 +28,11 @@ NOTHING = Calibration(
 PASSES = "passing over owners' rows"
 
 
+@pytest.fixture(autouse=True)
+def little_calibration() -> None:
+    """Here this machine is measured in full."""
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World.make(tmp_path_factory.mktemp("market"))
