@@ -1,5 +1,6 @@
 """Events: a closed vocabulary that survives a round trip through JSON and refuses every other word."""
 
+import functools
 import json
 from typing import Any
 
@@ -50,6 +51,7 @@ def _leaves(relation: Relation) -> st.SearchStrategy[ev.Event]:
     )
 
 
+@functools.cache  # it takes longer to make than to draw from
 def _planned(relation: Relation) -> st.SearchStrategy[ev.Event]:
     return st.recursive(
         _leaves(relation),
