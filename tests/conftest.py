@@ -7,6 +7,7 @@ import os
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 import functools
+import gc
 import shutil
 import signal
 import sys
@@ -26,6 +27,9 @@ from likeset.display import screen
 
 # Tests that are started in the background ignore Ctrl-C, and so would every process that they start and stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Modules and tests stay until the end: nobody need look through them for garbage again and again.
+gc.set_threshold(20_000, 20, 20)
 
 # Ledgers wait for the disk after each transaction, thousands of times. Tests look at what was asked of it, and kill
 # processes, never the machine: files in memory serve them as well. Not if there is little room, as in some containers,
@@ -96,6 +100,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes minutes begins first: at the end one worker would wait for it."""
     items.sort(key=lambda item: item.path.name not in _LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected is no garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
