@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 from chance import REPEATED_BY, SEED, examples
 from likeset import documents
 from likeset.display import screen
+from likeset.trust import cards
 
 # Tests that are started in the background ignore Ctrl-C, and so would every process that they start and stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -75,9 +76,11 @@ settings.register_profile(
 )
 settings.load_profile("likeset")
 
-# A program builds its commands once and reads few files; tests in one process would build the same commands and parse
-# the same YAML thousands of times. Both follow from what they are given alone, and nobody changes them.
+# A program builds its commands once and reads few files and cards; tests in one process would build the same commands,
+# parse the same YAML and verify the same signatures thousands of times. All follow from what they are given alone, and
+# nobody changes them.
 typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)  # type: ignore[attr-defined]
+cards.holds = functools.lru_cache(maxsize=1024)(cards.holds)  # type: ignore[attr-defined]
 _compose, _composed = documents._compose, dict[str, Any]()
 
 
@@ -122,6 +125,12 @@ def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likeset.app.report.match_section.draw_picks", lambda *_, **__: "")
     for what in ("images", "marginal", "projection"):
         monkeypatch.setattr(f"likeset.app.report.looks_section.draw_{what}", lambda *_, **__: "")
+
+
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small forests, for tests that look at what is trained and told, and not at how good it is."""
+    monkeypatch.setattr("likeset.run.trained_models._TREES", 10)
 
 
 @pytest.fixture(autouse=True)

@@ -259,6 +259,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch, *, kernel: object) -> list[str]:
     return shown
 
 
+@pytest.mark.usefixtures("few_trees")
 class TestEvaluate:
     TEST = frame(3, 60, (60, 90))
 

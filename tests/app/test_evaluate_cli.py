@@ -9,6 +9,7 @@ import pytest
 
 from job_world import OWNERS, World, call, rows, write
 
+pytestmark = pytest.mark.usefixtures("few_trees")
 MORE = ("--noise", "simulated", "--seed", "3")
 
 

@@ -94,6 +94,7 @@ def test_the_owner_of_wrong_labels_is_better_left_out_and_a_good_one_not() -> No
         assert without_north.low > 0.0
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
     coins = np.random.default_rng(8)
     rows, test_rows = coins.normal(size=(60, 2)), coins.normal(size=(100, 2))
@@ -106,6 +107,7 @@ def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
     assert score(plain, "the summary", "linear", "r2") < 0.5
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_test_rows_that_models_were_trained_on_are_counted() -> None:
     rows, labels = labelled(60, seed=11)
     found = likeset.evaluate(rows[:30], labels[:30], test_rows=rows[25:], test_labels=labels[25:])
@@ -114,6 +116,7 @@ def test_test_rows_that_models_were_trained_on_are_counted() -> None:
     assert "equal a row" not in " ".join(apart.notes)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
     rows, _ = labelled(12, seed=9)
     found = likeset.evaluate(rows, ["a"] * 12, test_rows=rows, test_labels=["a"] * 6 + ["b"] * 6)
