@@ -265,11 +265,12 @@ class TestEvaluate:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_frames_are_read_by_the_schema_with_the_labels_in_them(self, kind: str) -> None:
-        summary = KINDS[kind](fitted().summary_.reset_index(drop=True))
+        bought = fitted().summary_
+        summary = KINDS[kind](bought.reset_index(drop=True))
         judged = evaluate(summary, test_rows=KINDS[kind](self.TEST), schema=SCHEMA, resamples=100)
         plain = evaluate(
-            SCHEMA.transformer().transform(fitted().summary_),
-            fitted().summary_.ill.to_numpy(),
+            SCHEMA.transformer().transform(bought),
+            bought.ill.to_numpy(),
             test_rows=SCHEMA.transformer().transform(self.TEST),
             test_labels=self.TEST.ill.to_numpy(),
             resamples=100,
