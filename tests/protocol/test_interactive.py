@@ -1,7 +1,6 @@
 """``interactive``: Algorithm 3 round by round, with the sound options and with the paper's own."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from interactive_options import GAUSSIAN, INTERACTIVE, OPTIONS, sent_by
 from protocol_world import (
     KERNEL,
     PAPER,
@@ -27,49 +26,17 @@ from protocol_world import (
 )
 
 from chance import examples
-from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed, UnprovenPart
+from likeset.errors import UnprovenPart
 from likeset.ledger import Limit
 from likeset.privacy import accounting, schedules
 from likeset.privacy.events import Composition, Event, Repeated
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.noise import Integers
 from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import auction_patience
 from likeset.privacy.view import View
-from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import (
-    Asked,
-    Bid,
-    Body,
-    Delivery,
-    Message,
-    Misfit,
-    SummaryRelease,
-    TargetRelease,
-    decode,
-)
+from likeset.protocol.messages import Asked, Bid, Delivery, Message, SummaryRelease, TargetRelease, decode
 from likeset.protocol.plans import planned_views, summary_event, summary_plan, target_plan
 from likeset.protocol.term_parts import Budget, Kernel
-
-INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
-GAUSSIAN: dict[str, Any] = {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "default": INTERACTIVE,
-    "seeds": {**INTERACTIVE, "seed_rows": 3},
-    "gaussian": GAUSSIAN,
-    "loud-gaussian": {**GAUSSIAN, "owner_budget": Budget(0.05, 1e-9)},
-    "mwem": {**PAPER, "auction": "everyone", "auction_epsilon": 0.0, "schedule": "", "owner_budget": Budget(1.0, 1e-5)},
-    "threshold": {**INTERACTIVE, **THRESHOLD},
-    "threshold-gaussian": {**GAUSSIAN, **THRESHOLD, "accept_unproven": PAPER_PARTS},
-    "paper": PAPER,
-    "paper-theorem": {**PAPER, "schedule": "theorem"},
-    "paper-proof": {**PAPER, "schedule": "proof"},
-}
-
-
-def _bodies(outcome: Outcome, sender: str, kind: type[Any]) -> list[Message]:
-    messages = [decode(data) for received in outcome.heard.values() for data in received]
-    return [message for message in messages if message.sender == sender and isinstance(message.body, kind)]
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -91,7 +58,7 @@ def test_every_option_runs_and_honest_owners_are_never_flagged(options: dict[str
     for name in made.terms.owners:
         kinds = [decode(data).body.kind for data in outcome.heard[name]]
         assert kinds == ["target-release"] + size * ["summary-release", "asked"]
-        sent = _bodies(outcome, name, Delivery)
+        sent = sent_by(outcome, name, Delivery)
         handles = [message.body.handle for message in sent if isinstance(message.body, Delivery)]
         assert len(set(handles)) == len(handles) <= size  # no row twice, no more than announced
         asked = [decode(data) for data in outcome.heard[name]]
@@ -106,7 +73,7 @@ def test_without_a_summary_release_the_best_rows_under_the_target_release_are_se
     made = world(terms(**INTERACTIVE, size=6))
     outcome = carry(made)
     (release,) = [
-        m.body.release for m in _bodies(outcome, "hospital", TargetRelease)[:1] if isinstance(m.body, TargetRelease)
+        m.body.release for m in sent_by(outcome, "hospital", TargetRelease)[:1] if isinstance(m.body, TargetRelease)
     ]
     pooled = np.concatenate(list(made.data.values()))
     scores = KERNEL.features()(pooled).astype(np.float64) @ release
@@ -123,7 +90,7 @@ def test_owners_bids_follow_the_corrected_gain_with_seed_rows_counted(name: str)
     for owner in made.terms.owners:
         features = made.terms.kernel.features()(made.data[owner]).astype(np.float64)
         target, summary = np.zeros(16), np.zeros(16)
-        bids = {m.round: m.body for m in _bodies(outcome, owner, Bid)}
+        bids = {m.round: m.body for m in sent_by(outcome, owner, Bid)}
         sent: set[int] = set()
         for data in outcome.heard[owner]:
             message = decode(data)
@@ -150,7 +117,7 @@ def test_a_row_waits_no_longer_than_the_paper_says() -> None:
     made = world(terms(**INTERACTIVE, **auction, size=6))
     made.data["c"] = made.data["c"] + np.float32(9.0)  # never the best, and always with the same row
     outcome = carry(made)
-    asked = {m.round for m in _bodies(outcome, "curator", Asked) if m.receiver == "c" and m.body.asked}  # type: ignore[union-attr]
+    asked = {m.round for m in sent_by(outcome, "curator", Asked) if m.receiver == "c" and m.body.asked}  # type: ignore[union-attr]
     assert asked == {3, 6}
 
 
@@ -281,75 +248,6 @@ def test_an_account_that_does_not_accept_the_papers_parts_gives_nothing_to_owner
         assert all(accounts[View.owners(name)].unproven == () for name in agreed.owners)
 
 
-def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -> None:
-    agreed = terms(**INTERACTIVE)
-    with ledger_on_disk(agreed, rows=agreed.size) as ledger:
-        made = world(agreed, ledger)
-        carry(made)
-        carry(made)
-        accounts = {account.view: account for account in ledger.accounts()}
-        assert {accounts[View.curator(name)].rows for name in agreed.owners} == {agreed.size}
-
-
-def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
-    made = world(terms(**GAUSSIAN, seed_rows=1))
-    curator, owner = made.curator(), made.owner("a")
-    calls = [call for call in made.first_words(curator) if call.receiver == "a"]
-    opening, first = calls
-    with pytest.raises(IllegalMessage):
-        owner.take(first)  # before the release of the target
-    assert owner.take(opening) == ()
-    with pytest.raises(IllegalMessage):
-        owner.take(replace(first, body=Asked(asked=True)))  # before any bid
-    with pytest.raises(IllegalMessage):
-        owner.take(replace(first, round=2))
-    nothing = np.empty(0, dtype=np.int64)
-    for coordinates, values in (
-        (np.array([16]), np.zeros(1)),
-        (np.array([-1]), np.zeros(1)),
-        (np.array([1, 1]), np.zeros(2)),
-        (np.array([1]), np.zeros(2)),
-        (np.array([1]), np.full(1, np.inf)),
-        (nothing, np.zeros(1)),
-    ):
-        with pytest.raises(IllegalMessage):
-            owner.take(replace(first, body=SummaryRelease(coordinates=coordinates, values=values)))
-    with pytest.raises(IllegalMessage):
-        owner.take(replace(opening, body=TargetRelease(release=np.ones(16))))  # another one in its place
-    (bid,) = owner.take(first)
-    (again,) = owner.take(first)
-    assert bid is again
-    assert isinstance(bid.body, Bid)
-
-
-@pytest.mark.parametrize(
-    ("options", "number"),
-    [(INTERACTIVE, 1), (INTERACTIVE, 2), ({**INTERACTIVE, "seed_rows": 3}, 1), (GAUSSIAN, 1)],
-    ids=["none", "none, later", "none, with seed rows", "gaussian, before there is a summary"],
-)
-@pytest.mark.parametrize("values", [np.zeros(1), np.ones(1), np.empty(0)], ids=["zero", "one", "coordinate alone"])
-def test_an_owner_refuses_a_release_about_the_summary_that_the_terms_do_not_announce(
-    options: dict[str, Any], number: int, values: NDArray[np.float64]
-) -> None:
-    """By directions of its choice a curator would learn rows that it never asks for, feature by feature."""
-    made = world(terms(**options))
-    owner = made.owner("a")
-
-    def say(round_number: int, body: Body) -> Sequence[Message]:
-        sender = "hospital" if isinstance(body, TargetRelease) else "curator"
-        return owner.take(Message(made.terms.run, made.terms.digest, sender, "a", round_number, body))
-
-    nothing = SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
-    say(0, TargetRelease(release=np.ones(16)))
-    for before in range(1, number):
-        say(before, nothing)
-        say(before, Asked(asked=False))
-    with pytest.raises(IllegalMessage, match="announce no release"):
-        say(number, SummaryRelease(coordinates=np.array([3]), values=values))
-    (bid,) = say(number, nothing)
-    assert isinstance(bid.body, Bid)
-
-
 def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_are() -> None:
     """With nothing released, the direction is that of the target's release from the first round to the last."""
     made = world(terms(**INTERACTIVE, size=9))
@@ -361,110 +259,3 @@ def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_
             replies = owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", number, body))
             bids |= {(reply.body.gain, reply.body.handle) for reply in replies if isinstance(reply.body, Bid)}
     assert len(bids) == 1
-
-
-def test_the_curator_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
-    made = world(terms(**INTERACTIVE))
-    curator = made.curator()
-    calls = made.first_words(curator)
-    owners = made.owners()
-    bids: list[Message] = []
-    for call in calls:
-        bids.extend(owners[call.receiver].take(call))
-    delivery = Delivery(rows=rows(1, 1), labels=np.empty(0), handle=1, features=np.zeros((1, 16), dtype=np.float32))
-    for wrong in (
-        replace(bids[0], round=2),
-        replace(bids[0], body=delivery),
-        replace(bids[0], body=Misfit(misfit=0.0)),
-        replace(bids[0], sender="hospital"),
-        replace(bids[0], sender="stranger"),
-        replace(bids[0], receiver="a"),
-    ):
-        with pytest.raises(IllegalMessage):
-            curator.take(wrong)
-    assert curator.waiting_for == {"a", "b", "c"}
-    assert curator.take(bids[0]) == curator.take(bids[0]) == ()
-    with pytest.raises(IllegalMessage):
-        curator.take(replace(bids[0], body=Bid(gain=7.0, handle=7)))
-    assert curator.waiting_for == {"b", "c"}
-    assert curator.party.rows_seen == curator.party.late == 0
-
-
-def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_are_discarded() -> None:
-    made = world(terms(**INTERACTIVE))
-    curator = made.curator()
-    owners = made.owners()
-    held_back: list[Message] = []
-
-    def answers(calls: tuple[Message, ...]) -> list[Message]:
-        return [reply for call in calls for reply in owners[call.receiver].take(call)]
-
-    bids = answers(made.first_words(curator))
-    held_back.append(bids[1])
-    curator.take(bids[0])
-    curator.take(bids[2])
-    asks = curator.give_up("b")  # from bidding in round 1
-    assert curator.take(held_back[0]) == ()
-    assert curator.party.late == 1
-    deliveries = answers(asks)
-    assert {one.sender for one in deliveries} == {"a", "c"}
-    held_back.append(deliveries[0])
-    curator.take(deliveries[1])
-    second = answers(curator.give_up("a"))  # from delivering in round 1
-    assert {one.sender for one in second} == {"a", "b", "c"}
-    before = curator.party.rows_seen
-    assert curator.take(held_back[1]) == ()  # late in the next round, and its sender is waited for
-    assert (curator.party.late, curator.party.rows_seen) == (2, before + 1)  # discarded, but seen
-    assert curator.waiting_for == {"a", "b", "c"}
-    assert curator.give_up("nobody") == ()
-
-
-def test_too_few_owners_end_the_run() -> None:
-    made = world(terms(**INTERACTIVE, quorum=3))
-    del made.data["b"]
-    with pytest.raises(QuorumMissed):
-        carry(made)
-    made = world(terms(**INTERACTIVE, quorum=2))
-    del made.data["b"]
-    assert carry(made).summary.absent.tolist() == [1]
-
-
-@pytest.mark.parametrize("release", ["gaussian", "mwem"])
-def test_rounds_without_a_row_still_count(release: str) -> None:
-    """Nobody is asked in the first two rounds: releases go on, the divisor is the public number of the round."""
-
-    class LowAtFirst(CountingNoise):
-        asked = 0
-
-        def discrete_laplace(self, scale: float, size: int) -> Integers:
-            if scale != 1.0 / 8.0:
-                return super().discrete_laplace(scale, size)
-            self.asked += 1
-            return np.full(size, -9 if self.asked <= 2 else 0)
-
-    options = {"gaussian": OPTIONS["threshold-gaussian"], "mwem": {**OPTIONS["mwem"], **THRESHOLD, "seed_rows": 0}}
-    made = world(terms(**options[release], size=5))
-    made.noise = LowAtFirst()
-    outcome = carry(made)
-    assert len(outcome.summary.rows) == 3
-    assert len(outcome.summary.flagged) == 0
-    assert not outcome.refused
-
-
-def test_an_owner_who_misses_a_step_is_out_where_something_is_released_about_the_summary() -> None:
-    made = world(terms(**GAUSSIAN, size=5))
-    made.data["b"] = made.target[:12].copy()
-    outcome = carry(made, replies_of={"b": lambda _heard, replies: [one for one in replies if one.round != 2]})
-    assert outcome.summary.owners.tolist().count(1) <= 1  # what joined the summary before it went
-    asked = {m.round: m.body.asked for m in _bodies(outcome, "curator", Asked) if m.receiver == "b"}  # type: ignore[union-attr]
-    assert asked == {1: True, 3: False, 4: False, 5: False}  # to a bid that did not come there is no answer
-
-
-@pytest.mark.parametrize("seeds", [None, rows(1, 2), rows(1, 3)[:, :2], np.full((3, 3), np.nan), rows(98, 3)])
-def test_seed_rows_must_be_those_of_the_terms(seeds: Any) -> None:
-    with pytest.raises(InvalidArgument, match="seed_rows"):
-        InteractiveCurator(
-            terms(**INTERACTIVE, seed_rows=3),
-            noise=CountingNoise(),
-            seed_rows=seeds,
-        )
