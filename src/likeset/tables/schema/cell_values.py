@@ -48,10 +48,16 @@ class MissingWords:
     @classmethod
     def of(cls, words: Sequence[str]) -> "MissingWords":
         """From the words that a schema declares."""
-        stripped = pa.array(sorted({word.strip() for word in words}), pa.string())
-        are_numbers = pc.match_substring_regex(stripped, _NUMBER)
-        numbers = pc.cast(stripped.filter(are_numbers), pa.float64()).to_pylist()
-        return cls(stripped, tuple(number + 0.0 for number in numbers))
+        return _missing_words(tuple(words))
+
+
+@functools.lru_cache(maxsize=64)
+def _missing_words(words: tuple[str, ...]) -> MissingWords:
+    """Every column of most schemas has the same ones, and an expression takes longer to make than to use."""
+    stripped = pa.array(sorted({word.strip() for word in words}), pa.string())
+    are_numbers = pc.match_substring_regex(stripped, _NUMBER)
+    numbers = pc.cast(stripped.filter(are_numbers), pa.float64()).to_pylist()
+    return MissingWords(stripped, tuple(number + 0.0 for number in numbers))
 
 
 def plain_array(column: Any) -> Any:
