@@ -95,7 +95,11 @@ documents._compose = _composed_once
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis starts from the seed of all other coins; ``derandomize`` would know no seed."""
+    """Hypothesis starts from the seed of all other coins; ``derandomize`` would know no seed.
+
+    What users are told of a run is no fault of it, and ``pytest.warns`` sees it.
+    """
+    config.addinivalue_line("filterwarnings", "ignore::likeset.run.notices.LikesetWarning")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(SEED)
 

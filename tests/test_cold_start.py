@@ -3,6 +3,9 @@
 import subprocess
 import sys
 
+import numpy as np  # noqa: F401 - its threads are looked at
+import threadpoolctl  # type: ignore[import-untyped]  # it has no types
+
 import likeset
 
 SLOW = ("numpy", "scipy", "pyarrow", "sklearn", "matplotlib", "cryptography", "paramiko", "duckdb", "dp_accounting")
@@ -47,3 +50,10 @@ def test_a_match_and_its_report_load_no_library_that_few_of_them_use() -> None:
     """SciPy, scikit-learn, DuckDB and the convolutions of dp_accounting would take two seconds together."""
     modules = _loaded("import likeset.app.demo.showcase, likeset.app.report, likeset.app.file_matching")
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "pandas"} & set(modules)
+
+
+def test_these_tests_were_told_of_threads_before_the_first_library_that_has_some() -> None:
+    """Whoever loads numpy before ``tests/conftest.py`` is read gives each worker as many threads as there are cores."""
+    pools = threadpoolctl.threadpool_info()
+    assert pools
+    assert {pool["num_threads"] for pool in pools} == {1}
