@@ -10,18 +10,15 @@ import numpy as np
 import pytest
 from card_world import introduce, signed_terms, signed_text
 from node_world import Clock, approve, call, door, hear, held, invite, logged, make_node, script, terms, write_policy
+from owner_answers import abstained, answered, refused, rows_spent
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
-from likeset.homes.owner.exchanges import ExchangeRecord
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review, status_of
 from likeset.homes.owner.site import owner_run
 from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import Ledger
 from likeset.privacy.view import View
-from likeset.protocol.interactive_owner import InteractiveOwner
-from likeset.protocol.messages import Asked, Message, TargetRelease, decode, encode
+from likeset.protocol.messages import Asked, Message, decode, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
@@ -35,27 +32,6 @@ def clock() -> Clock:
 def node(tmp_path: Path, clock: Clock) -> Iterator[OwnerNode]:
     with OwnerNode(make_node(tmp_path), clock=clock) as opened:
         yield opened
-
-
-def refused(node: OwnerNode, message: Message) -> str:
-    """The logged reason; the other side hears one word, and nothing was charged or kept for it."""
-    before, known = len(node.ledger.messages()), len(logged(node, "refused"))
-    assert hear(node, encode(message)) == "abstains"
-    assert len(node.ledger.messages()) == before
-    found = logged(node, "refused")
-    assert len(found) == known + 1
-    return str(found[-1]["reason"])
-
-
-def rows_spent(node: OwnerNode) -> int:
-    (account,) = [one for one in node.ledger.accounts() if one.view == View.curator("a")]
-    return account.rows
-
-
-def answered(node: OwnerNode, message: Message) -> list[bytes]:
-    found = hear(node, encode(message))
-    assert isinstance(found, list), logged(node, "refused")[-1:]
-    return found
 
 
 def test_a_run_waits_until_it_is_approved_and_then_answers_once(node: OwnerNode) -> None:
@@ -150,18 +126,6 @@ def test_terms_that_ended_are_refused(node: OwnerNode, clock: Clock) -> None:
     assert node.standing("run-1") == "abstains"
 
 
-def test_a_second_release_for_the_same_round_is_refused_also_after_a_restart(node: OwnerNode, clock: Clock) -> None:
-    run = terms()
-    approve(node, run)
-    answered(node, call(run))
-    other = call(run, release=np.full(16, 0.2))
-    assert "another one came in its place" in refused(node, other)
-    with OwnerNode(node.home.folder, clock=clock) as again:
-        assert hear(again, encode(other)) == "abstains"
-        assert "another one came in its place" in logged(again, "refused")[-1]["reason"]
-    assert rows_spent(node) == 12
-
-
 def test_messages_that_are_too_large_or_no_messages_are_refused_unread(node: OwnerNode) -> None:
     """The bound is the site's, and there is no other: what is within it is read, and refused for what it is."""
     approve(node, terms())
@@ -205,11 +169,6 @@ def test_terms_with_numbers_that_nobody_can_mean_are_refused_before_anything_is_
     assert "more than anybody can mean" in logged(node, "refused")[-1]["reason"]
 
 
-def _without_beginning(node: OwnerNode, message: Message) -> str:
-    assert hear(node, encode(message)) == "abstains"
-    return str(logged(node, "refused")[-1]["reason"])
-
-
 def test_a_curator_who_asks_for_more_rounds_than_the_terms_say_is_refused(tmp_path: Path, clock: Clock) -> None:
     """Three rounds, a row in each; a fourth does not exist, and no row leaves for it."""
     run = terms(protocol="interactive", size=3)
@@ -220,7 +179,7 @@ def test_a_curator_who_asks_for_more_rounds_than_the_terms_say_is_refused(tmp_pa
         for message in heard[:7]:
             answered(node, message)
         for message in heard[7:]:
-            assert "may not come now" in _without_beginning(node, message)
+            assert "may not come now" in abstained(node, message)
         assert sum(one["rows"] for one in logged(node, "sent")) == 3
         assert rows_spent(node) == 3
 
@@ -235,61 +194,6 @@ def test_a_curator_who_asks_twice_in_a_round_gets_the_same_row(node: OwnerNode) 
     assert answered(node, asked) == row
     no = Message(run.run, run.digest, CURATOR, "a", 1, Asked(asked=False))
     assert "another one came in its place" in refused(node, no)
-
-
-@pytest.mark.parametrize("lives", [1, 3, 7])
-def test_a_node_that_is_restarted_between_any_two_messages_goes_on_to_the_bit(
-    tmp_path: Path, clock: Clock, lives: int
-) -> None:
-    """The same key, the same rows, the same messages: however often it is restarted, the same bytes."""
-    run = terms(protocol="interactive", size=3)
-    folder = make_node(tmp_path)
-    with OwnerNode(folder, clock=clock) as node:
-        approve(node, run)
-        expected = rehearse(node, run, release=_release(call(run))).messages
-    got: list[bytes] = []
-    heard = script(run)
-    for start in range(0, len(heard), lives):
-        with OwnerNode(folder, clock=clock) as node:
-            for message in heard[start : start + lives]:
-                got += answered(node, message)
-    assert [one for one in got if decode(one).body.kind == "delivery"] == list(expected)
-    with OwnerNode(folder, clock=clock) as node:
-        assert rows_spent(node) == 3
-
-
-def _release(message: Message) -> Any:
-    assert isinstance(message.body, TargetRelease)
-    return message.body.release
-
-
-def test_a_run_does_not_go_on_with_other_data_than_it_began_with(tmp_path: Path, clock: Clock) -> None:
-    run = terms()
-    folder = make_node(tmp_path)
-    with OwnerNode(folder, clock=clock) as node:
-        approve(node, run)
-        answered(node, call(run))
-    text = (tmp_path / "a.csv").read_text()
-    (tmp_path / "a.csv").write_text(text + "50,999.4242,f,no\n")
-    with OwnerNode(folder, clock=clock) as node:
-        assert "is not what it was when the run began" in _without_beginning(node, call(run))
-
-
-def test_a_run_goes_on_with_the_smallest_group_that_it_began_with(tmp_path: Path, clock: Clock) -> None:
-    run = terms()
-    folder = make_node(tmp_path, rare=3)
-    with OwnerNode(folder, clock=clock) as node:
-        approve(node, run)
-        first = answered(node, call(run))
-    write_policy(folder, "a", smallest_group=5)
-    with OwnerNode(folder, clock=clock) as node:
-        assert answered(node, call(run)) == first
-        assert rehearse(node, run).withheld == 0
-        other = terms(run="run-2")
-        assert rehearse(node, other).withheld == 3, "those that have not begun are under the new one"
-        approve(node, other)
-        answered(node, call(other))
-        assert [one["smallest_group"] for one in logged(node, "began")] == [1, 5]
 
 
 def test_the_total_over_three_runs_is_reached_and_the_fourth_is_refused_everywhere(node: OwnerNode) -> None:
@@ -360,19 +264,6 @@ def test_a_node_keeps_its_name_since_budgets_are_kept_by_it(node: OwnerNode) -> 
     write_policy(node.home.folder, "b")
     with pytest.raises(BadDocument, match="keeps its name"):
         _ = node.policy
-
-
-def test_a_purged_answer_is_never_drawn_again(node: OwnerNode, clock: Clock) -> None:
-    run = terms()
-    approve(node, run)
-    answered(node, call(run))
-    with Ledger(node.home.ledger) as ledger:
-        assert ledger.purge(run="run-1") > 0
-    assert hear(node, encode(call(run))) == "abstains", "nor sent by a process that still has it"
-    with OwnerNode(node.home.folder, clock=clock) as again:
-        assert hear(again, encode(call(run))) == "abstains"
-        assert "MessagePurged" in logged(again, "refused")[-1]["reason"]
-        assert rows_spent(again) == 12
 
 
 def test_a_key_that_others_may_read_or_that_is_damaged_is_refused(tmp_path: Path) -> None:
@@ -454,34 +345,3 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
     assert node.judge(terms()).reasons == ("what it costs cannot be computed (OverflowError)",)
     assert invite(node, terms()) == "abstains"
     assert status_of(node, "run-1") == "owner.yaml refuses it"
-
-
-@pytest.mark.parametrize("what", ["charge", "rows"])
-@pytest.mark.parametrize("failing", [0, 2, 4], ids=["at the opening", "at the first row", "at the second row"])
-def test_a_party_that_failed_is_made_anew_from_what_is_on_record_and_the_run_goes_on(
-    node: OwnerNode, monkeypatch: pytest.MonkeyPatch, failing: int, what: str
-) -> None:
-    """A charge that cannot be written, or rows that cannot be read, leave half a step; the ledger has those before."""
-    run = terms(protocol="interactive", size=3)
-    approve(node, run)
-    site, said = door(node, run), list[list[bytes]]()
-    for place, message in enumerate(script(run)):
-        if place == failing:
-            with monkeypatch.context() as locked:
-                if what == "charge":
-                    locked.setattr(ExchangeRecord, "charge", _locked)
-                else:
-                    locked.setattr(InteractiveOwner, "_open_rows" if failing == 0 else "_delivery", _locked)
-                assert site.hear(encode(message)) == "abstains"
-            assert "LedgerUnavailable" in logged(node, "refused")[-1]["reason"]
-        answer = site.hear(encode(message))
-        assert isinstance(answer, list), logged(node, "refused")[-1:]
-        said.append(answer)
-    assert [len(answer) for answer in said] == [0, 1, 1, 1, 1, 1, 1]
-    assert len({decode(answer[0]).body.handle for answer in said[2::2]}) == 3  # type: ignore[union-attr]
-    assert rows_spent(node) == 3
-    assert [site.hear(encode(message)) for message in script(run)] == said
-
-
-def _locked(*_: object, **__: object) -> bytes:
-    raise LedgerUnavailable("another process has it")
