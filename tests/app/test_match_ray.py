@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 _NOTHING = ("likeset.run.local.run_job", 1, 0)  # signal 0 is none
-_SECONDS = 300.0  # until something must have happened, however busy the machine is
+_SECONDS = 1200.0  # until something must have happened, however busy the machine is
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _WANTED = drawings(60)
 
 def side_by_side(owners: list[pa.Table], places: list[Path], kept: Path) -> list[list[list[int]]]:
     """Draw with the same keys from all places at once, unit by unit in step; how many rows each had before."""
-    step = threading.Barrier(len(owners), timeout=60.0)
+    step = threading.Barrier(len(owners), timeout=600.0)
     drawn: dict[int, list[DrawnRows]] = {}
     resumed: list[list[list[int]]] = [[] for _ in owners]
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ SUPER = "super@likeset.local"
 VICTIMS = ("guarded", "bare")
 HOSTILE = "hostile"
 JOB = "00000000-0000-4000-8000-000000000000"  # a folder of an old job at each victim
+_SECONDS = 600.0  # until something must have happened, however busy the machine is
 
 
 def network(folder: Path) -> LoopbackNetwork:
@@ -71,15 +73,19 @@ def secrets_of(folder: Path, name: str) -> list[Path]:
     return [folder / f"{name}.csv", folder / f"node-{name}" / "key", folder / f"node-{name}" / "card.secret"]
 
 
-def attacked(net: LoopbackNetwork, folder: Path) -> dict[str, Any]:
-    """What the hostile site was answered, and whose folder is gone."""
+def attacked(net: LoopbackNetwork, folder: Path, *, obeying: Sequence[str] = ()) -> dict[str, Any]:
+    """What the hostile site was answered, and whose folder is gone; whoever obeys is waited for, however busy it is."""
     said = folder / "said.json"
     said.unlink(missing_ok=True)
+    victims = {name: [str(path) for path in secrets_of(folder, name)] for name in VICTIMS}
+    orders = {"victims": victims, "job": JOB, "obeying": obeying}
+    (folder / "orders.json").write_text(json.dumps(orders))
     for name in VICTIMS:
         (net.kit(name) / JOB).mkdir(exist_ok=True)
     net.start(HOSTILE)
-    _wait_for(said)
+    _wait_for(said.exists)
     answers = json.loads(said.read_text())
+    _wait_for(lambda: not any((net.kit(name) / JOB).exists() for name in obeying))
     net.kill(HOSTILE)
     return {"answers": answers, "deleted": [name for name in VICTIMS if not (net.kit(name) / JOB).exists()]}
 
@@ -102,7 +108,7 @@ def submitted_by_super(net: LoopbackNetwork, folder: Path) -> str:
             name = session.submit_job(str(job))
         except Exception as error:
             return type(error).__name__
-        _wait_for(folder / "super-at-bare", seconds=40.0, unless=lambda: _ended(session, name))
+        _wait_for(lambda: (folder / "super-at-bare").exists() or _ended(session, name))
         state = str(session.get_job_meta(name).get("status"))
         if not state.startswith("FINISHED"):
             session.abort_job(name)
@@ -113,9 +119,9 @@ def _ended(session: Any, name: str) -> bool:
     return str(session.get_job_meta(name).get("status")).startswith("FINISHED")
 
 
-def _wait_for(path: Path, *, seconds: float = 90.0, unless: Any = lambda: False) -> None:
-    end = time.monotonic() + seconds
-    while not path.exists() and time.monotonic() < end and not unless():
+def _wait_for(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + _SECONDS
+    while not happened() and time.monotonic() < end:
         time.sleep(0.3)
 
 
@@ -134,13 +140,11 @@ def at_home(folder: Path, name: str) -> dict[str, Any]:
 def main(folder: Path) -> dict[str, Any]:
     """First with a server that lets everything pass, then with one that is settled."""
     net = network(folder)
-    victims = {name: [str(path) for path in secrets_of(folder, name)] for name in VICTIMS}
-    (folder / "orders.json").write_text(json.dumps({"victims": victims, "job": JOB}))
     before = at_home(folder, "guarded")
     with net:
         net.start(net.server, *VICTIMS)
         net.wait_until_connected(*VICTIMS)
-        found: dict[str, Any] = {"before": before, "open": attacked(net, folder)}
+        found: dict[str, Any] = {"before": before, "open": attacked(net, folder, obeying=["bare"])}
         found["super"] = submitted_by_super(net, folder)
         found["super_traces"] = sorted(path.name for path in folder.glob("super-at-*"))
         found["home"] = at_home(folder, "guarded")

