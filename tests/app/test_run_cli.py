@@ -318,7 +318,7 @@ def test_a_terminal_shows_a_table_that_changes(world: World, monkeypatch: pytest
     )
     monkeypatch.setattr(world.engine, "state", lambda _: next(states))
     monkeypatch.setattr(world.engine, "news", lambda _: next(news))
-    monkeypatch.setattr(follow, "_SECONDS_BETWEEN_LOOKS", 0.6)  # the table is drawn anew every half second
+    monkeypatch.setattr(follow, "_SECONDS_BETWEEN_LOOKS", 0.0)
     terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
     monkeypatch.setattr(follow, "stdout", terminal)
     world.shown("watch", "run-1")

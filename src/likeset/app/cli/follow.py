@@ -69,8 +69,13 @@ def _screen(name: str, *, live: bool, quiet: bool) -> Iterator[_Show]:
         yield _print_line
     else:
         shown = _Table(name)
-        with Live(get_renderable=shown.table, console=stdout, refresh_per_second=2):
-            yield shown.take
+        with Live(get_renderable=shown.table, console=stdout, refresh_per_second=2) as screen:
+
+            def show(whereabouts: Whereabouts) -> None:
+                shown.take(whereabouts)
+                screen.refresh()
+
+            yield show
 
 
 def _print_line(whereabouts: Whereabouts) -> None:
