@@ -42,7 +42,7 @@ class SimulatedEngine(HereEngine):
             factory="whole_network:seat",
             folder=self.folder,
             environment={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-            seconds=300.0,
+            seconds=1200.0,
             seconds_per_call=100.0,
             seconds_after_auction=0.0,
         )

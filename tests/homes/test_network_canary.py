@@ -52,7 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         factory="whole_network:seat",
         folder=folder,
         environment={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-        seconds=300.0,
+        seconds=1200.0,
         seconds_per_call=100.0,
         seconds_after_auction=0.0,
     )

@@ -145,7 +145,7 @@ def _simulate(folder: Path, *names: str, **limits: float) -> dict[str, RunReport
         factory="site_factory:seat",
         folder=str(folder / "simulated" / "{site}"),
         environment={**os.environ, "PYTHONPATH": PYTHONPATH, "OPENBLAS_NUM_THREADS": "1"},
-        seconds=300.0,
+        seconds=1200.0,
         seconds_after_auction=0.0,
         **limits,
     )
