@@ -290,6 +290,15 @@ def homes_in(place: Path, owners: tuple[str, ...] = ("a", "b"), **job: Any) -> M
     return MailHomes(place / "homes", owners, clock, MemoryStore(clock))
 
 
+def copy_of(homes: MailHomes, place: Path) -> MailHomes:
+    """The same homes and mailbox elsewhere, as they are now, with new processes; those of the first end."""
+    homes.drop()
+    shutil.copytree(homes.place, place / "homes")
+    clock = Clock(homes.clock.now)
+    files = {folder: dict(posts) for folder, posts in homes.store.files.items()}
+    return MailHomes(place / "homes", homes.owners, clock, MemoryStore(clock, files))
+
+
 @dataclass
 class Steps:
     """Counts everything durable that is done, in files of a home or of the mailbox, and stops at one of them."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from kill_world import CONSUMER
-from mail_homes import Crash, MailHomes, counted, homes_in
+from mail_homes import Crash, MailHomes, copy_of, counted, homes_in
 
 from likeset.protocol.party import CURATOR
 from likeset.transports.outcomes import Ending
@@ -58,12 +58,13 @@ def check_ended(homes: MailHomes, paid: dict[str, int]) -> None:
 
 
 def try_crashes(tmp_path: Path, kind: str, *, first: int, stride: int) -> None:
-    homes = prepared(tmp_path / "whole", kind)
+    ready = prepared(tmp_path / "ready", kind)
+    homes = copy_of(ready, tmp_path / "whole")
     count = run_with_crash(homes)
     check_ended(homes, homes.charges())
     paid = homes.charges()
     for stop_at in range(first, count, stride):
-        homes = prepared(tmp_path / str(stop_at), kind)
+        homes = copy_of(ready, tmp_path / str(stop_at))
         run_with_crash(homes, stop_at)
         check_ended(homes, paid)
 

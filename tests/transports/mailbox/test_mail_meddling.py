@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kill_world import CONSUMER
-from mail_homes import RUN, Clock, MailHomes, MemoryStore, homes_in, posts_of
+from mail_homes import RUN, MailHomes, copy_of, homes_in, posts_of
 from test_mail_runs import check_done
 
 from likeset.errors import HomeRestored, MailboxTrouble
@@ -35,11 +35,7 @@ def begun(tmp_path: Path, **job: Any) -> MailHomes:
         _begun[key].approve()
         _begun[key].look("a", "b", CONSUMER)
         assert _begun[key].progress.began
-        _begun[key].drop()
-    clock, first = Clock(), _begun[key]
-    shutil.copytree(first.place, tmp_path / "homes")
-    files = {folder: dict(posts) for folder, posts in first.store.files.items()}
-    return MailHomes(tmp_path / "homes", first.owners, clock, MemoryStore(clock, files))
+    return copy_of(_begun[key], tmp_path)
 
 
 def leave(homes: MailHomes, writer: str, reader: str, kind: PostKind, document: bytes) -> str:
