@@ -8,31 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from named_parties import CARDS, NAMED, card_text
 from protocol_world import KERNEL, PAPER, PAPER_KERNEL, PAPER_PARTS, THRESHOLD, ledger_on_disk, terms, world
 
 from chance import examples
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
-from likeset.protocol.foreign_terms import check_between
-from likeset.protocol.planned_terms import SUMMARY_RELEASE, PlannedTerms
+from likeset.protocol.planned_terms import SUMMARY_RELEASE
 from likeset.protocol.plans import planned_views
 from likeset.protocol.split.split_terms import SplitShape, SplitTerms
-from likeset.protocol.term_parts import Budget, Kernel, KernelShape, digest_of_rows
+from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
 from likeset.protocol.terms import Terms
 
 SECRET = (1 << 255) + 12345
-
-
-def _card(letter: str) -> str:
-    return "-".join([letter * 5] * 8)
-
-
-CARDS = {name: _card(letter) for name, letter in zip(("hospital", "a", "b", "c", "curator"), "ABCDE", strict=True)}
-NAMED: dict[str, Any] = {"run_id": "0a" * 16, "cards": CARDS}
-
 SPLIT = SplitTerms(2, "ab" * 32, 4, gamma=0.5)
 NARROW = replace(KERNEL, largest=20.0)
-
 CHANGES: dict[str, dict[str, Any]] = {
     "run": {"run": "run-2"},
     "consumer": {"consumer": "clinic"},
@@ -67,7 +57,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "accept_unproven": {"accept_unproven": ("paper-auction",)},
     "version": {"version": "0.2"},
     "run_id": {"run_id": "0a" * 16, "cards": CARDS},
-    "cards": {"run_id": "0a" * 16, "cards": {**CARDS, "witness": _card("G")}},
+    "cards": {"run_id": "0a" * 16, "cards": {**CARDS, "witness": card_text("G")}},
 }
 
 
@@ -111,7 +101,7 @@ def test_every_part_of_a_split_curator_is_part_of_the_digest(part: dict[str, Any
 
 
 def test_three_parties_compute_exactly_where_there_is_a_witness() -> None:
-    cards = {**CARDS, "witness": _card("G")}
+    cards = {**CARDS, "witness": card_text("G")}
     assert split_run(cards=cards, split=replace(SPLIT, parties=3)).digest != split_run().digest
     for wrong in ({"cards": cards}, {"split": replace(SPLIT, parties=3)}):
         with pytest.raises(InvalidArgument, match="parties"):
@@ -330,101 +320,3 @@ def test_a_kernel_that_nobody_can_mean_takes_no_memory(columns: int, dimension: 
     """Terms come from others; reading them must not exhaust whoever reads."""
     with pytest.raises(InvalidArgument):
         Kernel(columns=columns, dimension=dimension, gamma=1.0, seed=1)
-
-
-# Who the parties are, between organisations.
-
-
-def test_cards_have_one_text_in_whatever_order_they_are_given() -> None:
-    named, turned = terms(**NAMED), terms(**{**NAMED, "cards": dict(reversed(CARDS.items()))})
-    assert named == turned
-    assert hash(named) == hash(turned)
-    assert named.to_json() == turned.to_json()
-    assert list(json.loads(named.to_json())["cards"]) == sorted(CARDS)
-    assert Terms.from_json(named.to_json()).cards == CARDS
-
-
-def test_cards_are_not_changed_with_what_they_were_given_as() -> None:
-    given = dict(CARDS)
-    named = terms(**{**NAMED, "cards": given})
-    given["a"] = _card("X")
-    assert named.cards["a"] == _card("B")
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"run_id": ""}, "both are given, or neither"),
-        ({"cards": {}}, "both are given, or neither"),
-        *(({"run_id": number}, "32 hexadecimal digits") for number in ("0a" * 15, "0A" * 16, "0a" * 16 + "\n", 7)),
-        ({"cards": {**CARDS, "d": _card("G")}}, "'d'.*a card for each party, and for nobody else"),
-        ({"cards": {name: card for name, card in CARDS.items() if name != "b"}}, "'b'.*a card for each party"),
-        ({"cards": {name: card for name, card in CARDS.items() if name != "curator"}}, "'curator'"),
-        ({"cards": {name: card for name, card in CARDS.items() if name != "hospital"}}, "'hospital'"),
-        ({"cards": {**CARDS, "a": _card("C")}}, "cards.a.*another party's card"),
-        *(
-            ({"cards": {**CARDS, "a": card}}, "cards.a.*eight groups of five")
-            for card in (
-                "",
-                "A" * 40,
-                _card("a"),
-                _card("1"),
-                _card("A")[:-1],
-                _card("B") + "\n",
-                _card("B") + "-BBBBB",
-                1,
-            )
-        ),
-        ({"cards": [("a", _card("B"))]}, "must be an object"),
-        ({"cards": {1: _card("B")}}, "must be an object"),
-        ({"owners": ("a", "b", "witness"), "cards": {**CARDS, "witness": _card("G")}}, "another party's name"),
-    ],
-)
-def test_cards_that_do_not_name_each_party_once_are_refused(changes: dict[str, Any], reason: str) -> None:
-    with pytest.raises(InvalidArgument, match=reason):
-        terms(**{**NAMED, **changes})
-
-
-def test_terms_between_organisations_name_everybody() -> None:
-    check_between(terms(**NAMED))
-    with pytest.raises(InvalidArgument, match="by the fingerprint of its card"):
-        check_between(terms())
-
-
-# What is planned, and what is drawn for it.
-
-PLANNED_KEYS = {declared.name for declared in fields(PlannedTerms)}
-
-
-def _planned(**changes: Any) -> PlannedTerms:
-    agreed = terms(**changes)
-    given = {name: getattr(agreed, name) for name in PLANNED_KEYS}
-    kernel = KernelShape(agreed.kernel.columns, agreed.kernel.dimension, kind=agreed.kernel.kind)
-    return PlannedTerms(**{**given, "kernel": kernel})
-
-
-DRAWN: dict[str, Any] = {"gamma": KERNEL.gamma, "seed": KERNEL.seed, "largest": KERNEL.largest}
-
-
-@pytest.mark.parametrize("options", [{}, THRESHOLD, {"protocol": "interactive"}, PAPER])
-def test_what_is_planned_and_drawn_makes_the_terms_and_costs_what_was_planned(options: dict[str, Any]) -> None:
-    agreed, planned = terms(**options), _planned(**options)
-    assert Terms.settled(planned, **DRAWN, expires=agreed.expires) == agreed
-    assert planned_views(planned) == planned_views(agreed)
-    assert planned.rows_per_owner == agreed.rows_per_owner
-
-
-def test_what_nobody_can_agree_to_has_no_digest_and_no_text() -> None:
-    planned = _planned()
-    for name in ("digest", "to_json", "expires", "run_id", "cards"):
-        assert not hasattr(planned, name)
-    assert not hasattr(planned.kernel, "seed")
-
-
-def test_what_is_wrong_with_a_plan_shows_before_anything_is_drawn() -> None:
-    with pytest.raises(InvalidArgument, match="quorum"):
-        replace(_planned(), quorum=4)
-    with pytest.raises(UnprovenPart):
-        replace(_planned(**PAPER), accept_unproven=())
-    with pytest.raises(InvalidArgument, match="must be even for paired"):
-        KernelShape(3, 17)
