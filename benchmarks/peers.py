@@ -1,9 +1,9 @@
 """Compares likeset with its peers: the same selections, in one run, by CPU seconds, memory and exact MMD².
 
 Every tool runs in an environment and a process of its own, limited in time and memory and pinned to one core,
-so that CPU seconds count work and not waiting threads. Peers climb from 20,000 rows upwards as far as they
-fit the limits, or step down from there. Comparisons that decide something come first; results are written
-after every job.
+so that CPU seconds count work and not waiting threads. Each peer runs twice, as fast as we could make it and with
+its defaults, on pools that it manages. Comparisons that decide something come first; results are written after
+every job.
 
     python benchmarks/peers.py --quick              a few small jobs, to see that everything works
     python benchmarks/peers.py                      everything
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import data, jobs, plot, report
-from peers.environments import LIKESET, PEERS, Tool
+from peers.environments import LIKESET, ONE_PASS, PEERS, Tool
 
 _HERE = Path(__file__).parent
 _WORK = _HERE / ".peers"
@@ -34,8 +34,14 @@ _PEER_METHODS = {
     "apricot": "graph cut",
     "submodlib": "graph cut",
 }
-_FIRST_STEPS = (5_000, 10_000, 20_000)
-_COREAX_ROWS = 100_000  # up to so many rows coreax is measured both ways: with the fastest blocks, and with its default
+_PEER_ROWS = {  # pools on which each selection of a peer ends within minutes, and within memory
+    "coreax": (100_000, 20_000),
+    "goodpoints": (100_000, 20_000),
+    "apricot": (10_000,),
+    "submodlib": (5_000,),
+    "protodash": (5_000,),
+}
+_WEIGHTED_ROWS = (20_000, 100_000)  # where ProtoDash picks its first hundred, besides
 
 
 class Bench:
@@ -50,7 +56,8 @@ class Bench:
         self.deadline = time.monotonic() + 60.0 * options.minutes
         self.commit = _commit()
         self.results = jobs.results_kept(self.out / "peers.json", self.commit)
-        self.pools = data.gaussian_pools(sorted({*self.rows, *_FIRST_STEPS}), folder)
+        needed = {rows for tool in self.peers for rows in _PEER_ROWS[tool.name] if rows <= max(self.rows)}
+        self.pools = data.gaussian_pools(sorted({*self.rows, *needed}), folder)
         self.mnist = data.mnist_pool(options.mnist, folder) if options.mnist else None
 
     def do(self, tool: Tool, method: str, pool: data.PoolAndTarget, size: int) -> jobs.ToolResult:
@@ -59,8 +66,10 @@ class Bench:
         if done:
             return done
         job = jobs.ToolJob(tool, method, pool, size)
-        hopeless = self.foresee(job)
-        result = jobs.absent_result(job, *hopeless) if hopeless else jobs.perform(job, limits=self.limits, folder=_WORK)
+        if time.monotonic() > self.deadline:
+            result = jobs.absent_result(job, "not run", "the time of this run was used up")
+        else:
+            result = jobs.perform(job, limits=self.limits, folder=_WORK)
         self.results.append(replace(result, commit=self.commit))
         print(report.line(result), flush=True)
         self.write()
@@ -72,38 +81,6 @@ class Bench:
         same = (r for r in self.results if (r.tool, r.method, r.data, r.rows, r.size) == wanted)
         return next(same, None)
 
-    def foresee(self, job: jobs.ToolJob) -> tuple[str, str] | None:
-        """Why a job need not be tried, judged by the same tool's run on fewer rows."""
-        if time.monotonic() > self.deadline:
-            return "not run", "the time of this run was used up"
-        smaller = [
-            r
-            for r in self.results
-            if (r.tool, r.method, r.data, r.size) == (job.tool.name, job.method, job.data.name, job.size)
-            and r.rows < job.data.rows
-        ]
-        if not smaller:
-            return None
-        nearest = max(smaller, key=lambda r: r.rows)
-        if nearest.status != "ok":
-            return nearest.status, f"as at {nearest.rows:,} rows"
-        growth = (job.data.rows / nearest.rows) ** job.tool.rows_power
-        seconds, memory = nearest.cpu * growth, nearest.peak_bytes * growth
-        if seconds > self.limits.seconds:
-            return (
-                "too slow",
-                f"{nearest.cpu:.0f} s at {nearest.rows:,} rows: about {seconds:,.0f} s to be expected",
-            )
-        if memory > self.limits.memory_bytes:
-            used, expected = nearest.peak_bytes / 2**30, memory / 2**30
-            return (
-                "out of memory",
-                f"{used:.1f} GB at {nearest.rows:,} rows: about {expected:,.0f} GB to be expected",
-            )
-        if time.monotonic() + seconds > self.deadline:
-            return "not run", f"about {seconds:,.0f} s to be expected, more than this run had left"
-        return None
-
     def own(self, pool: data.PoolAndTarget, size: int, methods: tuple[str, ...] = _OWN_METHODS) -> None:
         """Run our methods on one pool, and what uniform rows would give."""
         if not self.find("uniform", "rows", pool, size):
@@ -111,68 +88,52 @@ class Bench:
         for method in methods:
             self.do(LIKESET, method, pool, size)
 
-    def climb(self, tool: Tool, size: int) -> None:
-        """A peer at 20,000 rows, or fewer if it must, then at more as long as it fits.
-
-        A tool that grows with the square of the rows starts at the bottom, so that what cannot fit is
-        foreseen.
-        """
-        method = _PEER_METHODS[tool.name]
-        steps = [rows for rows in _FIRST_STEPS if rows >= 4 * size]
-        reached = 0
-        for rows in steps if tool.rows_power > 1 else reversed(steps):
-            result = self.do(tool, method, self.pools[rows], size)
-            if result.status == "ok":
-                reached = rows
-                self.own(self.pools[rows], size)
-            if (result.status == "ok") != (tool.rows_power > 1):
-                break
-        if reached < max(steps):
-            return
-        for rows in sorted(count for count in self.rows if count > reached):
-            if self.do(tool, method, self.pools[rows], size).status != "ok":
-                return
-
     def run(self) -> None:
         """All jobs; those that decide something first."""
         for kind, *arguments in self.plan():
             getattr(self, kind)(*arguments)
         self.write()
+        plot.draw_plot(self.results, self.out / "peers.svg")
 
     def plan(self) -> Iterator[tuple[Any, ...]]:
         """What to do, in order."""
-        for rows in [rows for rows in self.rows if rows <= _COREAX_ROWS]:
-            for size in self.sizes:
-                yield "own", self.pools[rows], size, ("block", "exact")
-                yield from self.peer_at("coreax", self.pools[rows], size)
-                yield from self.peer_at("coreax", self.pools[rows], size, method="herding, default blocks")
         if 1_000_000 in self.rows and 1000 in self.sizes:
             yield "own", self.pools[1_000_000], 1000, ("block", "exact")
-        yield from (("climb", tool, self.sizes[0]) for tool in self.peers if tool.name == "protodash")
-        for size in self.sizes:
-            for tool in self.peers:
-                yield "climb", tool, size
+        for tool in self.peers:
+            for rows in _PEER_ROWS[tool.name]:
+                for size in self.sizes if rows in self.pools else []:
+                    yield from self.both_ways(tool, self.pools[rows], size)
         if self.mnist:
             for size in [size for size in self.sizes if size <= 500]:
+                for tool in self.peers:
+                    if tool.name in ("coreax", "goodpoints"):
+                        yield from self.both_ways(tool, self.mnist, size, variants=("",))
                 yield "own", self.mnist, size
-                yield from self.peer_at("coreax", self.mnist, size)
-                yield from self.peer_at("goodpoints", self.mnist, size)
-        for rows in self.rows:
-            for size in self.sizes:
-                yield "own", self.pools[rows], size
-
-    def peer_at(self, name: str, pool: data.PoolAndTarget, size: int, *, method: str = "") -> Iterator[tuple[Any, ...]]:
-        """One peer on one pool, if it takes part."""
         for tool in self.peers:
-            if tool.name == name:
-                yield "do", tool, method or _PEER_METHODS[name], pool, size
+            if tool.name == "protodash":
+                yield from (
+                    ("do", tool, _PEER_METHODS[tool.name], self.pools[rows], self.sizes[0])
+                    for rows in _WEIGHTED_ROWS
+                    if rows in self.pools
+                )
+        for pool in self.pools.values():
+            for size in self.sizes:
+                yield "own", pool, size
+
+    def both_ways(
+        self, tool: Tool, pool: data.PoolAndTarget, size: int, *, variants: tuple[str, ...] = ("", jobs.DEFAULT)
+    ) -> Iterator[tuple[Any, ...]]:
+        """One peer, tuned and with its defaults, beside our own."""
+        yield "do", ONE_PASS, "pool x target", pool, size
+        yield "own", pool, size, ("block", "exact")
+        for variant in variants:
+            yield "do", tool, _PEER_METHODS[tool.name] + variant, pool, size
 
     def write(self) -> None:
-        """The figures, the tables and the plot, as far as they are known."""
+        """The figures and the tables, as far as they are known."""
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / "peers.json").write_text(jobs.results_json(self.results))
         (self.out / "peers.md").write_text(report.markdown(self.results, self.limits))
-        plot.draw_plot(self.results, self.out / "peers.svg")
 
 
 def _commit() -> str:

@@ -11,15 +11,9 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool of the comparison.
-
-    Attributes:
-        name: as in the tables; the runner is ``run_<name>.py`` and the requirements are ``<name>.txt``.
-        rows_power: how its time and memory grow with the rows of the pool, to foresee what cannot fit.
-    """
+    """A tool of the comparison; the runner is ``run_<name>.py`` and the requirements are ``<name>.txt``."""
 
     name: str
-    rows_power: int = 1
 
     @property
     def runner(self) -> Path:
@@ -28,13 +22,9 @@ class Tool:
 
 
 LIKESET = Tool("likeset")
-PEERS = (
-    Tool("coreax"),
-    Tool("goodpoints"),
-    Tool("apricot", rows_power=2),
-    Tool("submodlib", rows_power=2),
-    Tool("protodash"),
-)
+ONE_PASS = Tool("one_pass")
+"""No tool, but what none of them can do without: one product and one exponential for each pair of rows."""
+PEERS = (Tool("coreax"), Tool("goodpoints"), Tool("apricot"), Tool("submodlib"), Tool("protodash"))
 
 
 class NotInstalledError(Exception):
@@ -43,7 +33,7 @@ class NotInstalledError(Exception):
 
 def interpreter(tool: Tool, folder: Path) -> Path:
     """The Python of a tool's environment, made anew if it is missing or its requirements changed."""
-    if tool is LIKESET:
+    if tool in (LIKESET, ONE_PASS):
         return Path(sys.executable)
     requirements = sorted((_HERE / "requirements").glob(f"{tool.name}*.txt"))
     wanted = "\n".join(file.read_text() for file in requirements)

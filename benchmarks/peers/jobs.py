@@ -18,6 +18,8 @@ from likeset.geometry.kernels import rbf_kernel
 from peers.data import PoolAndTarget
 from peers.environments import NotInstalledError, Tool, interpreter, last_word
 
+DEFAULT = ", default"
+"""A peer's method that ends so leaves all settings that we found faster ones for as they are by default."""
 _PATIENCE = 3
 """Wall time allowed for each second of CPU time, before a run counts as stuck."""
 

@@ -16,6 +16,7 @@ _COLOURS = {
     "likeset stochastic": "#6bbf59",
     "likeset weighted": "#d1495b",
     "likeset block+weights": "#f4a259",
+    "one_pass pool x target": "#cccccc",
     "coreax herding": "#111111",
     "protodash picks+weights": "#8e44ad",
     "goodpoints refine": "#7f7f7f",

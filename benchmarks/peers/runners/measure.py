@@ -18,6 +18,7 @@ import numpy as np
 
 _REPEAT_BELOW_SECONDS = 30.0  # a short call is repeated, and the least of three counts
 _REPEATS = 3
+_DEFAULT = ", default"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class SelectionTask:
     size: int
     gamma: float
     method: str
+
+    @property
+    def tuned(self) -> bool:
+        """Whether to use the settings that we found fastest, and not the tool's defaults."""
+        return not self.method.endswith(_DEFAULT)
 
 
 @dataclass(frozen=True)

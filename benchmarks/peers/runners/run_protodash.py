@@ -20,7 +20,7 @@ def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
 
     def select() -> ToolPicks:
         weights, indices, _ = ProtodashExplainer().explain(
-            target, pool, task.size, kernelType="Gaussian", sigma=sigma, optimizer="osqp"
+            target, pool, task.size, kernelType="Gaussian", sigma=sigma, optimizer="osqp" if task.tuned else "cvxpy"
         )
         return ToolPicks(indices, np.maximum(np.asarray(weights, dtype=np.float64), 0.0))
 
@@ -30,5 +30,5 @@ def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
 measure_selection(
     prepare,
     packages=["aix360", "numpy", "osqp"],
-    chosen=lambda _: "float64, the faster of its two solvers (osqp)",
+    chosen=lambda _: "float64, the faster of its two solvers (osqp); by default cvxpy",
 )
