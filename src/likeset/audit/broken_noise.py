@@ -4,12 +4,10 @@ import numpy as np
 
 from likeset.audit import neighbours
 from likeset.audit.floating import reachability, textbook_laplace
-from likeset.audit.partitions import Score
 from likeset.audit.prefetch import PrefetchedNoise
-from likeset.audit.sums import EVENT, PAIR, CountedRows, NoisySum, TracedSum
+from likeset.audit.sums import EVENT, PAIR, CountedRows, NoisySum, TracedSum, sum_trial
 from likeset.audit.trials import (
     Channel,
-    Observe,
     Trial,
     claim_at,
     claims,
@@ -19,7 +17,7 @@ from likeset.audit.trials import (
     trial_of,
 )
 from likeset.privacy.events import ExponentialChoice, Laplace
-from likeset.privacy.noise import Noise, SimulatedNoise
+from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import InRange, Norm, Relation, RowSum
 
 __all__ = [
@@ -73,7 +71,7 @@ def redrawn_answer(seed: int) -> Trial:
     """The same request is answered with fresh noise each time: the answers average out."""
     noise = PrefetchedNoise(SimulatedNoise(seed))
     observe = repeated_answers(lambda side: NoisySum(PAIR[side], noise), times=8)
-    return _sum_trial("sum, repeated request redrawn", Channel.REPEATED, observe, noise, samples=10_000)
+    return sum_trial("sum, repeated request redrawn", Channel.REPEATED, observe, noise, samples=10_000, unseen=_UNSEEN)
 
 
 class _HastySum(TracedSum):
@@ -93,19 +91,22 @@ def early_exit(seed: int) -> Trial:
     """The answer is the sound one, but how long it takes depends on the rows."""
     noise = PrefetchedNoise(SimulatedNoise(seed))
     observe = draws(lambda side: _HastySum(PAIR[side], noise).answer(0))
-    return _sum_trial("sum, early exit that depends on data", Channel.TRACE, observe, noise, samples=4_000)
+    return sum_trial(
+        "sum, early exit that depends on data", Channel.TRACE, observe, noise, samples=4_000, unseen=_UNSEEN
+    )
 
 
 def floating_point_laplace(seed: int) -> Trial:
     """Laplace noise as textbooks draw it; the event is which doubles can be reached (Mironov 2012)."""
     coins = np.random.default_rng(seed)
     values = [float(PAIR[side].sum()) for side in (0, 1)]
-    return _sum_trial(
+    return sum_trial(
         "sum, textbook floating-point Laplace",
         Channel.OUTPUT,
         lambda side, size: textbook_laplace(values[side], EVENT.scale, size, coins),
         SimulatedNoise(seed),
         samples=20_000,
+        unseen=_UNSEEN,
         score=reachability(values[0], values[1], EVENT.scale),
     )
 
@@ -113,21 +114,6 @@ def floating_point_laplace(seed: int) -> Trial:
 def seeded_noise(seed: int) -> Trial:
     """Noise from a fixed seed: whoever sees it start a second time has seen the noise before."""
     observe = restarted_answers(lambda side: NoisySum(PAIR[side], SimulatedNoise(seed)))
-    return _sum_trial("sum, seeded noise", Channel.RESTARTED, observe, SimulatedNoise(seed), samples=2_000)
-
-
-def _sum_trial(
-    mechanism: str, channel: Channel, observe: Observe, noise: Noise, *, samples: int, score: Score | None = None
-) -> Trial:
-    return trial_of(
-        mechanism,
-        PAIR,
-        observe,
-        claims=claims(EVENT, delta=0.0, relation=Relation.REPLACE_ONE),
-        noise=noise,
-        samples=samples,
-        relation=Relation.REPLACE_ONE,
-        unseen=_UNSEEN,
-        channel=channel,
-        score=score,
+    return sum_trial(
+        "sum, seeded noise", Channel.RESTARTED, observe, SimulatedNoise(seed), samples=2_000, unseen=_UNSEEN
     )

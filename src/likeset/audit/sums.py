@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.audit.neighbours import Neighbours, opposite_signs
+from likeset.audit.partitions import Score
+from likeset.audit.trials import Channel, Observe, Trial, claims, trial_of
 from likeset.privacy.events import Laplace
 from likeset.privacy.noise import Integers, Noise
 from likeset.privacy.relation import Norm, Relation, RowSum
@@ -22,6 +24,7 @@ __all__ = [
     "ResentSum",
     "TracedSum",
     "fresh_seed",
+    "sum_trial",
 ]
 
 SCALE = 2.0
@@ -90,3 +93,28 @@ class TracedSum(NoisySum):
     def read(self, rows: CountedRows) -> int:
         """The sum of the rows."""
         return sum(rows[index] for index in range(len(rows)))
+
+
+def sum_trial(
+    mechanism: str,
+    channel: Channel,
+    observe: Observe,
+    noise: Noise,
+    *,
+    samples: int,
+    unseen: str,
+    score: Score | None = None,
+) -> Trial:
+    """A trial of the sum, or of a relative of it, against what the sum claims."""
+    return trial_of(
+        mechanism,
+        PAIR,
+        observe,
+        claims=claims(EVENT, delta=0.0, relation=Relation.REPLACE_ONE),
+        noise=noise,
+        samples=samples,
+        relation=Relation.REPLACE_ONE,
+        channel=channel,
+        unseen=unseen,
+        score=score,
+    )
