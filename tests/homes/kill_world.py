@@ -77,13 +77,24 @@ def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str
 
 
 def _signed(home: ConsumerHome, place: Path, jobs: Mapping[str, Mapping[str, Any]]) -> list[Invitation]:
+    give_target(home, place)
+    made = [job_between(place, OWNERS, run=run, **changes) for run, changes in jobs.items()]
+    return [invite(home, one, expires="2099-01-01").invitation for one in made]
+
+
+def give_target(home: ConsumerHome, place: Path, target: str = "") -> None:
+    """Rows for a consumer, thirty if none are given as a CSV file, and room in its ledger for many runs."""
     with Ledger(home.ledger) as ledger:
         ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
-    (place / "target.csv").write_text(rows_text(7, count=30))
-    job: dict[str, Any] = {
+    (place / "target.csv").write_text(target or rows_text(7, count=30))
+
+
+def job_between(place: Path, owners: Sequence[str], **wishes: Any) -> Job:
+    """What the consumer asks owners of a network for, whose homes are here."""
+    usual: dict[str, Any] = {
         "schema": str(place / "schema.yaml"),
         "target": str(place / "target.csv"),
-        "owners": {name: f"network:{name}" for name in OWNERS},
+        "owners": {name: f"network:{name}" for name in owners},
         "consumer": CONSUMER,
         "purpose": "Research on sepsis",
         "epsilon": 30.0,
@@ -91,8 +102,7 @@ def _signed(home: ConsumerHome, place: Path, jobs: Mapping[str, Mapping[str, Any
         "dimension": 16,
         "offers": "tilted",
     }
-    made = [Job.of(**{**job, "run": run, **changes}) for run, changes in jobs.items()]
-    return [invite(home, one, expires="2099-01-01").invitation for one in made]
+    return Job.of(**(usual | wishes))
 
 
 def note_keys(place: Path) -> None:

@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kill_world import CONSUMER, folder_of
-from node_world import make_node, rows_text
+from kill_world import CONSUMER, folder_of, give_target, job_between
+from node_world import make_node
 from pinned_homes import introduce
 
 from likeset.errors import BadDocument, PostTrouble
 from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
 from likeset.homes.curator.home import make_curator_home
 from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Ledger, Limit
+from likeset.ledger import Ledger
 from likeset.ledger.store import Store as SqliteStore
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.messages import Summary
 from likeset.protocol.party import CURATOR
 from likeset.run.job import Job
@@ -239,6 +237,12 @@ class MailHomes:
         return self.store.files.setdefault(self.pair(writer, reader).outgoing_folder, {})
 
 
+def small_job(place: Path, owners: tuple[str, ...], **wishes: Any) -> Job:
+    """Six rows of whoever answers."""
+    usual: dict[str, Any] = {"run": RUN, "size": 6, "offer_factor": 4.0, "quorum": 1}
+    return job_between(place, owners, **(usual | wishes))
+
+
 def make_homes(place: Path, owners: tuple[str, ...] = ("a", "b"), **job: Any) -> None:
     """Everybody's directories, and a run that the consumer has signed and not sent yet."""
     room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
@@ -248,26 +252,8 @@ def make_homes(place: Path, owners: tuple[str, ...] = ("a", "b"), **job: Any) ->
     curator.add_schema(place / "schema.yaml")
     home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER)
     introduce([folder_of(place, name) for name in owners], curator=curator.folder, consumer=home.folder)
-    with Ledger(home.ledger) as ledger:
-        ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
-    (place / "target.csv").write_text(rows_text(7, count=30))
-    wished: dict[str, Any] = {
-        "run": RUN,
-        "schema": str(place / "schema.yaml"),
-        "target": str(place / "target.csv"),
-        "owners": {name: f"network:{name}" for name in owners},
-        "consumer": CONSUMER,
-        "purpose": "Research on sepsis",
-        "epsilon": 30.0,
-        "release_gamma": 0.4,
-        "dimension": 16,
-        "offers": "tilted",
-        "size": 6,
-        "offer_factor": 4.0,
-        "quorum": 1,
-        **job,
-    }
-    run = invite(home, Job.of(**wished), expires=EXPIRES)
+    give_target(home, place)
+    run = invite(home, small_job(place, owners, **job), expires=EXPIRES)
     run.keep_travel("memory", decide_by=NOON + timedelta(days=7), now=NOON)
 
 

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kill_world import CONSUMER, folder_of
-from mail_homes import EXPIRES, NOON, RUN, Clock, MailHomes, MemoryStore
+from kill_world import CONSUMER, folder_of, give_target
+from mail_homes import EXPIRES, NOON, RUN, Clock, MailHomes, MemoryStore, small_job
 from node_world import make_node, rows_text
 from pinned_homes import introduce
 from shared_run_world import clear_picks
@@ -24,14 +24,11 @@ from likeset.homes.curator.home import make_curator_home
 from likeset.homes.letter_records import OUT, RECEIPT
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.witness.home import WitnessHome, make_witness_home
-from likeset.ledger import Ledger, Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.protocol.split.split_terms import SplitTerms
 from likeset.protocol.terms import WITNESS
-from likeset.run.job import Job
 from likeset.run.remote import plan_between
 from likeset.split.digest import program_digest
 from likeset.transports.mailbox.consumer_desk import consumer_desk
@@ -224,26 +221,8 @@ def make_split_homes(
     home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, listen=LISTEN)
     nodes = [folder_of(place, name) for name in owners]
     introduce(nodes, curator=curator.folder, consumer=home.folder, witness=None if third is None else third.folder)
-    with Ledger(home.ledger) as ledger:
-        ledger.set_limit(View.owners(CONSUMER), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
-    (place / "target.csv").write_text(target)
-    wished: dict[str, Any] = {
-        "run": RUN,
-        "schema": str(place / "schema.yaml"),
-        "target": str(place / "target.csv"),
-        "owners": {name: f"network:{name}" for name in owners},
-        "consumer": CONSUMER,
-        "purpose": "Research on sepsis",
-        "epsilon": 30.0,
-        "release_gamma": 0.4,
-        "dimension": 16,
-        "offers": "tilted",
-        "size": 6,
-        "offer_factor": 4.0,
-        "quorum": 1,
-        **job,
-    }
-    asked = Job.of(**wished)
+    give_target(home, place, target)
+    asked = small_job(place, owners, **job)
     planned = plan_between(asked)
     with home.identity.book, Ledger(home.ledger) as ledger:
         identity = home.identity
