@@ -159,17 +159,49 @@ def test_check_does_not_take_decimal_commas_for_words(tmp_path: Path) -> None:
     assert "does not fit" in shown
 
 
+def test_check_names_decimal_commas_once_with_the_remedy(tmp_path: Path) -> None:
+    rows = file(tmp_path, "age;dose\n1,5;0,5\n2,5;0,25\n")
+    text = "likeset: schema\nversion: 1\ncolumns:\n  age: {kind: numeric, bounds: [0, 9]}\n"
+    schema = file(tmp_path, text + "  dose: {kind: numeric, bounds: [0, 9]}\n", "s.yaml")
+    shown = run("check", "--schema", schema, rows, code=1).stdout
+    assert "age, dose wrong type: is not a finite number" in shown
+    assert shown.count("sql:SELECT replace(COLUMNS(*), ',', '.') FROM read_csv(") == 1
+    assert document("check", "--schema", schema, rows, code=1)["files"][0]["comma_remedy"].startswith("decimal commas")
+
+
+def test_check_folds_what_is_well_and_says_what_comes_next(schema: Path, tmp_path: Path) -> None:
+    rows = "".join(f"{20 + row % 60},south,{row % 2}\n" for row in range(1200))
+    target = file(tmp_path, "age,site\n30,north\n40,south\n", "the target.csv")
+    shown = run("check", "--schema", schema, file(tmp_path, "age,site,ill\n" + rows), target).stdout
+    assert "rows.csv: 1,200 rows\n3 columns: nothing missing, nothing wrong\n" in shown
+    assert f"likeset plan --schema {schema} --target '{target}' --owner NAME=FILE" in shown
+    bad = run("check", "--schema", schema, file(tmp_path, BAD, "bad.csv"), code=1).stdout
+    assert "1 other column: nothing missing, nothing wrong" in bad
+    assert "wrong type" not in bad, "nothing was of the wrong type"
+    assert "likeset plan" not in bad
+
+
+def test_draft_says_what_comes_next_and_which_columns_a_file_lacks(tmp_path: Path) -> None:
+    rows, target = file(tmp_path, GOOD), file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
+    out = tmp_path / "draft.yaml"
+    shown = run("draft", rows, target, "--label", "ill", "--out", out).stdout
+    assert f"left out, for not all files have them: more (not in {target})" in shown
+    assert f"likeset schema check --schema {out} {rows} {target}" in shown
+
+
 def test_mistakes_end_in_one_line_and_code_2(
     schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = file(tmp_path, GOOD)
     wrong = file(tmp_path, TEXT.replace("bounds", "bonds"), "wrong.yaml")
     lacking = file(tmp_path, GOOD.replace("age", "agee"), "lacking.csv")
+    empty = file(tmp_path, "height,colour\n1,red\n", "empty.csv")
     for arguments, words in (
         (("show", tmp_path / "none.yaml"), "there is no such file"),
         (("show", wrong), "line 4: columns.age.bonds: is no field here; did you mean bounds?"),
         (("check", "--schema", schema, tmp_path / "none.csv"), "there is no such file"),
         (("check", "--schema", schema, lacking), "column 'age': is missing; did you mean agee?"),
+        (("check", "--schema", schema, empty), "has no columns 'age', 'site'; add them, or take them out"),
         (("draft", rows, "--out", schema), "is there already"),
         (("draft", rows, "--label", "il"), "did you mean ill?"),
         (("draft", rows, "--out", tmp_path / "none" / "s.yaml"), "cannot be written"),

@@ -1,5 +1,6 @@
 """What a draft makes of columns, and why: codes, counts, ranges, bounds, ids and decimal commas."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 
 from chance import public_coins
 from likeset.app.cli.draft_screen import blocks
+from likeset.errors import BadTable
 from likeset.tables.schema.column_evidence import ColumnEvidence, _ThinnedNumbers
 from likeset.tables.schema.dead_columns import BoundsUse
 from likeset.tables.schema.draft import SchemaDraft, draft
 from likeset.tables.schema.drafted_kinds import rounded_outward
+from likeset.tables.schema.identifiers import Reason
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import open_source
 
@@ -134,7 +137,9 @@ def test_decimal_commas_are_named_with_the_remedy_and_do_not_fit(tmp_path: Path)
     columns = {"density": [f"0,99{digit}" for digit in range(10)], "year": ["1.234,5", "12"]}
     made = drafted(tmp_path, columns)
     assert kinds(made) == {"density": "numeric", "year": "numeric"}
-    assert "replace(\"density\", ',', '.')" in made.profile[0].caution
+    assert {column.caution for column in made.profile} == {"not read as they are"}
+    assert "replace(\"density\", ',', '.') AS \"density\"" in made.comma_remedy
+    assert "replace(replace(\"year\", '.', ''), ',', '.') AS \"year\"" in made.comma_remedy
     assert (made.profile[0].low, made.profile[1].high) == (0.99, 1234.5)
     as_words = """
 likeset: schema
@@ -149,6 +154,61 @@ columns:
             inspection.add(block.table, table="t", locate=block.locate)
         assert not inspection.ok
         assert set(inspection.numbers_as_words()) == words
+
+
+def test_the_remedy_for_decimal_commas_gives_a_file_that_fits(tmp_path: Path) -> None:
+    """With and without points between thousands: the query that is advised, given in place of the file."""
+    weights = [f"{kilos},{tenths}" for kilos in range(30, 90) for tenths in range(10)]
+    for cells, low, high in ((weights, 30.0, 89.9), (["1.234,5", "12"], 12.0, 1234.5)):
+        folder = tmp_path / str(high)
+        folder.mkdir()
+        rows = str(folder / "rows.csv")
+        made = drafted(folder, {"weight": cells, "site": ["north, old", "south"]})
+        assert made.left_out == (), "a measure is nobody's own text"
+        assert not fits(made, rows)
+        query = re.search(r"sql:SELECT .*true\)", made.comma_remedy)
+        assert query is not None
+        source = query[0].replace("FILE", rows)
+        again = draft([open_source(source)])
+        weight = next(column for column in again.profile if column.name == "weight")
+        assert (weight.kind, weight.low, weight.high, again.comma_remedy) == ("numeric", low, high, "")
+        assert fits(again, source)
+
+
+def fits(made: SchemaDraft, source: str) -> bool:
+    schema = Schema.from_text(made.text)
+    inspection = schema.inspection()
+    for block in open_source(source).blocks(schema.needed_columns):
+        inspection.add(block.table, table="t", locate=block.locate)
+    assert bool(inspection.comma_remedy()) == bool(made.comma_remedy)
+    return inspection.ok
+
+
+def test_labels_may_be_in_some_files_only_and_other_columns_may_not(tmp_path: Path) -> None:
+    owner, target = tmp_path / "owner.csv", tmp_path / "target.csv"
+    owner.write_text("age,ward,ill\n" + "30,a,yes\n41,b,no\n" * 20, encoding="utf-8")
+    target.write_text("age,room\n" + "50,1\n62,2\n" * 20, encoding="utf-8")
+    for files in ((owner, target), (target, owner)):
+        made = draft([open_source(str(file)) for file in files], label="ill")
+        assert Schema.from_text(made.text).label_column == "ill"
+        assert dict(made.absent) == {"ward": str(target), "room": str(owner)}
+        assert {column.name: column.rows for column in made.profile} == {"age": 80, "ill": 40}
+        assert "not all files have them" in made.text
+    with pytest.raises(BadTable, match=r"target.csv, column 'ward': is missing; draft from files that have it"):
+        draft([open_source(str(owner)), open_source(str(target))], include=["ward"])
+
+
+def test_midnights_are_days_and_moments_are_somebody(tmp_path: Path) -> None:
+    days = [f"20{year:02}-01-{day:02} 00:00:00" for year in range(10, 32) for day in range(1, 29)]
+    moments = [day.replace("00:00:00", "00:10:00") for day in days]
+    made = drafted(tmp_path, {"seen": days, "left": moments})
+    assert kinds(made) == {"seen": "date"}
+    assert [(one.column, one.reason) for one in made.left_out] == [("left", Reason.OWN_MOMENT)]
+
+
+def test_rows_without_a_label_are_cautioned(tmp_path: Path) -> None:
+    made = drafted(tmp_path, {"age": ["30", "41.5"], "ill": ["yes", "no", ""]}, label="ill")
+    assert "without a label cannot be used" in made.profile[1].caution
 
 
 def test_words_that_only_sometimes_have_commas_are_words(tmp_path: Path) -> None:

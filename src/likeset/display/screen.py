@@ -1,6 +1,7 @@
 """How every command talks: tables for people, one JSON document for machines, complaints on standard error."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from likeset.errors import InvalidArgument
 from likeset.private_files import make_private_folder
-from likeset.shown_text import harmless
+from likeset.shown_text import harmless, without_secrets
 
 if TYPE_CHECKING:
     from likeset.tables.scan.pass_progress import Passed
@@ -32,6 +33,7 @@ __all__ = [
     "literal",
     "make_directory",
     "show_json",
+    "show_next",
     "show_notes",
     "show_suspicions",
     "show_table",
@@ -112,6 +114,17 @@ def show_notes(notes: Iterable[str], *, all_of_them: bool = True) -> None:
         stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
     if len(shown) < len(told):
         stdout.print(f"[yellow]note:[/] and {len(told) - len(shown):,} more; --verbose shows them", soft_wrap=True)
+
+
+def show_next(words: str, *command: str) -> None:
+    """The command to give next, as a shell takes it.
+
+    Args:
+        words: what to do before or with it; empty if nothing.
+        command: its words.
+    """
+    shown = without_secrets(shlex.join(command))
+    stdout.print(f"[dim]Next: {literal(words)}{' ' if words else ''}[/][bold]{literal(shown)}[/]", soft_wrap=True)
 
 
 def show_suspicions(suspicions: "Iterable[Suspicion]") -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["blocks", "show_profile"]
 
+_NAME_WIDTH, _KIND_WIDTH = 24, 8  # the rest is for the reason: a row of 80 letters has room for few
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -34,22 +35,25 @@ def show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> 
     rows = max((column.rows for column in made.profile), default=0)
     shown = ", ".join(files)
     table = Table(title=f"{literal(shown)}: {rows:,} rows", title_style="bold", title_justify="left")
-    table.add_column("column", overflow="fold", min_width=8)
+    table.add_column("column", overflow="fold", min_width=8, max_width=_NAME_WIDTH)
     table.add_column("rows", no_wrap=True)
-    for name in ("missing", "different"):
-        table.add_column(name, justify="right")
-    table.add_column("would be", overflow="fold")
-    table.add_column("why", overflow="fold")
+    table.add_column("missing", justify="right")
+    table.add_column("would be", overflow="fold", max_width=_KIND_WIDTH)
+    table.add_column("why", overflow="fold", ratio=1)
     for column in made.profile:
         table.add_row(
             literal(column.name),
             blocks(column.bars),
             f"{column.missing:,}" if column.missing else "",
-            "" if not column.bars else "many" if column.different is None else f"{column.different:,}",
             _kind(column),
             literal(column.why) + (f"; [yellow]{literal(column.caution)}[/]" if column.caution else ""),
         )
     screen.print(table)
+    if made.absent:
+        words = ", ".join(f"{name} (not in {file})" for name, file in made.absent.items())
+        screen.print(f"[yellow]note:[/] left out, for not all files have them: {literal(words)}", soft_wrap=True)
+    if made.comma_remedy:
+        screen.print(f"[yellow]note:[/] {literal(made.comma_remedy)}", soft_wrap=True)
     screen.print("[dim]This profile shows your own rows: keep it at home. A schema is public.[/]", soft_wrap=True)
     if made.left_out:
         screen.print("[dim]--include COLUMN declares one that was left out all the same[/]", soft_wrap=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
-from likeset.errors import InvalidArgument
+from likeset.display.screen import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stdout
+from likeset.errors import BadTable, InvalidArgument
 from likeset.private_files import keep_private_bytes
 from likeset.shown_text import without_secrets
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from likeset.tables.schema.draft import SchemaDraft
     from likeset.tables.schema.schema import Schema
     from likeset.tables.schema.table_checks import ColumnCount, Inspection
+    from likeset.tables.sources.row_blocks import Source
 
 __all__ = ["schema"]
 
@@ -87,6 +88,7 @@ def draft(
     stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
     show_suspicions(made.included)
     _warn_of_data(loaded)
+    show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
 
 
 def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
@@ -99,6 +101,8 @@ def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
         "columns": list(loaded.columns),
         "left_out": suspicion_documents(made.left_out),
         "suspected_identifiers": suspicion_documents(made.included),
+        "absent": dict(made.absent),
+        "comma_remedy": made.comma_remedy,
         "profile": [column.document() for column in made.profile],
     }
 
@@ -166,7 +170,8 @@ def check(
     from likeset.tables.schema.schema import Schema
 
     first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
-    loaded = Schema.load(_one_schema(first, path))
+    schema_path = _one_schema(first, path)
+    loaded = Schema.load(schema_path)
     files = files if first is None else files[1:]
     if not files:
         raise InvalidArgument("FILES", "missing", "name the files to check")
@@ -190,6 +195,10 @@ def check(
         show_notes(f"{name} {words}" for name in unlabelled)
         _warn_of_data(loaded)
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
+        if ok:
+            target = unlabelled[0] if len(unlabelled) == 1 else "FILE"
+            options = ("--schema", str(schema_path), "--target", target, "--owner", "NAME=FILE", "--size", "ROWS")
+            show_next("with --owner for each of them,", "likeset", "plan", *options)
     if not ok:
         raise typer.Exit(1)
 
@@ -206,14 +215,22 @@ def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Ins
         labelled = schema.label_column in (None, *schema.columns) or schema.label_column in there
         inspection = inspections[source.name] = schema.inspection(labelled=labelled)
         needed = [name for name in schema.needed_columns if labelled or name != schema.label_column]
-        missing = [name for name in needed if name not in there]
-        if missing:
-            schema.column_of(source, missing[0], table=source.name)
+        _check_columns(source, needed, schema)
         if not labelled:
             unlabelled.append(source.name)
         for block in source.blocks(needed):
             inspection.add(block.table, table=source.name, locate=block.locate)
     return inspections, unlabelled
+
+
+def _check_columns(source: "Source", needed: "Sequence[str]", schema: "Schema") -> None:
+    """All columns that a file lacks, in one message; a single one by its near miss."""
+    missing = [name for name in needed if name not in source.schema.names]
+    if len(missing) == 1:
+        schema.column_of(source, missing[0], table=source.name)
+    if missing:
+        listed = ", ".join(map(repr, missing))
+        raise BadTable(source.name, f"has no columns {listed}; add them, or take them out of the schema")
 
 
 def _one_schema(first: Path | None, named: Path | None) -> Path:
@@ -229,21 +246,34 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
 def _show_inspection(name: str, inspection: "Inspection") -> None:
     from likeset.tables.schema.cell_faults import Trouble
 
-    table = Table(
-        title=f"{literal(name)}: {inspection.rows} rows", title_style="bold", title_justify="left", caption_style="dim"
-    )
-    table.add_column("column", overflow="fold")
-    table.add_column("kind")
-    for trouble in Trouble:
-        table.add_column(str(trouble), justify="right")
-    table.add_column("first at", overflow="fold")
-    for column in inspection.columns:
-        counts = [_count(column, trouble) for trouble in Trouble]
-        table.add_row(literal(column.name), column.kind, *counts, literal(_first_positions(column)))
-    stdout.print(table)
+    told = [column for column in inspection.columns if any(column.counts.values())]
+    seen = [trouble for trouble in Trouble if any(column.counts[trouble] for column in told)]
+    clean = len(inspection.columns) - len(told)
+    others = f"{clean} {'other ' if told else ''}column{'' if clean == 1 else 's'}"
+    title = f"{literal(name)}: {inspection.rows:,} rows"
+    if told:
+        table = Table(title=title, title_style="bold", title_justify="left")
+        table.add_column("column", overflow="fold")
+        table.add_column("kind")
+        for trouble in seen:
+            table.add_column(str(trouble), justify="right")
+        table.add_column("first at", overflow="fold")
+        for column in told:
+            counts = [_count(column, trouble) for trouble in seen]
+            table.add_row(literal(column.name), column.kind, *counts, literal(_first_positions(column)))
+        stdout.print(table)
+    else:
+        stdout.print(f"[bold]{title}[/]", soft_wrap=True)
+    if clean:
+        stdout.print(f"[dim]{others}: nothing missing, nothing wrong[/]", soft_wrap=True)
+    complained: dict[tuple[str, str], list[str]] = {}
     for column in inspection.columns:
         for trouble, complaint in column.complaints.items():
-            stdout.print(f"[red]{literal(column.name)}[/] {trouble}: {literal(complaint)}", soft_wrap=True)
+            complained.setdefault((str(trouble), complaint), []).append(column.name)
+    for (kind, complaint), columns in complained.items():
+        stdout.print(f"[red]{literal(', '.join(columns))}[/] {kind}: {literal(complaint)}", soft_wrap=True)
+    if inspection.comma_remedy():
+        stdout.print(f"[red]{literal(inspection.comma_remedy())}[/]", soft_wrap=True)
     ids = inspection.id_count()
     if ids is not None:
         line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
@@ -261,7 +291,7 @@ def _count(column: "ColumnCount", trouble: Any) -> str:
     count = column.counts[trouble]
     if not count:
         return "[dim]0[/]"
-    return f"[bold red]{count}[/]" if trouble in column.complaints else str(count)
+    return f"[bold red]{count:,}[/]" if trouble in column.complaints else f"{count:,}"
 
 
 def _first_positions(column: "ColumnCount") -> str:
@@ -284,6 +314,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
         "suspected_identifiers": suspicion_documents(inspection.suspicions()),
         "dead_columns": dead_column_documents(inspection.dead_columns()),
         "numbers_as_words": inspection.numbers_as_words(),
+        "comma_remedy": inspection.comma_remedy(),
         "columns": [
             {
                 "name": column.name,

@@ -37,10 +37,15 @@ def draft_page(made: "SchemaDraft", files: Sequence[str]) -> str:
 def draft_section(made: "SchemaDraft") -> str:
     """What was seen of every column, what it would be, and why."""
     rows = max((column.rows for column in made.profile), default=0)
+    words = [f"{rows:,} rows. The bars show how they spread, from the least value to the largest."]
+    if made.absent:
+        words.append(f"Left out, for not all files have them: {', '.join(made.absent)}.")
+    if made.comma_remedy:
+        words.append(f"Note: {made.comma_remedy}.")
     return section(
         "Columns",
         table(_COLUMNS, [_cells(column) for column in made.profile], caption="What each column would be"),
-        lead=html_text(f"{rows:,} rows. The bars show how they spread, from the least value to the largest."),
+        lead=html_text(" ".join(words)),
         anchor="draft-columns",
     )
 

@@ -93,6 +93,11 @@ class ColumnEvidence:
         return dict(counted)
 
     @property
+    def thousands(self) -> bool:
+        """Whether numbers with decimal commas have points between thousands."""
+        return self._watch.has_thousands
+
+    @property
     def sample(self) -> NDArray[np.float64]:
         """Some of the numbers or days, evenly from all rows."""
         return self._numbers.values()

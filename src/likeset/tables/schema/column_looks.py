@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.tables.schema import cell_values
+from likeset.tables.schema.decimal_commas import CommaWatch
 from likeset.tables.schema.declaration import MISSING_WORDS
 
 __all__ = ["MOST_ROWS", "ColumnLook", "Kind", "Seen", "TableLook"]
@@ -22,6 +23,7 @@ MOST_ROWS = 200_000
 _MOST_CELLS = 20_000_000  # of all columns together: wide tables are looked at for fewer rows
 _LEAST_ROWS = 10_000
 _SECONDS_PER_DAY = 86_400
+_WITHOUT_TIME = r"^.{10}([T ]00:00(:00([.,]0+)?)?(Z|[+-]00:?00)?)?$"  # a day, or its midnight
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
 
 
@@ -86,6 +88,7 @@ class ColumnLook:
         self._with_time = self._other = False
         self._last = -np.inf
         self._distinct: list[Any] = []
+        self._commas = CommaWatch()
 
     def add(self, column: Any) -> None:
         """Take in one block; what comes after the first rows is not looked at."""
@@ -112,6 +115,7 @@ class ColumnLook:
         rows = encoded.indices.to_numpy()
         absent = texts.is_null().to_numpy(zero_copy_only=False)
         self._keep(texts.drop_null(), rows=len(rows) - int(np.count_nonzero(absent[rows])))
+        self._commas.add(texts)
         if self._numbers:
             values, wrong = cell_values.numbers(texts, self._missing)
             self._numbers = wrong is None
@@ -119,7 +123,7 @@ class ColumnLook:
                 self._add_numbers(values[rows])
         if not self._numbers and self._days:
             self._days = cell_values.days(texts, "iso", self._missing)[1] is None
-            self._with_time |= bool(pc.any(pc.greater(pc.utf8_length(texts), len("2026-07-31"))).as_py())
+            self._with_time |= not pc.all(pc.match_substring_regex(texts, _WITHOUT_TIME), min_count=0).as_py()
 
     def _add_times(self, times: Any) -> None:
         self._keep(pc.unique(times), rows=len(times))
@@ -146,7 +150,7 @@ class ColumnLook:
             return Seen(Kind.OTHER, self._rows, self._rows)
         if not self._rows:
             return None
-        if self._numbers and not self._whole:
+        if (self._numbers and not self._whole) or self._commas.has_commas:
             return Seen(Kind.NUMBER, self._rows, self._rows)
         different = pc.unique(pa.chunked_array(self._distinct))
         if not self._numbers:

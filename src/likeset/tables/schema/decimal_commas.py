@@ -4,6 +4,7 @@ A comma means a decimal sign in one country and thousands in another, and a file
 read from such a text: whoever holds the file decides, and puts points there.
 """
 
+from collections.abc import Mapping
 from typing import Any, overload
 
 import pyarrow as pa
@@ -14,12 +15,24 @@ __all__ = ["CommaWatch", "as_points", "remedy"]
 _WITH_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
-def remedy(column: str) -> str:
-    """What whoever holds a file can do about a column of it."""
+def remedy(columns: Mapping[str, bool]) -> str:
+    """What whoever holds a file can do about its columns with decimal commas, in one query for all of them.
+
+    Args:
+        columns: by their names, whether a point stands between thousands in them.
+    """
+    rows = "FROM read_csv('FILE', all_varchar=true)"
+    if any(columns.values()):
+        parts = ", ".join(_with_points(name, thousands=thousands) for name, thousands in columns.items())
+        return f"write decimal points, or give sql:SELECT * REPLACE ({parts}) {rows} in place of the file"
+    query = f"\"sql:SELECT replace(COLUMNS(*), ',', '.') {rows}\""
+    return f"write decimal points, or give {query} in place of the file (commas in words become points, too)"
+
+
+def _with_points(column: str, *, thousands: bool) -> str:
     name = '"' + column.replace('"', '""') + '"'
-    replaced = f"replace({name}, ',', '.') AS {name}"
-    query = f"sql:SELECT * REPLACE ({replaced}) FROM read_csv('FILE', all_varchar=true)"  # noqa: S608 - words for people
-    return f"write decimal points, such as {query} in place of the file, or in an owner's mapping"
+    digits = f"replace({name}, '.', '')" if thousands else name
+    return f"replace({digits}, ',', '.') AS {name}"
 
 
 @overload
@@ -37,7 +50,7 @@ class CommaWatch:
     """Whether all texts of a column, as they go by, are numbers with decimal commas."""
 
     def __init__(self) -> None:
-        self._possible, self._some = True, False
+        self._possible, self._some, self._thousands = True, False, False
 
     def add(self, texts: Any) -> None:
         """The next texts, without blanks around them; null where there is none."""
@@ -47,8 +60,14 @@ class CommaWatch:
         if len(different):
             self._possible = bool(pc.all(pc.match_substring_regex(different, _WITH_COMMA)).as_py())
             self._some |= bool(pc.any(pc.match_substring(different, ",")).as_py())
+            self._thousands |= bool(pc.any(pc.match_substring(different, ".")).as_py())
 
     @property
     def has_commas(self) -> bool:
         """Whether it looks so."""
         return self._possible and self._some
+
+    @property
+    def has_thousands(self) -> bool:
+        """Whether points stand between thousands, too."""
+        return self.has_commas and self._thousands

@@ -7,7 +7,7 @@ data (bounds, values, the number of rows of one id) is marked until a person put
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from likeset import documents
@@ -15,6 +15,7 @@ from likeset.errors import BadTable
 from likeset.tables.schema import cell_values
 from likeset.tables.schema.column_evidence import ColumnEvidence
 from likeset.tables.schema.column_looks import Kind, Seen, TableLook
+from likeset.tables.schema.decimal_commas import remedy
 from likeset.tables.schema.declaration import MISSING_WORDS
 from likeset.tables.schema.drafted_kinds import Proposal, proposal
 from likeset.tables.schema.identifiers import Reason, Suspicion, suspicion_of
@@ -45,6 +46,7 @@ _ABOUT_IDS = """\
 _KEEP_FEW = """\
 # Fewer rows of each id give less noise: with keep: 1 in place of rows_per_id, one row of each, drawn in secret, counts.
 """
+_ABSENT = "# Left out, for not all files have them: {names}\n"
 _MOST_CLASSES = 10
 
 
@@ -93,6 +95,8 @@ class SchemaDraft:
         left_out: columns that may identify people, and were not asked for by name.
         included: such columns that were, the label among them.
         id_hint: a column that was left out and looks as if it said whose row it is; empty if there is none.
+        absent: columns that were left out since a file has none, with the name of that file.
+        comma_remedy: what to do about decimal commas; empty if there are none.
     """
 
     text: str
@@ -100,6 +104,8 @@ class SchemaDraft:
     left_out: tuple[Suspicion, ...]
     included: tuple[Suspicion, ...]
     id_hint: str = ""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    comma_remedy: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,22 +124,18 @@ def draft(
 
     Args:
         sources: have the columns that the schema is to declare; those that are not in all of them are left out.
-        label: the column of labels.
+        label: the column of labels; a target may have none.
         ids: the column that says whose row it is.
         include: columns to declare although they may identify people.
     """
-    first, *others = sources
-    names = [name for name in first.schema.names if all(name in other.schema.names for other in others)]
-    for wanted in (label, ids, *include):
-        if wanted is not None and wanted not in names:
-            near = documents.near_miss(wanted, names)
-            raise BadTable(first.name, f"is missing, or not in all files{near}", column=wanted)
+    first, names, absent = sources[0], *_common_columns(sources, label)
+    _check_there(sources, names, (label, ids, *include))
     if not names or set(names) <= {label, ids}:
         raise BadTable(first.name, "there is no column that all files have")
     read = _read(sources, names, ids)
     if not any(evidence.rows for evidence in read.evidence.values()):
         raise BadTable(first.name, "there are no rows to draft from")
-    suspected = [suspicion_of(name, seen=[each[name] for each in read.seen]) for name in names if name != ids]
+    suspected = [suspicion_of(name, seen=[each.get(name) for each in read.seen]) for name in names if name != ids]
     suspicions = [suspicion for suspicion in suspected if suspicion is not None]
     _check_named(first.name, suspicions, (label, *include))
     left_out = {
@@ -149,7 +151,7 @@ def draft(
     shown = ", ".join(source.name for source in sources)
     text = "".join(
         [
-            *_opening(left_out.values(), shown),
+            *_opening(left_out.values(), absent, shown),
             *_columns({name: made for name, made in proposals.items() if roles[name] == "column"}),
             _label_lines(label, read.evidence),
             _id_lines(ids, read.most_rows),
@@ -164,21 +166,52 @@ def draft(
         tuple(left_out.values()),
         tuple(suspicion for suspicion in suspicions if suspicion.column not in left_out),
         "" if ids is not None else _id_hint(left_out, read.seen),
+        absent,
+        _comma_remedy(read.evidence, proposals),
     )
+
+
+def _common_columns(sources: Sequence[Source], label: str | None) -> tuple[list[str], dict[str, str]]:
+    """The columns that all sources have, and the label if one has it; and the others, with a source that has none."""
+    names, absent = [], {}
+    for name in dict.fromkeys(name for source in sources for name in source.schema.names):
+        lacking = next((source.name for source in sources if name not in source.schema.names), None)
+        if lacking is None or name == label:
+            names.append(name)
+        else:
+            absent[name] = lacking
+    return names, absent
+
+
+def _check_there(sources: Sequence[Source], names: Sequence[str], wanted: Iterable[str | None]) -> None:
+    for name in wanted:
+        if name is not None and name not in names:
+            lacking = next(source for source in sources if name not in source.schema.names)
+            near = documents.near_miss(name, names)
+            if near or len(sources) == 1:
+                raise BadTable(lacking.name, f"is missing{near}", column=name)
+            raise BadTable(lacking.name, "is missing; draft from files that have it", column=name)
+
+
+def _comma_remedy(evidence: Mapping[str, ColumnEvidence], proposals: Collection[str]) -> str:
+    columns = {name: seen.thousands for name, seen in evidence.items() if seen.commas and name in proposals}
+    return f"decimal commas are not read: {remedy(columns)}" if columns else ""
 
 
 def _read(sources: Sequence[Source], names: list[str], ids: str | None) -> _Reading:
     """All files once."""
-    evidence = {name: ColumnEvidence(sources[0].schema.field(name).type) for name in names}
-    looks, most_rows = [TableLook(names) for _ in sources], 1
-    for source, look in zip(sources, looks, strict=True):
+    there = [[name for name in names if name in source.schema.names] for source in sources]
+    kinds = {name: source.schema.field(name).type for source in reversed(sources) for name in source.schema.names}
+    evidence = {name: ColumnEvidence(kinds[name]) for name in names}
+    looks, most_rows = [TableLook(columns) for columns in there], 1
+    for source, columns, look in zip(sources, there, looks, strict=True):
         with ExitStack() as stack:
             counted = None if ids is None else stack.enter_context(IdCount(source, ids, missing=MISSING_WORDS))
-            for block in source.blocks(names):
+            for block in source.blocks(columns):
                 look.add(block.table)
                 if counted is not None:
                     counted.add(block)
-                for name in names:
+                for name in columns:
                     evidence[name].add(cell_values.plain_array(block.table.column(name)))
             most_rows = most_rows if counted is None else max(most_rows, counted.most_rows())
     return _Reading(evidence, [look.summary() for look in looks], most_rows)
@@ -204,6 +237,8 @@ def _profile(
         why = f"says whose row it is: at most {read.most_rows:,} rows of one id"
     elif proposed is not None:
         why, caution = proposed.why, proposed.caution
+        if role == "label" and evidence.missing:
+            caution = "an owner's row without a label cannot be used: leave such rows out"
         kind = _label_fields(name, evidence)["kind"] if role == "label" else proposed.fields["kind"]
     ranged = evidence.has_range and suspicion is None and role != "id" and not _is_day(kind)
     return ColumnProfile(
@@ -228,18 +263,20 @@ def _is_day(kind: str) -> bool:
 def _id_hint(left_out: Mapping[str, Suspicion], seen: Sequence[Mapping[str, Seen | None]]) -> str:
     """The first column that is somebody's by its name, and that several rows share."""
     for name, suspicion in left_out.items():
-        looks = [look for each in seen if (look := each[name]) is not None]
+        looks = [look for each in seen if (look := each.get(name)) is not None]
         shared = any(look.kind in (Kind.WHOLE, Kind.TEXT) and look.distinct < look.rows for look in looks)
         if suspicion.reason is Reason.NAME and shared:
             return name
     return ""
 
 
-def _opening(left_out: Collection[Suspicion], shown: str) -> Iterable[str]:
+def _opening(left_out: Collection[Suspicion], absent: Collection[str], shown: str) -> Iterable[str]:
     yield _HEAD.format(names=" ".join(shown.split()))
     if left_out:
         yield _LEFT_OUT
         yield from (f"#   {json.dumps(suspicion.column)}: {suspicion.why}\n" for suspicion in left_out)
+    if absent:
+        yield _ABSENT.format(names=", ".join(map(json.dumps, absent)))
     yield "likeset: schema\nversion: 1\ncolumns:\n"
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from likeset.tables.schema.column_evidence import ColumnEvidence
-from likeset.tables.schema.decimal_commas import remedy
 from likeset.tables.schema.identifier_names import words_of
 
 __all__ = ["Proposal", "proposal", "rounded_outward"]
@@ -37,7 +36,7 @@ _CODES = _words_in(
     """
     id code codes type kind category class group status region site district area sector zone state ward
     department dept ethnicity race sex gender religion marital occupation industry species cluster stratum arm
-    cohort
+    cohort country county province birthplace nationality
     """
 )
 _COUNTS = _words_in(
@@ -131,7 +130,7 @@ def _lone_letter(words: set[str]) -> bool:
 def _of_numbers(name: str, seen: ColumnEvidence, counts: dict[Any, int]) -> Proposal:
     numeric = {"kind": "numeric", "bounds": rounded_outward(seen.low, seen.high)}
     if seen.commas:
-        return Proposal(numeric, "numbers with decimal commas", f"decimal commas are not read: {remedy(name)}")
+        return Proposal(numeric, "numbers with decimal commas", "not read as they are")
     if not seen.all_whole:
         return Proposal(numeric, "numbers with decimals")
     values = sorted(counts)

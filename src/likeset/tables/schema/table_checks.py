@@ -12,7 +12,7 @@ from likeset.errors import BadTable
 from likeset.tables.schema import cell_values
 from likeset.tables.schema.cell_faults import Trouble
 from likeset.tables.schema.column_looks import TableLook
-from likeset.tables.schema.columns import CategoryColumn, TextColumn
+from likeset.tables.schema.columns import CategoryColumn, NumericColumn, TextColumn
 from likeset.tables.schema.dead_columns import BoundsUse, DeadColumn
 from likeset.tables.schema.decimal_commas import CommaWatch, remedy
 from likeset.tables.schema.declared_records import DeclaredRecords
@@ -104,8 +104,8 @@ class Inspection:
         self._looks = TableLook(held, schema.declaration.missing_words)
         self._missing = cell_values.MissingWords.of(schema.declaration.missing_words)
         self._bounds_use = BoundsUse(schema)
-        as_words = (CategoryColumn, TextColumn)
-        self._commas = {name: CommaWatch() for name, kind in schema.declared.items() if isinstance(kind, as_words)}
+        watched = (CategoryColumn, NumericColumn, TextColumn)
+        self._commas = {name: CommaWatch() for name, kind in schema.declared.items() if isinstance(kind, watched)}
         self._ids: Any = None
         self._pending: list[Any] = []
         self._ids_missing = 0
@@ -134,7 +134,8 @@ class Inspection:
                 unusable[encoder.name] = mask | unusable.get(encoder.name, np.False_)
         self._bounds_use.add(scratch, skip=unusable)
         for name, watch in self._commas.items():
-            watch.add(cell_values.text(schema.column_of(block, name, table=table), self._missing)[0])
+            if name in unusable or not isinstance(schema.declared[name], NumericColumn):
+                watch.add(cell_values.text(schema.column_of(block, name, table=table), self._missing)[0])
         if self.columns and self.columns[-1].kind == "label":
             for trouble, complaint, mask in schema.label_troubles(block, table=table):
                 self.columns[-1].note(trouble, mask, complaint, locate)
@@ -155,7 +156,20 @@ class Inspection:
     def numbers_as_words(self) -> dict[str, str]:
         """Columns declared as words of which every value is a number with a decimal comma, and what to do about it."""
         words = "has numbers with decimal commas, and is declared as words; declare kind: numeric, and"
-        return {name: f"{words} {remedy(name)}" for name, watch in self._commas.items() if watch.has_commas}
+        return {
+            name: f"{words} {remedy({name: watch.has_thousands})}"
+            for name, watch in self._commas.items()
+            if watch.has_commas and not isinstance(self._schema.declared[name], NumericColumn)
+        }
+
+    def comma_remedy(self) -> str:
+        """What to do about decimal commas in columns that are declared as numbers; empty if there are none."""
+        columns = {
+            name: watch.has_thousands
+            for name, watch in self._commas.items()
+            if watch.has_commas and isinstance(self._schema.declared[name], NumericColumn)
+        }
+        return f"decimal commas are not read: {remedy(columns)}" if columns else ""
 
     def id_count(self) -> IdCount | None:
         """How rows share ids; None if the schema declares none."""

@@ -224,7 +224,12 @@ class Source:
         names = checked_columns(columns, self.schema, table=self.name)
         rows = arguments.count("rows", rows)
         parts = self._find_first() or iter(self.parts)
-        return ahead(block for part in parts for block in part.with_words(words).cut(names, rows))
+        return ahead(self._cut(part.with_words(words).cut(names, rows) for part in parts))
+
+    def _cut(self, parts: Iterable[Iterator[Block]]) -> Iterator[Block]:
+        """Holds the source, and so the private copy of a query's answer, until the last block was taken."""
+        for blocks in parts:
+            yield from blocks
 
     def fetch(self, row_numbers: ArrayLike, columns: Sequence[str]) -> pa.Table:
         """The rows of these numbers in this order, as often as they are named; reads only what is needed for them."""
