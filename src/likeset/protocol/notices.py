@@ -152,7 +152,7 @@ class UniformOffers(Notice):
     def text(self) -> str:
         """The words."""
         return (
-            f"offers are uniform: with {self.target_rows} target rows and epsilon = {self.epsilon:g} a release would "
+            f"offers are uniform: with {self.target_rows:,} target rows and epsilon = {self.epsilon:g} a release would "
             "be mostly noise, so none is made and nothing of the budget is spent"
         )
 
@@ -173,7 +173,7 @@ class FewRows(Notice):
     @property
     def text(self) -> str:
         """The words."""
-        return f"only {self.offered} rows were offered where {self.wanted} were wanted"
+        return f"only {self.offered:,} rows were offered where {self.wanted:,} were wanted"
 
 
 @dataclass(frozen=True, slots=True)

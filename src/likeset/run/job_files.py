@@ -216,8 +216,9 @@ def open_target(job: Job, schema: Schema, *, keep_key: int) -> Target:
     target = _mapped(job.target, schema, keep_key=keep_key)
     rows = len(target.rows)
     if rows < 2:
-        reason = f"the target has {rows} row{'s' if rows != 1 else ''} that take part; at least 2 are needed"
-        raise BadTable(target.name, reason)
+        took = "1 row that takes part" if rows == 1 else f"{rows} rows that take part"
+        ids = "" if schema.keep is None else "; rows without an id count as rows of one id"
+        raise BadTable(target.name, f"the target has {took}; at least 2 are needed{ids}")
     return target
 
 

@@ -39,15 +39,23 @@ def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> floa
     return gamma
 
 
-def check_width(argument: str, gamma: float, inputs: Inputs) -> None:
-    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1."""
+def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | None = None) -> None:
+    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1.
+
+    Args:
+        argument: by which the user chose it.
+        gamma: of the kernel.
+        inputs: the rows.
+        scale: what the user gave, where gamma is that times the median rule's.
+    """
     in_thinning = argument == "release_gamma"
     finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
     if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
         raise InvalidArgument(
             argument,
-            f"{gamma:g}",
-            "is too large for these rows: a kernel of them is not a number; scale them to about 1",
+            f"{gamma if scale is None else scale:g}",
+            f"{'' if scale is None else f'makes gamma {gamma:g}, which '}is too large for these rows: a kernel of them "
+            "is not a number; scale them to about 1",
         )
 
 

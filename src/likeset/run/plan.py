@@ -222,7 +222,7 @@ def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
         raise InvalidArgument("allow_fewer", type(wishes.allow_fewer).__name__, "must be True or False")
     asked = terms.rows_per_owner * terms.asked_owners
     if asked < terms.size and not wishes.allow_fewer:
-        reason = f"asks owners for {asked:,} rows where {terms.size:,} are wanted; raise it to 1 or more"
+        reason = f"asks owners for {asked:,} row{'' if asked == 1 else 's'} where {terms.size:,} are wanted; raise it to 1 or more"
         raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
 
 
@@ -263,7 +263,10 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
         gamma = gamma_by_median("target", inputs.target, scale=scale)
     else:
         gamma = arguments.positive("gamma", wishes.gamma)
-    check_width("gamma_scale" if wishes.gamma == "median" else "gamma", gamma, inputs)
+    if wishes.gamma == "median":
+        check_width("gamma_scale", gamma, inputs, scale=scale)
+    else:
+        check_width("gamma", gamma, inputs)
     return Selection(gamma=gamma, weighted=wishes.weights, labels=wishes.labels, folds=wishes.folds)
 
 

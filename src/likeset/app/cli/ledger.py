@@ -203,7 +203,7 @@ def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
             table.add_row(name, budget, _bar(account.epsilon, limit.epsilon), spent, basis)
             name = ""
         if limit.rows or account.rows or account.epsilon is None:
-            spent = f"{account.rows} / {limit.rows}"
+            spent = f"{account.rows:,} / {limit.rows:,}"
             table.add_row(name, "rows disclosed", _bar(account.rows, limit.rows), spent, "counted")
     return table
 

@@ -6,7 +6,7 @@ import typer
 
 from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
-from likeset.display.screen import JsonFlag, VerboseFlag, Waiting, literal, show_json, show_notes, show_table, stdout
+from likeset.display.screen import JsonFlag, VerboseFlag, Waiting, literal, show_json, show_next, show_notes, show_table, stdout
 
 if TYPE_CHECKING:
     from likeset.run.job import Job
@@ -49,6 +49,7 @@ def match(
     from likeset.run.job_folder import passes_folder
     from likeset.run.local import run_job
     from likeset.tables.scan.scan_choice import scan_factory
+    from likeset.tables.schema.schema import Schema
 
     with (
         Waiting(quiet=json) as waiting,
@@ -64,6 +65,8 @@ def match(
         f"the whole story in [bold]{literal(str(done.out / 'report.html'))}[/].",
         soft_wrap=True,
     )
+    if Schema.load(job.schema_file).label_column is not None:
+        show_next("with labelled rows to judge on,", "likeset", "evaluate", str(done.out), "--test", "FILE")
 
 
 @takes_a_job
@@ -126,6 +129,7 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
     told = (note for note in planned.plan.notes if not isinstance(note, UniformOffers))  # which the advice tells
     show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
+    stdout.print("[dim]Next: [/][bold]likeset match[/][dim] with the same arguments[/]", soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

@@ -278,6 +278,9 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     if ids is not None:
         line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
         stdout.print(f"{line}; {ids.missing:,} rows without an id" if ids.missing else line, soft_wrap=True)
+        if ids.over:
+            remedy = "raise rows_per_id, or declare keep in its place: so many rows of each id then take part"
+            stdout.print(f"[red]{literal(str(inspection.id_column))}[/]: {remedy}", soft_wrap=True)
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         stdout.print(f"[yellow]note:[/] {inspection.too_long:,} {words}", soft_wrap=True)

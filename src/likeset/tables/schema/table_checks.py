@@ -111,6 +111,11 @@ class Inspection:
         self._ids_missing = 0
 
     @property
+    def id_column(self) -> str | None:
+        """The column of ids, if the schema declares one."""
+        return self._schema.id_column
+
+    @property
     def ok(self) -> bool:
         """Whether every row can be used, and every column is what it is declared as."""
         ids = self.id_count()
