@@ -158,7 +158,7 @@ def protection(result: Mapping[str, Any]) -> str:
     parts, most = [], rows_per_person(result)
     who = "any row of" if most is None else "any person in"
     if about_target:
-        each = "" if most is None else f", of whose rows at most {most:,} take part,"
+        each = "" if most is None else f", of whose rows at most {most:,} take{'s' if most == 1 else ''} part,"
         parts.append(f"{_most_learned(about_target)} about {who} your target{each}")
     if about_owners:
         others = "one another" if most is None else "one another's rows"
