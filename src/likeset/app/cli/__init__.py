@@ -4,7 +4,6 @@ Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input o
 130 interrupted.
 """
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -45,6 +44,8 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"likeset {version('likeset')}")
         raise typer.Exit
 
