@@ -1,6 +1,7 @@
 """Models that a training set is judged by: a linear one, a forest, gradient boosting."""
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.ensemble import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
 from likeset.arguments import Rows
 
@@ -25,6 +27,7 @@ MODELS = ("linear", "forest", "boosting")
 
 _TREES = 200
 _STEPS = 1000
+_WORTH_THREADS = 10_000  # rows; with fewer, threads of boosting wait for one another longer than they work
 _LARGEST_LEAF = 20  # rows; with few rows smaller leaves, or boosting could not split at all
 
 Labels = NDArray[Any]
@@ -59,6 +62,15 @@ class Predicted:
 
 def train(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
     """Fit a model, and let it predict the test rows."""
+    with _threads_for(len(training.labels)):
+        return _trained(model, training, test, seed=seed)
+
+
+def _threads_for(rows: int) -> AbstractContextManager[Any]:
+    return nullcontext() if rows >= _WORTH_THREADS else threadpool_limits(1, user_api="openmp")
+
+
+def _trained(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
     kept = training if training.weights is None else training.part(training.weights > 0.0)
     scaler = StandardScaler().fit(kept.rows)
     rows, others = scaler.transform(kept.rows), scaler.transform(test.rows)
