@@ -131,6 +131,12 @@ def test_bad_settings_are_refused_by_name(argument: str, settings: dict[str, Any
     assert not path.exists()
 
 
+def test_rows_that_are_far_too_small_are_not_blamed_on_a_number_that_nobody_gave() -> None:
+    tiny = {name: np.asarray(rows) * 1e-30 for name, rows in OWNERS.items()}
+    with pytest.raises(InvalidArgument, match=r"gamma_scale = 1: makes gamma .* scale them to about 1"):
+        simulated(size=4).fit(np.asarray(TARGET) * 1e-30, tiny)
+
+
 @pytest.mark.parametrize("place", [3, Path(), Path("no-such-folder") / "ledger.sqlite"])
 def test_a_ledger_must_be_a_file(place: Any, tmp_path: Path) -> None:
     path = tmp_path / place if isinstance(place, Path) else place

@@ -1,6 +1,7 @@
 """``likeset evaluate`` and ``match --compare``, as a user calls them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ def test_the_screen_shows_a_table(world: World, capsys: pytest.CaptureFixture[st
     assert code == 0
     assert "the summary" in out
     assert "boosting" in out
+    assert "balanced accuracy" in out, "nothing is broken over lines in 80 columns"
+    assert len(re.findall(r"\d\.\d{3} to \d\.\d{3} │", out)) == 9
 
 
 def _without_a_label(path: Path) -> Path:

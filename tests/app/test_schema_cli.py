@@ -181,6 +181,16 @@ def test_check_folds_what_is_well_and_says_what_comes_next(schema: Path, tmp_pat
     assert "likeset plan" not in bad
 
 
+def test_check_says_what_to_do_about_ids_with_more_rows_than_declared(tmp_path: Path) -> None:
+    rows = file(tmp_path, "age,who\n30,a\n40,a\n50,b\n")
+    text = "likeset: schema\nversion: 1\ncolumns:\n  age: {kind: numeric, bounds: [0, 99]}\n"
+    schema = file(tmp_path, text + "id: {column: who, rows_per_id: 1}\n", "s.yaml")
+    shown = run("check", schema, rows, code=1).stdout
+    assert "who: raise rows_per_id, or declare keep in its place" in shown
+    kept = file(tmp_path, text + "id: {column: who, keep: 1}\n", "kept.yaml")
+    assert "raise rows_per_id" not in run("check", kept, rows).stdout
+
+
 def test_draft_says_what_comes_next_and_which_columns_a_file_lacks(tmp_path: Path) -> None:
     rows, target = file(tmp_path, GOOD), file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
     out = tmp_path / "draft.yaml"

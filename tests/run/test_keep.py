@@ -194,7 +194,9 @@ def test_advice_does_not_name_ids_where_fewer_rows_of_each_would_not_help(world:
 def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> None:
     world.replace("target.csv", patient=["one"] * 60)
     declare(world, "keep: 1")
-    with pytest.raises(BadTable, match="the target has 1 row that takes part; at least 2 are needed; rows without an id"):
+    with pytest.raises(
+        BadTable, match="the target has 1 row that takes part; at least 2 are needed; rows without an id"
+    ):
         plan_job(job_of(world))
 
 

@@ -222,7 +222,8 @@ def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
         raise InvalidArgument("allow_fewer", type(wishes.allow_fewer).__name__, "must be True or False")
     asked = terms.rows_per_owner * terms.asked_owners
     if asked < terms.size and not wishes.allow_fewer:
-        reason = f"asks owners for {asked:,} row{'' if asked == 1 else 's'} where {terms.size:,} are wanted; raise it to 1 or more"
+        rows = "1 row" if asked == 1 else f"{asked:,} rows"
+        reason = f"asks owners for {rows} where {terms.size:,} are wanted; raise it to 1 or more"
         raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
 
 

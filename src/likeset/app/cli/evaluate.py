@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from likeset.app.cli.job_options import owner_files
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
+from likeset.shown_text import harmless
 
 __all__ = ["evaluate"]
 
@@ -58,6 +60,14 @@ def evaluate(
     stdout.print(f"\nThe report in [bold]{literal(str(folder / REPORT))}[/] has a section on it.", soft_wrap=True)
 
 
+def _on_two_lines(score: Mapping[str, Any]) -> Text:
+    """A score and below it its interval: side by side, three of them do not fit into a row of 80 letters."""
+    from likeset.app.report.evaluation_section import score_in_words
+
+    value, _, interval = score_in_words(score).partition(" (")
+    return Text(f"{value}\n{interval.removesuffix(')')}")
+
+
 def _show(document: Mapping[str, Any]) -> None:
     from likeset.app.report.evaluation_section import MEASURES, score_in_words
 
@@ -65,17 +75,16 @@ def _show(document: Mapping[str, Any]) -> None:
     measures = list(lines[0]["scores"])
     show_table(
         f"Judged on {document['test_rows']:,} test rows",
-        ("trained on", "rows", "model", *(MEASURES[measure] for measure in measures)),
+        ("trained on", "model", *(MEASURES[measure] for measure in measures)),
         [
             (
-                line["training_set"],
-                f"{line['rows']:,}",
+                Text(f"{harmless(line['training_set'])}\n{line['rows']:,} rows"),
                 line["model"],
-                *(score_in_words(line["scores"][measure]) for measure in measures),
+                *(_on_two_lines(line["scores"][measure]) for measure in measures),
             )
             for line in lines
         ],
-        caption="In brackets: intervals for 95 of 100 tests; test rows were drawn anew, and the models stayed.",
+        caption="Below each score: its interval for 95 of 100 tests; test rows were drawn anew, the models stayed.",
     )
     if document["owners"]:
         show_table(

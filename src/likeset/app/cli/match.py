@@ -6,7 +6,17 @@ import typer
 
 from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
-from likeset.display.screen import JsonFlag, VerboseFlag, Waiting, literal, show_json, show_next, show_notes, show_table, stdout
+from likeset.display.screen import (
+    JsonFlag,
+    VerboseFlag,
+    Waiting,
+    literal,
+    show_json,
+    show_next,
+    show_notes,
+    show_table,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from likeset.run.job import Job
