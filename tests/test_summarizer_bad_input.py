@@ -137,6 +137,20 @@ def test_rows_that_are_far_too_small_are_not_blamed_on_a_number_that_nobody_gave
         simulated(size=4).fit(np.asarray(TARGET) * 1e-30, tiny)
 
 
+def test_rows_that_a_release_could_not_tell_apart_are_refused_unless_a_width_is_given() -> None:
+    """The public grid begins at a thousandth for each column, squared: rows of a thousandth in all are one point to it.
+
+    Without a release, or with a width of their own, they are as good as others.
+    """
+    few = 1e-3 / np.abs(TARGET).max()
+    target, owners = np.asarray(TARGET) * few, {name: np.asarray(rows) * few for name, rows in OWNERS.items()}
+    with pytest.raises(InvalidArgument, match="within a few hundredths of a unit") as refused:
+        simulated(size=4, epsilon=4.0, release_gamma=None).fit(target, owners)
+    assert refused.value.argument == "target"
+    for settings in ({"release_gamma": 1e6}, {"release_gamma": None, "offers": "uniform"}):
+        simulated(size=4, epsilon=4.0, **settings).fit(target, owners)
+
+
 @pytest.mark.parametrize("place", [3, Path(), Path("no-such-folder") / "ledger.sqlite"])
 def test_a_ledger_must_be_a_file(place: Any, tmp_path: Path) -> None:
     path = tmp_path / place if isinstance(place, Path) else place

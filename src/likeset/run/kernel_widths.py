@@ -59,17 +59,28 @@ def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | N
         )
 
 
-def check_scale(inputs: Inputs) -> None:
-    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
-    narrowest = max(NO_WIDTH, RELEASE_SCALE / min(width_choice.grid(inputs.target.shape[1])))
-    if _loses_exponents(narrowest / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
-        raise InvalidArgument(
-            "target",
-            f"array of shape {inputs.target.shape}",
-            "is not scaled, or owners' rows are not: some lie hundreds of units from its middle, where a unit should "
-            "be about the spread of a column; divide each column by a spread that is public knowledge, or give "
-            "release_gamma",
+def check_scale(inputs: Inputs, *, released: bool) -> None:
+    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects.
+
+    Args:
+        inputs: the rows.
+        released: whether there is a release of that width, so that rows must lie far enough apart as well.
+    """
+    nearest = min(width_choice.grid(inputs.target.shape[1]))
+    if _loses_exponents(max(NO_WIDTH, RELEASE_SCALE / nearest) / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
+        how = "is not scaled, or owners' rows are not: some lie hundreds of units from its middle"
+    elif released and 0.0 < (inputs.largest_squared_distance or 0.0) < nearest:
+        how = (
+            "is not scaled: all rows lie within a few hundredths of a unit, so that a release could not tell them apart"
         )
+    else:
+        return
+    remedy = "divide each column by a spread that is public knowledge, or give release_gamma"
+    raise InvalidArgument(
+        "target",
+        f"array of shape {inputs.target.shape}",
+        f"{how}, where a unit should be about the spread of a column; {remedy}",
+    )
 
 
 def _loses_exponents(gamma: float, inputs: Inputs, *, digits: int) -> bool:

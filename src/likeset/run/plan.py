@@ -207,7 +207,7 @@ def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
     terms = draft.planned(target_budget=budget, split=split)
     _check_enough_asked(wishes, terms)
     if width is None or not draft.releases_target:
-        check_scale(inputs)
+        check_scale(inputs, released=width is None)
     # A kernel under which no row has features is refused here, and not after something was spent.
     terms.kernel.drawn(gamma=width or NO_WIDTH, seed=0, largest=_largest_entry(inputs))
     if split is not None and (width is not None or wishes.gamma != "median"):
