@@ -45,6 +45,19 @@ def test_a_long_address_is_a_short_one_and_a_tooltip(address: str, shown: str) -
     assert f'<span title="{html_text(address)}">{html_text(shown)}</span>, 7 rows' in render(result, {})
 
 
+def test_columns_that_are_not_drawn_are_counted() -> None:
+    pictures = sample_pictures()
+    drawn = len(pictures["marginals"])
+    columns = [{"name": f"c{place}", "kind": "numeric", "unit": "1"} for place in range(drawn + 1200)]
+    wide = sample_result() | {"schema": {"digest": "d", "columns": columns}}
+    assert (
+        f"of {drawn + 1200:,} columns: those in which target and offers differ most"
+        in Page(render(wide, pictures)).text
+    )
+    few = sample_result() | {"schema": {"digest": "d", "columns": columns[:1]}}
+    assert "Shown are" not in Page(render(few, pictures)).text
+
+
 def test_gamma_is_not_called_a_width() -> None:
     assert "width" not in Page(render(sample_result(), sample_pictures())).text.lower()
 

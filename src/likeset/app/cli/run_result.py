@@ -56,5 +56,5 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
         ["owner", "rows used", "share", "Shapley share", "payment"],
         rows,
         caption="Share: of the improvement, as rows were picked. Shapley share: on average over every order in which "
-        "owners could come. Each sums to 100%. Pay by rows disclosed, as the payment does.",
+        "owners could come. Each sums to 100%. The payment is by rows disclosed.",
     )

@@ -1,6 +1,6 @@
 """The report's section on how target and summary look: all columns together, the columns that differed most, labels."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from likeset.app.report.figures import draw_images, draw_label_numbers, draw_marginal, draw_projection
@@ -15,8 +15,13 @@ _COLOURS = (("target", "your target"), ("summary", "the summary"))
 _POOL = ("pool", "everything that was offered")
 
 
-def looks_section(pictures: Mapping[str, Any]) -> str:
-    """Empty where there is nothing to draw."""
+def looks_section(pictures: Mapping[str, Any], *, columns: int = 0) -> str:
+    """Empty where there is nothing to draw.
+
+    Args:
+        pictures: what to draw.
+        columns: how many the schema declares; 0 if that is not known.
+    """
     projection, images = pictures.get("projection") or {}, pictures.get("images") or {}
     marginals = [marginal for marginal in pictures.get("marginals") or () if marginal.get("target")]
     marginals.sort(key=lambda marginal: -float(marginal.get("difference_before") or 0.0))
@@ -39,11 +44,23 @@ def looks_section(pictures: Mapping[str, Any]) -> str:
         return ""
     with_pool = bool(projection.get("pool")) or any(marginal.get("pool") for marginal in shown)
     if len(large) == 1:  # it fills its card together with columns beside and below it
-        parts = [f'<div class="small around">{large[0]}{"".join(small[:_AROUND])}</div>']
+        small = small[:_AROUND]
+        parts = [f'<div class="small around">{large[0]}{"".join(small)}</div>']
     else:
-        columns = f'<h3>Columns that differed most</h3><div class="small">{"".join(small)}</div>' if small else ""
-        parts = [f'<div class="columns">{"".join(large)}</div>' if large else "", columns]
-    return section("How it looks", legend([*_COLOURS, _POOL] if with_pool else _COLOURS), *parts, anchor="looks")
+        below = f'<h3>Columns that differed most</h3><div class="small">{"".join(small)}</div>' if small else ""
+        parts = [f'<div class="columns">{"".join(large)}</div>' if large else "", below]
+    colours = legend([*_COLOURS, _POOL] if with_pool else _COLOURS)
+    return section("How it looks", colours, *parts, lead=_lead(shown[: len(small)], columns), anchor="looks")
+
+
+def _lead(shown: Sequence[Mapping[str, Any]], columns: int) -> str:
+    """Which columns are shown, and what stands below them."""
+    told = []
+    if 0 < len(shown) < columns:
+        told.append(f"Shown are {len(shown)} of {columns:,} columns: those in which target and offers differ most.")
+    if any(marginal.get("difference_before") is not None for marginal in shown):
+        told.append("The arrow goes from all that was offered to the summary; 0 would be alike.")
+    return html_text(" ".join(told))
 
 
 def _caption(marginal: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: M
         _question(result),
         match_section(result),
         evaluation_section(evaluation),
-        looks_section(pictures),
+        looks_section(pictures, columns=len((result.get("schema") or {}).get("columns") or ())),
         labels_section(pictures.get("labels")),
         _contributions(result),
         _guarantees(result),
@@ -203,7 +203,7 @@ def _contributions(result: Mapping[str, Any]) -> str:
         lead="A share is the part of the improvement that came with an owner's rows, as they were picked."
         + (
             " The Shapley share is what they add on average over every order in which owners could come; both sum to "
-            "100%. Pay by rows disclosed, as the payment does: a payment by either share tells an owner about others."
+            "100%. The payment is by rows disclosed: one by either share would tell an owner about others."
             if shapley
             else ""
         ),
