@@ -124,5 +124,5 @@ def test_a_draft_says_what_it_cannot_do(tmp_path: Path) -> None:
     a, b = (open_source(str(tmp_path / name)) for name in ("a.csv", "b.csv"))
     with pytest.raises(BadTable, match="there is no column that all files have"):
         draft([a, b])
-    with pytest.raises(BadTable, match="column 'Y': is missing, or not in all files; did you mean y"):
+    with pytest.raises(BadTable, match="column 'Y': is missing; did you mean y"):
         draft([a], label="Y")
