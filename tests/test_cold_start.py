@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np  # noqa: F401 - its threads are looked at
 import threadpoolctl  # type: ignore[import-untyped]  # it has no types
@@ -57,3 +58,30 @@ def test_these_tests_were_told_of_threads_before_the_first_library_that_has_some
     pools = threadpoolctl.threadpool_info()
     assert pools
     assert {pool["num_threads"] for pool in pools} == {1}
+
+
+def test_judging_what_waits_loads_no_library_that_only_a_release_is_priced_with() -> None:
+    """A steward's commands price what their own rows show; of the target's release the consumer knows the price."""
+    modules = _loaded(_JUDGED)
+    assert "likeset.homes.owner.judging" in modules
+    assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "opendp", "matplotlib"} & set(modules)
+
+
+_JUDGED = f"""
+import sys, tempfile
+from pathlib import Path
+tests = Path({str(Path(__file__).parent)!r})
+sys.path[:0] = [str(tests / floor) for floor in ("", "homes", "trust", "protocol")]
+from card_world import introduce, signed_terms
+from node_world import make_node, terms
+from likeset.homes.owner.inbox import inbox_records, inbox_run
+from likeset.homes.owner.node import OwnerNode
+run = terms(expires="2099-01-01")
+with tempfile.TemporaryDirectory() as place:
+    folder = make_node(Path(place))
+    introduce(folder, run)
+    with OwnerNode(folder) as node:
+        node.take_invitation(signed_terms(run))
+        (listed,) = [inbox_run(node, record) for record in inbox_records(node, every=False)]
+        assert listed.status == "waiting", listed
+"""

@@ -34,6 +34,7 @@ __all__ = [
     "summary_event",
     "summary_plan",
     "target_plan",
+    "views_of_owners",
 ]
 
 _CHANGES = 1
@@ -229,31 +230,47 @@ def planned_views(
         simulated: whether the noise will be simulated: then nothing is private.
         width_choice: the private choice of the release's kernel that was made for these terms, if one was.
     """
-
-    def price(event: Event, budget: Budget) -> tuple[Event, Guarantee]:
-        done = Simulated(event) if simulated and not isinstance(event, NoRelease | PublicSize) else event
-        return done, accounting.guarantee(done, relation=terms.relation, delta=budget.delta)
-
     target = target_plan(terms)
     about_target: Event = target.event if target else size_event(terms.relation)
     if width_choice is not None:
         about_target = Composition((width_choice, about_target))
+    release = _priced(terms, about_target, terms.target_budget, simulated=simulated)
     shared = terms.split is not None
-    rows_event = Unbounded(_SHARED_ROWS if shared else _CLEAR_ROWS)
+    of_target = _priced(terms, _offered(terms), terms.target_budget, simulated=simulated)
+    return (
+        PlannedView(View.owners(terms.consumer), *release, 0),
+        *views_of_owners(terms, simulated=simulated),
+        PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, shared=shared),
+    )
+
+
+def views_of_owners(terms: PlannedTerms, *, simulated: bool = False) -> tuple[PlannedView, ...]:
+    """Those of the views that see rows of owners, three for each: what the target's release costs is not asked here."""
+    shared = terms.split is not None
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":
         heard = summary_event(terms)
     # Priced once each, however many owners there are.
-    to_others, to_curator = price(heard, terms.owner_budget), price(rows_event, terms.owner_budget)
-    to_consumer = price(Unbounded(_CLEAR_ROWS), terms.owner_budget)
-    views = [PlannedView(View.owners(terms.consumer), *price(about_target, terms.target_budget), 0)]
+    to_others, to_curator, to_consumer = (
+        _priced(terms, event, terms.owner_budget, simulated=simulated)
+        for event in (heard, _offered(terms), Unbounded(_CLEAR_ROWS))
+    )
+    offered, read = terms.rows_per_owner, terms.rows_readable
+    views = list[PlannedView]()
     for owner in terms.owners:
         views.append(PlannedView(View.owners(owner), *to_others, 0))
-        offered, read = terms.rows_per_owner, terms.rows_readable
         views.append(PlannedView(View.curator(owner), *to_curator, offered, read, shared=shared))
         views.append(PlannedView(View.consumer(owner), *to_consumer, read if shared else terms.size))
-    of_target = price(rows_event, terms.target_budget)
-    return (*views, PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, shared=shared))
+    return tuple(views)
+
+
+def _offered(terms: PlannedTerms) -> Event:
+    return Unbounded(_CLEAR_ROWS if terms.split is None else _SHARED_ROWS)
+
+
+def _priced(terms: PlannedTerms, event: Event, budget: Budget, *, simulated: bool) -> tuple[Event, Guarantee]:
+    done = Simulated(event) if simulated and not isinstance(event, NoRelease | PublicSize) else event
+    return done, accounting.guarantee(done, relation=terms.relation, delta=budget.delta)
 
 
 def _paper_schedule(terms: PlannedTerms) -> schedules.Schedule:

@@ -15,7 +15,7 @@ from likeset.ledger.accounts import Tally
 from likeset.ledger.ledger_state import Charged, LedgerState
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.view import View
-from likeset.protocol.plans import PlannedView, planned_views
+from likeset.protocol.plans import PlannedView, views_of_owners
 from likeset.protocol.terms import Terms
 
 __all__ = ["BEGIN", "Spent", "SpentSoFar", "accounts_for", "accounts_under", "began", "costs_of", "course_of"]
@@ -89,7 +89,7 @@ def _limits(policy: Policy) -> dict[View, Limit]:
 @lru_cache(maxsize=1024)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
-    planned = {plan.view: plan for plan in planned_views(terms)}
+    planned = {plan.view: plan for plan in views_of_owners(terms)}
     return planned[View.owners(name)], planned[View.curator(name)], planned[View.consumer(name)]
 
 
