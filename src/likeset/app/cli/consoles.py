@@ -102,7 +102,7 @@ def _run(console: "AbstractContextManager[StartedConsole]", *, open_it: bool, as
             stdout.print("Ctrl-C ends it.")
         stdout.file.flush()
         if open_it and started.link:
-            webbrowser.open(started.link)
+            webbrowser.open(started.page_to_open())
         while started.console.is_running and not stop.wait(1.0):
             pass
 

@@ -5,17 +5,22 @@ and ``likeset owner console --link`` can make one for a console that runs in ano
 """
 
 import contextlib
+import fcntl
 import hashlib
+import os
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private_bytes, make_private_folder
 
 __all__ = ["Links"]
 
-_FOLDER, _ADDRESS = "console", "address"
+_FOLDER, _ADDRESS, _RUNNING, _PAGE = "console", "address", "running", "open.html"
 _ENDING = ".link"
 _SECONDS = 15 * 60.0
 _MOST = 64
@@ -34,7 +39,7 @@ class Links:
     def make(self) -> str:
         """A new token; it counts once, for a quarter of an hour."""
         make_private_folder(self._folder)
-        self._forget_old()
+        self._forget(older_than=_SECONDS)
         if len(list(self._folder.glob(f"*{_ENDING}"))) >= _MOST:
             raise InvalidArgument("--link", _MOST, "links wait to be used; wait a quarter of an hour")
         token = secrets.token_urlsafe(32)
@@ -51,15 +56,31 @@ class Links:
             return False
         return 0.0 <= time.time() - made <= _SECONDS
 
-    def tell_address(self, address: str) -> None:
-        """Note where the console of this home listens."""
-        make_private_folder(self._folder)
-        keep_private_bytes(self._folder / _ADDRESS, address.encode())
+    @contextmanager
+    def listening_at(self, address: str) -> Iterator[None]:
+        """Note where the console of this home listens, for as long as the block lasts.
 
-    def forget_address(self) -> None:
-        """It listens no more."""
-        with contextlib.suppress(OSError):
-            (self._folder / _ADDRESS).unlink()
+        Links that were made before count no more, unless a console of this home runs already: they may have led to
+        whoever listens now where a console once did.
+        """
+        make_private_folder(self._folder)
+        with self._running_file() as running:
+            if _locked(running, fcntl.LOCK_EX):
+                self._forget(older_than=0.0)
+            fcntl.flock(running, fcntl.LOCK_SH)
+            keep_private_bytes(self._folder / _ADDRESS, address.encode())
+            try:
+                yield
+            finally:
+                for name in (_ADDRESS, _PAGE):
+                    (self._folder / name).unlink(missing_ok=True)
+
+    def page_for(self, link: str) -> Path:
+        """A page that leads to a link, for this user alone: what a program is started with, others can read."""
+        path = self._folder / _PAGE
+        head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={quote(link, safe=":/?=&%[]")}">'
+        keep_private_bytes(path, f'<!DOCTYPE html>\n<html lang="en">{head}<title>likeset</title></html>\n'.encode())
+        return path
 
     def address(self) -> str:
         """Where the console of this home listens.
@@ -68,15 +89,36 @@ class Links:
             InvalidArgument: none does.
         """
         try:
-            return (self._folder / _ADDRESS).read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument("--link", "none", "no console of this home is running; start one first") from error
+            with self._running_file() as running:
+                if not _locked(running, fcntl.LOCK_EX):  # one that was killed holds it no more
+                    return (self._folder / _ADDRESS).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError):
+            pass
+        raise InvalidArgument("--link", "none", "no console of this home is running; start one first")
 
     def _path(self, token: str) -> Path:
         return self._folder / f"{hashlib.sha256(token.encode('utf-8', 'replace')).hexdigest()}{_ENDING}"
 
-    def _forget_old(self) -> None:
+    def _forget(self, *, older_than: float) -> None:
         for path in self._folder.glob(f"*{_ENDING}"):
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _SECONDS:
+                if not older_than or time.time() - path.stat().st_mtime > older_than:
                     path.unlink()
+
+    @contextmanager
+    def _running_file(self) -> Iterator[int]:
+        """The file that every console of this home holds while it runs."""
+        descriptor = os.open(self._folder / _RUNNING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _locked(descriptor: int, how: int) -> bool:
+    """Whether nobody else holds the file."""
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

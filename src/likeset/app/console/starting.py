@@ -90,11 +90,17 @@ class StartedConsole:
         address: under which they do.
         link: signs the first of them in; empty where a proxy does.
         console: what serves it.
+        links: that lead into it.
     """
 
     address: str
     link: str
     console: Console
+    links: Links
+
+    def page_to_open(self) -> str:
+        """The address of a page on the disk that leads to the link."""
+        return self.links.page_for(self.link).resolve().as_uri()
 
 
 @contextmanager
@@ -142,12 +148,9 @@ def _started(folder: Path, wishes: ConsoleWishes, make: Callable[[Doors], ASGIAp
     addresses = [f"http://{host}:{port}", f"http://localhost:{port}", *([wishes.public] if wishes.public else [])]
     proxy: dict[str, Any] = {"user_header": wishes.user_header, "proxy_secret": wishes.secret() or secrets.token_hex()}
     address = wishes.public or addresses[0]
-    with running(listener, make(Doors.of(*addresses, **proxy)), address) as console:
-        links.tell_address(address)
-        try:
-            yield StartedConsole(address, "" if wishes.user_header else _link(address, links.make()), console)
-        finally:
-            links.forget_address()
+    with running(listener, make(Doors.of(*addresses, **proxy)), address) as console, links.listening_at(address):
+        link = "" if wishes.user_header else _link(address, links.make())
+        yield StartedConsole(address, link, console, links)
 
 
 def _link(address: str, token: str) -> str:
