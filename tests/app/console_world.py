@@ -93,12 +93,12 @@ class Browser:
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str | None] | None = None
     ) -> Answer:
         usual: dict[str, str | None] = {"host": ADDRESS.partition("://")[2], "content-length": str(len(body))}
-        usual |= {"cookie": f"likeset_console={self.cookie}"} if self.cookie else {}
+        usual |= {"cookie": f"likeset_console_8000={self.cookie}"} if self.cookie else {}
         sent = {**usual, **self.headers, **(headers or {})}
         lines = [(name.encode(), value.encode()) for name, value in sent.items() if value is not None]
         answer = asyncio.run(_asked(self.app, method, path, lines, body))
         for name, value in answer.headers:
-            if name == "set-cookie" and value.startswith("likeset_console="):
+            if name == "set-cookie" and value.startswith("likeset_console_8000="):
                 self.cookie = value.partition("=")[2].partition(";")[0].strip('"')
         return answer
 

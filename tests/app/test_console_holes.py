@@ -37,17 +37,17 @@ def desk(tmp_path: Path) -> Iterator[OwnerDesk]:
 
 
 def test_behind_tls_a_cookie_that_a_host_beside_may_set_does_not_count(desk: OwnerDesk) -> None:
-    """A page of another host of the same domain can set likeset_console for all of them, and not __Host-..."""
+    """A page of another host of the same domain can set likeset_console_8000 for all of them, and not __Host-..."""
     app = owner_app(desk, doors=TLS, person="Ada")
     answer = Browser(app).get(f"/enter?token={Links(desk.node.home.folder).make()}")
     name, _, rest = answer.header("set-cookie").partition("=")
-    assert name == "__Host-likeset_console"
+    assert name == "__Host-likeset_console_8000"
     assert "Secure" in rest
     assert "Path=/" in rest
     assert "Domain" not in rest
     secret = rest.partition(";")[0]
-    assert Browser(app).get("/", cookie=f"__Host-likeset_console={secret}").status == 200
-    assert Browser(app).get("/", cookie=f"likeset_console={secret}").status == 401
+    assert Browser(app).get("/", cookie=f"__Host-likeset_console_8000={secret}").status == 200
+    assert Browser(app).get("/", cookie=f"likeset_console_8000={secret}").status == 401
 
 
 def test_who_signs_in_anew_leaves_no_open_session_behind(desk: OwnerDesk) -> None:
@@ -99,7 +99,7 @@ async def _listeners(browser: Browser, count: int) -> list[int]:
         "query_string": b"",
         "headers": [
             (b"host", ADDRESS.partition("://")[2].encode()),
-            (b"cookie", f"likeset_console={browser.cookie}".encode()),
+            (b"cookie", f"likeset_console_8000={browser.cookie}".encode()),
         ],
     }
     statuses: list[int] = []

@@ -126,6 +126,42 @@ def test_a_slow_client_is_cut_off(console: StartedConsole, monkeypatch: pytest.M
     assert visitor.ask("GET", "/").status == 200
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 4\r\nContent-Length: 400\r\n",
+        "Content-Length: 4, 400\r\n",
+        "Content-Length: +4\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Host : evil.example\r\nContent-Length: 4\r\n",
+        "X: y\nHost: evil.example\r\nContent-Length: 400\r\n",
+    ],
+)
+def test_what_a_proxy_could_read_as_two_requests_is_answered_as_one_refusal(
+    console: StartedConsole, folder: Path, head: str
+) -> None:
+    """A second request is hidden behind the first, where one who reads lengths otherwise would find it."""
+    visitor = Visitor(console.link)
+    token = visitor.hidden("/run?name=run-1")["form_token"]
+    body = urlencode({"form_token": token, "run": "run-1"})
+    common = f"Host: {visitor.host}\r\nOrigin: {visitor.origin}\r\nCookie: {visitor.cookie}\r\n"
+    hidden = f"POST /leave HTTP/1.1\r\n{common}Content-Type: application/x-www-form-urlencoded\r\n"
+    hidden += f"Content-Length: {len(body)}\r\n\r\n{body}"
+    with connected(console) as connection:
+        request = f"POST /mail HTTP/1.1\r\n{common}{head}\r\n0\r\n\r\n{hidden}"
+        connection.sendall(request.encode())
+        told = b""
+        while part := _received(connection):
+            told += part
+    assert told.count(b"HTTP/1.1 ") <= 1, told
+    assert told[:12] in (b"", b"HTTP/1.1 400", b"HTTP/1.1 403", b"HTTP/1.1 413", b"HTTP/1.1 421", b"HTTP/1.1 501"), told
+    assert visitor.ask("GET", "/").status == 200, "the hidden request signed nobody out"
+    with OwnerNode(folder) as node:
+        assert logged(node, "denied") == []
+
+
 def _received(connection: socket.socket) -> bytes:
     try:
         return connection.recv(4096)

@@ -62,7 +62,7 @@ def page_of(
         "here": _menu_entry(visit.path, [address for address, _ in menu]),
         "answer": bool(visit.form.fields),
         "session": visit.session,
-        "notices": visit.session.take_notices(),
+        "notices": [] if visit.is_refresh else visit.session.take_notices(),
         "form_token": visit.session.form_token,
     }
     return HTMLResponse(environment().get_template(template).render(**shared, **words), status)
@@ -81,11 +81,16 @@ def guarded_app(desk: Desk, routes: Sequence[Route], *, doors: Doors, links: Lin
         events(desk.version, desk.sessions),
         *_static_files(),
     ]
-    return Guard(Starlette(routes=[*routes, *shared]), doors=doors, sessions=desk.sessions)
+    pages = Starlette(routes=[*routes, *shared])
+    pages.router.redirect_slashes = False  # no address leads to another one that a stranger had a hand in
+    return Guard(pages, doors=doors, sessions=desk.sessions)
 
 
 def _entrance(links: Links, sessions: Sessions, doors: Doors, person: str) -> Callable[[Request], Response]:
     def enter(request: Request) -> Response:
+        if request.method != "GET" or "sec-purpose" in request.headers:
+            # A mail's scanner or a browser that looks ahead: the link stays good for the person.
+            return Response(status_code=403)
         if doors.user_header or not links.use(request.query_params.get("token", "")):
             return HTMLResponse(environment().get_template("used.html").render(), 403)
         before = request.scope[SESSION]

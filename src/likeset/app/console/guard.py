@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from likeset.app.console.sessions import Session, Sessions
 from likeset.display.screen import complain
 
-__all__ = ["MOST_FORM", "PROXY_HEADER", "SESSION", "Doors", "Guard"]
+__all__ = ["MOST_FORM", "PROXY_HEADER", "REFRESH_HEADER", "SESSION", "Doors", "Guard"]
 
 _COOKIE = "likeset_console"
 _OVER_TLS = "__Host-"  # browsers take such a cookie from this very host alone, not from one beside it
@@ -28,6 +27,9 @@ SESSION = "likeset.session"
 
 PROXY_HEADER = "x-likeset-proxy"
 """The header in which a proxy proves that it is the one that was told the secret."""
+
+REFRESH_HEADER = "x-likeset-refresh"
+"""The header with which a page says that it looks again by itself: no person is there."""
 
 MOST_FORM = 2 << 20
 """Bytes of a form, with its files."""
@@ -60,6 +62,8 @@ class Doors:
     Attributes:
         hosts: what may stand in the Host header.
         origins: of pages that may send something here.
+        cookie: the name of the session's cookie. Cookies know no ports, so the port is in it: consoles beside each
+            other on one machine keep apart.
         secure: whether cookies go over TLS only.
         user_header: in which a proxy says who somebody is; empty if there is none.
         proxy_secret: what that proxy says with it.
@@ -67,23 +71,21 @@ class Doors:
 
     hosts: frozenset[str]
     origins: frozenset[str]
+    cookie: str
     secure: bool = False
     user_header: str = ""
     proxy_secret: str = ""
 
-    @property
-    def cookie(self) -> str:
-        """The name of the session's cookie."""
-        return f"{_OVER_TLS}{_COOKIE}" if self.secure else _COOKIE
-
     @classmethod
     def of(cls, address: str, *others: str, user_header: str = "", proxy_secret: str = "") -> "Doors":
         """Those of addresses such as ``http://127.0.0.1:8000``; the last is the one that people use."""
-        addresses = (address, *others)
+        addresses = tuple(map(_as_browsers_write_it, (address, *others)))
+        secure = addresses[-1].startswith("https://")
         return cls(
             hosts=frozenset(name.partition("://")[2] for name in addresses),
             origins=frozenset(addresses),
-            secure=addresses[-1].startswith("https://"),
+            cookie=f"{_OVER_TLS if secure else ''}{_COOKIE}_{address.rpartition(':')[2]}",
+            secure=secure,
             user_header=user_header.lower(),
             proxy_secret=proxy_secret,
         )
@@ -137,17 +139,22 @@ class Guard:
             return _refused(403, "This was not sent from a page of this console.")
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return _refused(403, "This was not sent from a page of this console.")
+        if "transfer-encoding" in headers and "content-length" in headers:  # a proxy may believe the other one
+            return _refused(400, "It cannot be told where this form ends.")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or len(length) > 12 or int(length) > MOST_FORM:
             return _TOO_LARGE
         return None
 
     def _session(self, scope: Scope, headers: Headers) -> Session | None:
-        quietly = scope["path"] in _QUIET
+        quietly = scope["path"] in _QUIET or REFRESH_HEADER in headers
         if self._doors.user_header:
             return self._by_proxy(headers, quietly=quietly)
-        secrets = [cookie_parser(value).get(self._doors.cookie) for value in headers.getlist("cookie")]
-        return self._sessions.find(next(filter(None, secrets), None), quietly=quietly)
+        # A program at another port may have set cookies of this name, for other paths: they must keep nobody out,
+        # and of two sessions that both count it cannot be told whose this is.
+        found = {self._sessions.find(secret, quietly=quietly) for secret in _cookies(headers, self._doors.cookie)}
+        alive = found - {None}
+        return alive.pop() if len(alive) == 1 else None
 
     def _by_proxy(self, headers: Headers, *, quietly: bool) -> Session | None:
         said, names = headers.get(PROXY_HEADER, ""), headers.getlist(self._doors.user_header)
@@ -170,6 +177,19 @@ _NOT_SIGNED_IN = PlainTextResponse(
     "Ask for a new link at the machine where this console runs: add --link to the command that started it.\n",
     401,
 )
+
+
+def _cookies(headers: Headers, name: str) -> set[str]:
+    """All values that a request has for a cookie."""
+    pairs = (pair.partition("=") for line in headers.getlist("cookie") for pair in line.split(";"))
+    return {value.strip() for key, _, value in pairs if key.strip() == name}
+
+
+def _as_browsers_write_it(address: str) -> str:
+    """In small letters, without a port that goes without saying."""
+    small = address.lower()
+    usual = {"http": ":80", "https": ":443"}[small.partition("://")[0]]
+    return small.removesuffix(usual)
 
 
 def _is_part_of_another_page(headers: Headers) -> bool:

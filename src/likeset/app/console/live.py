@@ -18,7 +18,8 @@ __all__ = ["events"]
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LOOKS = 600
 _LOOKS_BETWEEN_SIGNS = 15
-_MOST_OF_SESSION = 6
+_MOST_OF_SESSION = 4  # a browser has six connections to one address, and pages need some
+_MOST_OF_ALL = 60  # of the connections that the console has
 
 
 def events(version: Callable[[], str], sessions: Sessions) -> Route:
@@ -31,8 +32,8 @@ def events(version: Callable[[], str], sessions: Sessions) -> Route:
 
     async def endpoint(request: Request) -> Response:
         session: Session = request.scope[SESSION]
-        if session.streams >= _MOST_OF_SESSION:
-            return PlainTextResponse("Too many pages of this session are listening.\n", 429)
+        if session.streams >= _MOST_OF_SESSION or sessions.streams >= _MOST_OF_ALL:
+            return PlainTextResponse("Too many pages are listening; load this one again for news.\n", 429)
         return _Stream(_news(version, sessions, session), session)
 
     return Route("/events", endpoint, methods=["GET"])

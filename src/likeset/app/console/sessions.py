@@ -74,6 +74,12 @@ class Sessions:
         with self._lock:
             return self._alive(key, quietly=quietly) or self._put(key, name, proven=True)
 
+    @property
+    def streams(self) -> int:
+        """How many pages are listening for news, of all sessions."""
+        with self._lock:
+            return sum(session.streams for session in self._by_key.values())
+
     def end(self, session: Session) -> None:
         """It counts no more."""
         with self._lock:

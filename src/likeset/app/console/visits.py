@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from likeset.app.console.guard import MOST_FORM, SESSION
+from likeset.app.console.guard import MOST_FORM, REFRESH_HEADER, SESSION
 from likeset.app.console.sessions import Session
 from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
 
@@ -60,6 +60,7 @@ class Visit:
         query: what the address asks for.
         form: what was sent; empty where a page is only looked at.
         path: of the page.
+        is_refresh: whether the page looks again by itself, and no person asked.
     """
 
     desk: Any
@@ -67,6 +68,7 @@ class Visit:
     query: Mapping[str, str]
     form: Form
     path: str
+    is_refresh: bool = False
 
     @property
     def by(self) -> str:
@@ -80,6 +82,9 @@ class Visit:
         name = self.form.text("by", most=_MOST_NAME)
         if not name:
             raise InvalidArgument("Your name", "nothing", "must stand in the form: the log says who decided")
+        if not name.isprintable():
+            raise InvalidArgument("Your name", "this one", "has letters that cannot be shown, or several lines")
+        self.session.person = name  # whoever typed it once need not do so in the next form
         return name
 
     def number(self, name: str, usual: int) -> int:
@@ -96,7 +101,8 @@ def looking(path: str, page: Page, desk: Any) -> Route:
 
     async def endpoint(request: Request) -> Response:
         query = dict(request.query_params)
-        visit = Visit(desk, request.scope[SESSION], query, Form({}), request.url.path)
+        by_itself = REFRESH_HEADER in request.headers
+        visit = Visit(desk, request.scope[SESSION], query, Form({}), request.url.path, is_refresh=by_itself)
         return await run_in_threadpool(_answered, page, visit)
 
     return Route(path, endpoint, methods=["GET"], name=path)
