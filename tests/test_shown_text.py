@@ -105,3 +105,12 @@ def test_words_of_all_languages_stay() -> None:
 def test_long_words_are_cut() -> None:
     assert harmless("x" * 30, most=10) == "x" * 10 + " ..."
     assert harmless("x" * 10, most=10) == "x" * 10
+
+
+def test_piled_up_accents_are_written_out_and_those_of_languages_stay() -> None:
+    for word in ("Nguyễn", "Nguye\u0302\u0303n", "שִׁ\u05bcלוֹם", "ประเภทนี้", "क्षत्रिय", "é"):
+        assert harmless(word) == word
+    pile = "a" + "\u0336\u0489\u20dd" * 50
+    shown = harmless(pile)
+    assert shown.startswith("a\u0336\u0489\u20dd\u0336\u0489\\u20dd\\u0336")
+    assert max(map(ord, shown[6:])) < 128

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 __all__ = ["harmless", "without_secrets"]
 
 _HIDDEN = "***"
+_MOST_MARKS = 5
 _WHAT = re.compile(r"[?&](?:query|table)=")
 # Up to the last @, since a password may hold one; the second form has a port that is none.
 _USER = re.compile(r"(?s)(?<=://)([^/@\s:]*)[:@].*@")
@@ -46,6 +47,8 @@ def _setting(found: re.Match[str]) -> str:
 def harmless(text: str, *, most: int | None = None) -> str:
     r"""A stranger's words: what steers a terminal or turns the reading order is written out, such as ``\x1b``.
 
+    So are accents beyond those that a letter of any language has: piled up, they would cover the lines above.
+
     Args:
         text: anything; it comes out as one line.
         most: how many characters to show at most.
@@ -55,12 +58,17 @@ def harmless(text: str, *, most: int | None = None) -> str:
         'a name\\x1b[31m'
     """
     cut = most is not None and len(text) > most
-    return "".join(map(_harmless_letter, text[:most] if cut else text)) + (" ..." if cut else "")
+    kept = text[:most] if cut else text
+    return (kept if kept.isascii() and kept.isprintable() else _written_out(kept)) + (" ..." if cut else "")
 
 
-def _harmless_letter(letter: str) -> str:
-    if letter.isprintable():
-        return letter
-    if unicodedata.category(letter) == "Zs":
-        return " "  # a blank of another width
-    return letter.encode("unicode_escape").decode("ascii")
+def _written_out(text: str) -> str:
+    letters, marks = list[str](), 0
+    for letter in text:
+        kind = unicodedata.category(letter)
+        marks = marks + 1 if kind.startswith("M") else 0
+        if letter.isprintable() and marks <= _MOST_MARKS:
+            letters.append(letter)
+        else:  # a blank of another width is a blank
+            letters.append(" " if kind == "Zs" else letter.encode("unicode_escape").decode("ascii"))
+    return "".join(letters)
