@@ -31,6 +31,7 @@ _DOING = {
     "/mail": owner_runs.mail,
     "/trial": owner_runs.trial,
     "/decide": owner_runs.decide,
+    "/left/row": owner_records.found_row,
     "/log": owner_records.verify,
     "/data/add": owner_settings.add_data,
     "/data/look": owner_settings.look_at_rows,

@@ -12,12 +12,13 @@ from likeset.app.console.paging import Pages
 from likeset.app.console.visits import Visit, download
 from likeset.homes.owner import outbox
 from likeset.homes.owner.budget_overview import BudgetOverview, budget_overview
+from likeset.homes.owner.found_rows import find_row, handle_in
 from likeset.homes.owner.left_runs import left_records, left_run
 from likeset.homes.owner.log_pages import log_page
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Head
 
-__all__ = ["budgets", "left", "literal_bytes", "log", "verify"]
+__all__ = ["budgets", "found_row", "left", "literal_bytes", "log", "verify"]
 
 _ROWS_SHOWN = 50
 
@@ -74,6 +75,13 @@ def literal_bytes(visit: Visit) -> Response:
         for message in outbox.messages_that_left(node, run):
             archive.writestr(zipfile.ZipInfo(message.file_name), message.data)
     return download(packed.getvalue(), f"{run}.zip", kind="application/zip")
+
+
+def found_row(visit: Visit) -> Response:
+    """The row that left under a handle which its buyer named; nothing is written."""
+    handle = handle_in(visit.form.text("handle", most=40))
+    found = find_row(visit.desk.node, handle, run=visit.form.text("run", most=200) or None)
+    return _rendered(visit, "left_row.html", found=found)
 
 
 def log(visit: Visit) -> Response:
