@@ -63,7 +63,9 @@ def main() -> None:
         place = wished.place or Path(temporary)
         small = _home(place / "small", runs=8, entries=0)
         large = _home(place / "large", runs=wished.runs, entries=wished.entries)
-        text = _measured(small, large, runs=wished.runs) + _commands(small, large, compiled=Path(temporary) / "compiled")
+        text = _measured(small, large, runs=wished.runs) + _commands(
+            small, large, compiled=Path(temporary) / "compiled"
+        )
     print(text)
     if wished.out is not None:
         wished.out.write_text(text)

@@ -4,69 +4,36 @@
 """
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from console_chromium import CHROMIUM, IMAGES, WIDE, launched, looked_at
 from console_houses import COLUMNS, PATIENCE, Houses, served, waited
-from PIL import Image
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from likeset.app.console.starting import ConsoleWishes, consumer_console
 from likeset.homes.owner import outbox
 from likeset.homes.owner.kept_receipts import kept_receipt
 from likeset.homes.owner.node import OwnerNode
+from likeset.protocol.messages import Offer, decode
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here (Debian: apt-get install chromium)"),
 ]
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
-QUIET = ("--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update")
-WIDE, NARROW = {"width": 1200, "height": 900}, {"width": 400, "height": 860}
-MOST_BYTES = 150_000
-KEPT = ("inbox", "run", "second-look", "rules", "left", "budgets-over-time", "log", "consumer-run")
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """One for the whole module: it takes long to start."""
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-sync", *QUIET]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=arguments)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
 def houses(tmp_path_factory: pytest.TempPathFactory) -> Houses:
     return Houses(tmp_path_factory.mktemp("houses"))
-
-
-def looked_at(page: Page, name: str, *, folder: Path) -> None:
-    """What axe says of a page, light and dark; that it fits a telephone; and pictures of it."""
-    other = Path(tempfile.gettempdir()) / f"likeset-console-{os.getpid()}"
-    axe = Axe()
-    for size in (NARROW, WIDE):
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        for scheme in ("dark", "light"):
-            page.emulate_media(color_scheme=scheme)
-            found = axe.run(page)
-            assert found.violations_count == 0, (name, scheme, size, found.generate_report())
-        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], (name, size)
-        page.evaluate("scrollTo(0, 0)")
-        path = (folder if name in KEPT else other) / f"console-{name}-{size['width']}.png"
-        path.parent.mkdir(exist_ok=True)
-        page.screenshot(path=path)
-        with Image.open(path) as picture:
-            fewer = picture.quantize(64)
-        fewer.save(path, optimize=True)
-        assert path.stat().st_size < MOST_BYTES, path.name
 
 
 def filled_in_rules(page: Page) -> None:
@@ -126,7 +93,7 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         _set_up(page, houses, link, folder=folder)
         _one_is_denied(page, houses, others_look, folder=folder)
         _one_is_approved(page, houses, others_look, folder=folder)
-        _records(page, folder=folder)
+        _records(page, houses, folder=folder)
         _withdrawn(page, folder=folder)
         assert troubles == [], "the content policy forbids nothing that pages need"
         _signed_out(page)
@@ -197,13 +164,26 @@ def _one_is_approved(page: Page, houses: Houses, others_look: Any, *, folder: Pa
     waited(receipt_came)
 
 
-def _records(page: Page, *, folder: Path) -> None:
+def _row_found(page: Page, houses: Houses, *, folder: Path) -> None:
+    """A buyer asks about a row by its handle, which tells nobody but its owner anything."""
+    with OwnerNode(houses.steward) as node:
+        (offer,) = (decode(message.data).body for message in outbox.messages_that_left(node, "sepsis-2026-07"))
+    assert isinstance(offer, Offer)
+    page.get_by_role("link", name="All that left").click()
+    page.get_by_label("Its handle").fill(str(int(offer.handles[0])))
+    page.get_by_role("button", name="Find it").click()
+    expect(page.get_by_role("heading", name="Where it lies")).to_be_visible()
+    looked_at(page, "left-row", folder=folder)
+
+
+def _records(page: Page, houses: Houses, *, folder: Path) -> None:
     page.get_by_role("link", name="What left", exact=True).click()
     expect(page.get_by_role("row", name="sepsis-2026-07")).to_contain_text("yes")
     looked_at(page, "left-runs", folder=folder)
     page.get_by_role("link", name="sepsis-2026-07").click()
     expect(page.get_by_text("rows left.")).to_be_visible()
     looked_at(page, "left", folder=folder)
+    _row_found(page, houses, folder=folder)
     page.get_by_role("link", name="Budgets", exact=True).click()
     expect(page.get_by_role("heading", name="Spent over time")).to_be_visible()
     looked_at(page, "budgets-over-time", folder=folder)

@@ -14,6 +14,7 @@ __all__ = ["budget_bar", "budget_bars", "learned", "over_time"]
 _WIDTH = 400
 _MOST_POINTS = 200
 _MOST_FACTOR = 8.0
+_NOTHING = 1e-9
 
 
 def budget_bars(accounts: Accounts, limit: TotalLimit) -> list[Markup]:
@@ -28,11 +29,15 @@ def budget_bars(accounts: Accounts, limit: TotalLimit) -> list[Markup]:
 
 def budget_bar(what: str, before: float, after: float, limit: float) -> Markup:
     """One budget: what is spent, what a run adds, and the limit; past the limit where it would pass it."""
-    most = max(limit, after, 1e-9)
+    most = max(limit, after, _NOTHING)
     spent, added, end = (_WIDTH * part / most for part in (before, after - before, limit))
     left = max(0, limit - after)
     words = f"{what}: {_number(before)} spent, {_number(after - before)} by this run, {_number(limit)} in all"
     words = words if after != before else f"{what}: {_number(before)} of {_number(limit)} spent, {_number(left)} left"
+    if most <= _NOTHING:  # none is allowed: an empty bar would look like room
+        return _figure(
+            words, 26, f'<rect class="unknown" x="1" y="4" width="{_WIDTH - 2}" height="18"/>', caption=words
+        )
     over = ' class="over"' if after > limit else ' class="added"'
     return _figure(
         words,
@@ -73,7 +78,7 @@ def over_time(what: str, course: Sequence[tuple[str, float]], limit: float) -> M
     if not course or not course[-1][1]:
         return None
     steps = _thinned([(datetime.fromisoformat(at).timestamp(), spent) for at, spent in course])
-    total, most = course[-1][1], max(limit, course[-1][1], 1e-9)
+    total, most = course[-1][1], max(limit, course[-1][1], _NOTHING)
     first, span = steps[0][0], max(steps[-1][0] - steps[0][0], 1.0)
     path, height = [f"M 0 {_y(0, most):.1f}"], 0.0
     for at, spent in steps:

@@ -45,7 +45,9 @@ def put_rules(visit: Visit) -> Response:
         draft = policy_changes.draft_of(node, text)
     except BadDocument as error:
         shown = text or written.text
-        return _rules_page(visit, policy=written.policy, text=shown, mark=seen, wrong=str(error), status=400)
+        filled = visit.form.fields if as_form else {}
+        words: dict[str, Any] = {"policy": written.policy, "text": shown, "mark": seen, "filled": filled}
+        return _rules_page(visit, wrong=str(error), status=400, **words)
     if visit.form.text("sure") != "yes":
         return _rendered(visit, "rules_look.html", draft=draft, seen=seen, by=by)
     policy_changes.put(node, text, by=by, seen=seen)
@@ -186,7 +188,7 @@ def _role(visit: Visit) -> Role:
 
 
 def _rules_page(visit: Visit, *, wrong: str = "", status: int = 200, **words: Any) -> Response:
-    return _rendered(visit, "rules.html", wrong=wrong, status=status, **words)
+    return _rendered(visit, "rules.html", wrong=wrong, status=status, **{"filled": {}, **words})
 
 
 def _data_page(visit: Visit, *, looked: DataLook | None = None) -> Response:
