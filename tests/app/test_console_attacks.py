@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from card_world import introduce, secret_of, signed_terms
 from console_world import ADDRESS, Browser, opened_console, signed_in
-from node_world import SCHEMA, make_node, terms
+from node_world import SCHEMA, make_node, rows_text, terms
 
 from likeset.app.console.guard import MOST_FORM, PROXY_HEADER, Doors
 from likeset.app.console.links import Links
@@ -157,13 +157,14 @@ def test_tricks_with_paths_lead_nowhere(desk: OwnerDesk, path: str) -> None:
 
 @pytest.mark.usefixtures("unchanged")
 def test_an_upload_never_leaves_its_folder(desk: OwnerDesk, tmp_path: Path) -> None:
-    """The test browser calls its files ../../schema and ../../mapping."""
+    """The test browser calls its file ../../schema; nothing but the name of the data set is wrong."""
     ada = signed_in(desk)
     home = desk.node.home.folder
+    (tmp_path / "more.csv").write_text(rows_text(2))
     before = {path for path in home.parent.rglob("*") if "console" not in path.parts}
-    for name in ("../out", "/out", "a/b", ".."):
-        fields = {"name": name, "source": str(tmp_path / "none.csv"), "by": "Ada"}
-        answer = ada.post("/data/add", fields, files={"schema": SCHEMA.encode(), "mapping": b"x"})
+    for name in ("../out", "/out", "a/b", "..", "a/../../../out", "a/../../b", "x" * 129, "a\\b", "a\x00b"):
+        fields = {"name": name, "source": str(tmp_path / "more.csv"), "by": "Ada"}
+        answer = ada.post("/data/add", fields, files={"schema": SCHEMA.encode()})
         assert answer.status == 400, name
     assert {path for path in home.parent.rglob("*") if "console" not in path.parts} == before
 

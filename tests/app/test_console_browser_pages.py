@@ -87,7 +87,7 @@ def test_pages_beside_the_story_are_accessible(chromium: Browser, folder: Path, 
         page.goto(started.link)
         looked_at(page, "used", folder=tmp_path)
         page.goto("about:blank")
-        page.route(f"{started.address}/", lambda _: None)  # the page leads on at once
+        page.route(f"{started.address}/", lambda route: route.fulfill(status=204))  # the page leads on at once
         page.set_content(f'<a href="{new_link(folder)}">in</a>')
         page.get_by_role("link", name="in").click()
         expect(page.get_by_role("heading", name="You are signed in")).to_be_visible()

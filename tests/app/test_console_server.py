@@ -103,8 +103,19 @@ def test_two_hundred_connections_keep_nobody_out(console: StartedConsole) -> Non
     for connection in silent[::2]:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
     assert visitor.ask("GET", "/").status == 200
+    assert sum(map(_is_open, silent)) <= listening._MOST_CONNECTIONS, "of too many, those go that say nothing"
     for connection in silent:
         connection.close()
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        return False
 
 
 def test_a_slow_client_is_cut_off(console: StartedConsole, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,24 +179,24 @@ def summary_event(terms: PlannedTerms) -> Event:
     return Composition(tuple(Repeated(event, times * alike) for event, times in events.items()))
 
 
-@lru_cache(maxsize=64)
 def _split_sigma(terms: PlannedTerms) -> float:
     """One scale of noise for all rounds, so that together they stay within the budget."""
     quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit, terms.relation)
+    rounds = max(1, terms.size - 1)  # the first round is about seed rows only
+    return _sigma_of_rounds(quantity, terms.kernel.dimension, rounds, terms.owner_budget)
+
+
+@lru_cache(maxsize=64)
+def _sigma_of_rounds(quantity: SelectionSum, coordinates: int, rounds: int, budget: Budget) -> float:
+    """Runs that differ in other things share it: an inbox is full of them."""
     return least_noise(
         lambda sigma: Repeated(
-            Gaussian(
-                sigma=sigma,
-                quantity=quantity,
-                coordinates=terms.kernel.dimension,
-                spacing=gaussian_mean.SPACING,
-            ),
-            max(1, terms.size - 1),  # the first round is about seed rows only
+            Gaussian(sigma=sigma, quantity=quantity, coordinates=coordinates, spacing=gaussian_mean.SPACING), rounds
         ),
-        relation=terms.relation,
-        epsilon=terms.owner_budget.epsilon,
-        delta=terms.owner_budget.delta,
-        start=quantity.sensitivity / terms.owner_budget.epsilon,
+        relation=quantity.relation,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        start=quantity.sensitivity / budget.epsilon,
     )
 
 

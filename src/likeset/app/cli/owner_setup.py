@@ -61,6 +61,7 @@ def init(
     stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
     stdout.print(f"its card, for others to pin: {literal(str(home.card_file))} (likeset card show)", soft_wrap=True)
     stdout.print(f"next: fill in {literal(str(home.policy))}, then likeset owner data add", soft_wrap=True)
+    stdout.print(f"or in a browser: likeset owner console --node {literal(str(folder))}", soft_wrap=True)
 
 
 def add(
