@@ -35,9 +35,7 @@ def budget_bar(what: str, before: float, after: float, limit: float) -> Markup:
     words = f"{what}: {_number(before)} spent, {_number(after - before)} by this run, {_number(limit)} in all"
     words = words if after != before else f"{what}: {_number(before)} of {_number(limit)} spent, {_number(left)} left"
     if most <= _NOTHING:  # none is allowed: an empty bar would look like room
-        return _figure(
-            words, 26, f'<rect class="unknown" x="1" y="4" width="{_WIDTH - 2}" height="18"/>', caption=words
-        )
+        return _figure(words, 26, f'<rect class="unknown" x="1" y="4" width="{_WIDTH - 2}" height="18"/>')
     over = ' class="over"' if after > limit else ' class="added"'
     return _figure(
         words,
@@ -46,7 +44,6 @@ def budget_bar(what: str, before: float, after: float, limit: float) -> Markup:
         f'<rect class="spent" x="0" y="4" width="{spent:.1f}" height="18" rx="3"/>'
         f'<rect{over} x="{spent:.1f}" y="4" width="{added:.1f}" height="18"/>'
         f'<line class="limit" x1="{min(end, _WIDTH - 1):.1f}" y1="0" x2="{min(end, _WIDTH - 1):.1f}" y2="26"/>',
-        caption=words,
     )
 
 
@@ -54,7 +51,7 @@ def learned(guarantee: Guarantee) -> Markup:
     """How much likelier anything that other owners hear may become by one row: two bars, side by side."""
     if math.isinf(guarantee.epsilon):
         words = "Nobody can say how much other owners learn: there is no proof."
-        return _figure(words, 60, _bar(6, _WIDTH, "unknown") + _bar(34, _WIDTH, "unknown"), caption=words)
+        return _figure(words, 60, _bar(6, _WIDTH, "unknown") + _bar(34, _WIDTH, "unknown"))
     factor = math.exp(min(guarantee.epsilon, 700.0))
     if guarantee.epsilon == 0.0:
         words = "Whatever other owners hear is as likely with any row of yours as with another in its place."
@@ -64,7 +61,7 @@ def learned(guarantee: Guarantee) -> Markup:
             "another in its place (above)."
         )
     short = _WIDTH / min(max(factor, 1.0), _MOST_FACTOR)
-    return _figure(words, 60, _bar(6, short, "without") + _bar(34, _WIDTH, "with"), caption=words)
+    return _figure(words, 60, _bar(6, short, "without") + _bar(34, _WIDTH, "with"))
 
 
 def over_time(what: str, course: Sequence[tuple[str, float]], limit: float) -> Markup | None:
@@ -101,7 +98,6 @@ def over_time(what: str, course: Sequence[tuple[str, float]], limit: float) -> M
         f'<text class="axis" x="0" y="{line - 4:.1f}">limit {_number(limit)}</text>'
         f'<text class="axis" x="0" y="164">{begin}</text>'
         f'<text class="axis" x="{_WIDTH}" y="164" text-anchor="end">{end}</text>',
-        caption=words,
     )
 
 
@@ -123,9 +119,9 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def _figure(words: str, height: int, shapes: str, *, caption: str) -> Markup:
-    """A drawing with its words, for those who see it and for those who do not. Shapes are written here alone."""
+def _figure(words: str, height: int, shapes: str) -> Markup:
+    """A drawing above its words, which are read out in its place. Shapes are written here alone."""
     return Markup(
-        '<figure class="drawing"><svg viewBox="0 0 {width} {height}" role="img" aria-label="{words}">'
-        "{shapes}</svg><figcaption>{caption}</figcaption></figure>"
-    ).format(width=_WIDTH, height=height, words=words, shapes=Markup(shapes), caption=escape(caption))  # noqa: S704
+        '<figure class="drawing"><svg viewBox="0 0 {width} {height}" aria-hidden="true">{shapes}</svg>'
+        "<figcaption>{words}</figcaption></figure>"
+    ).format(width=_WIDTH, height=height, words=escape(words), shapes=Markup(shapes))  # noqa: S704
