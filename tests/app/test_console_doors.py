@@ -163,6 +163,32 @@ def test_links_of_a_console_before_count_no_more_and_those_of_one_beside_do(tmp_
             assert links.use(first.link.partition("token=")[2])
 
 
+def test_what_was_uploaded_to_a_console_that_was_killed_does_not_stay(tmp_path: Path) -> None:
+    folder = make_node(tmp_path)
+    for name in ("upload-1", "upload-2"):
+        (folder / "console" / name).mkdir(parents=True)
+        (folder / "console" / name / "mapping.yaml").write_text("x")
+    with owner_console(folder, ConsoleWishes()):
+        assert not list((folder / "console").glob("upload-*"))
+        (folder / "console" / "upload-3").mkdir()  # of the console that runs
+        with owner_console(folder, ConsoleWishes()):
+            assert (folder / "console" / "upload-3").exists()
+
+
+def test_a_proxys_secret_that_others_can_read_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("a secret of the proxy alone\n")
+    wishes = ConsoleWishes(user_header="X-User", public="https://c.example.org", proxy_secret=path).checked()
+    path.chmod(0o640)
+    assert wishes.secret() == "a secret of the proxy alone"
+    for mode in (0o644, 0o604, 0o602):
+        path.chmod(mode)
+        with pytest.raises(InvalidArgument, match="can be read by others"):
+            wishes.secret()
+    with pytest.raises(InvalidArgument, match="cannot be read"):
+        ConsoleWishes(proxy_secret=tmp_path / "none").secret()
+
+
 def test_a_browser_is_started_with_a_page_that_only_this_user_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

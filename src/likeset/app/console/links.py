@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +19,13 @@ from urllib.parse import quote
 from likeset.errors import InvalidArgument
 from likeset.private_files import keep_private_bytes, make_private_folder
 
-__all__ = ["Links"]
+__all__ = ["UPLOAD", "Links"]
 
 _FOLDER, _ADDRESS, _RUNNING, _PAGE = "console", "address", "running", "open.html"
 _ENDING = ".link"
+UPLOAD = "upload-"
+"""How names of folders begin in which uploaded files lie while they are read."""
+
 _SECONDS = 15 * 60.0
 _MOST = 64
 
@@ -67,6 +71,8 @@ class Links:
         with self._running_file() as running:
             if _locked(running, fcntl.LOCK_EX):
                 self._forget(older_than=0.0)
+                for left_behind in self._folder.glob(f"{UPLOAD}*"):  # by a console that was killed
+                    shutil.rmtree(left_behind, ignore_errors=True)
             fcntl.flock(running, fcntl.LOCK_SH)
             keep_private_bytes(self._folder / _ADDRESS, address.encode())
             try:

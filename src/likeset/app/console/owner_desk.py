@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import Response
 
 from likeset.app.console.desk import page_of
+from likeset.app.console.links import UPLOAD
 from likeset.app.console.paging import ON_A_PAGE
 from likeset.app.console.sessions import Sessions
 from likeset.app.console.visits import Visit
@@ -62,7 +63,7 @@ class OwnerDesk:
         """
         place = self.node.home.folder / "console"
         place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="upload-", dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=UPLOAD, dir=place))
         try:
             paths = {}
             for name, content in files.items():

@@ -26,6 +26,7 @@ __all__ = ["ConsoleWishes", "StartedConsole", "consumer_console", "new_link", "o
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
 _LEAST_SECRET = 16
+_OTHERS = 0o007
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class ConsoleWishes:
         if self.proxy_secret is None:
             return ""
         try:
+            if self.proxy_secret.stat().st_mode & _OTHERS:
+                raise InvalidArgument("--proxy-secret", self.proxy_secret, "can be read by others; chmod o-rwx it")
             text = self.proxy_secret.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidArgument("--proxy-secret", self.proxy_secret, "cannot be read") from error
