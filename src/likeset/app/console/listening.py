@@ -38,7 +38,9 @@ class ImpatientProtocol(H11Protocol):
         super().connection_made(transport)
         self._wait_for_request()
         if len(self.connections) > _MOST_CONNECTIONS:
-            next(iter(self.waiting)).transport.abort()
+            longest = next(iter(self.waiting))  # this one at the latest
+            del self.waiting[longest]  # its end is told later: in a burst the next one must not find it again
+            longest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request."""
