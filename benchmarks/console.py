@@ -103,7 +103,8 @@ def _measured(small: Path, large: Path, *, runs: int) -> str:
             f"\nThe slowest is {slowest[0]}: {slowest[2]:.0f} ms; of first looks the slowest takes "
             f"{max(line[1] for line in lines):.0f} ms.",
             f"Once, before the link is shown: opening the home, which checks every link of its chain, {opening:.2f} s "
-            f"({opening_small:.2f} s with 8 runs), and judging the first page {warming:.2f} s. The button that checks "
+            f"({opening_small:.2f} s with 8 runs). While it is shown: judging the first page and adding up what was "
+            f"spent, {warming:.2f} s. The button that checks "
             f"the whole chain, what left and the receipts takes {checking[1]:.1f} s ({checking[0]:.2f} s).\n\n",
         ]
     )

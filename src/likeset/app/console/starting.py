@@ -4,6 +4,7 @@ import contextlib
 import ipaddress
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,13 +112,23 @@ def owner_console(folder: Path, wishes: ConsoleWishes) -> Iterator[StartedConsol
     """An owner's console, until the block ends."""
     wishes = wishes.checked()
     desk = OwnerDesk(folder)
-    desk.warm()
 
     def make(doors: Doors) -> ASGIApp:
         return owner_app(desk, doors=doors, person=login())
 
-    with contextlib.closing(desk), _started(folder, wishes, make) as started:
+    with contextlib.closing(desk), _warming(desk), _started(folder, wishes, make) as started:
         yield started
+
+
+@contextmanager
+def _warming(desk: OwnerDesk) -> Iterator[None]:
+    """Prepare the first pages while the link is already shown: nobody types it as fast."""
+    thread = threading.Thread(target=desk.warm, name="warming", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()  # before the node is let go
 
 
 @contextmanager
