@@ -38,6 +38,13 @@ def test_shares_that_do_not_belong_to_the_records() -> None:
     check_left_out(told, "does not make the row that was computed on", bought=_others_bought(told))
 
 
+@pytest.mark.parametrize("number", [2.0**21, 3.0e38])
+def test_records_with_numbers_that_nobody_could_share(number: float) -> None:
+    """They are left out like any other lie: the rows that honest owners sold are bought all the same."""
+    told = carried(shared_by(sold=np.full_like(NEAR, number)))
+    check_left_out(told, "holds no record as declared", bought=_others_bought(told))
+
+
 def _others_bought(told: Told) -> int:
     summary = told.consumer.party.summary
     assert summary is not None

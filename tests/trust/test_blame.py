@@ -96,6 +96,13 @@ def test_shares_that_do_not_belong_to_the_record(
     assert decide(evidence(shared, untouched)).ruling is Ruling.CONSISTENT
 
 
+def test_a_record_with_numbers_that_nobody_could_share() -> None:
+    far = record(11, int(CLASSES[0]), np.full(3, 1e30, dtype=np.float32))
+    shared = offer(records=[far, *RECORDS[1:]])
+    slot = int(shared.slot_of_row[0])
+    assert decide(evidence(shared, slot)) == BlameVerdict(Ruling.RECORD, ("owner",), (slot,))
+
+
 def test_a_wrong_r(monkeypatch: pytest.MonkeyPatch) -> None:
     def lying(words: Words, parties: int) -> tuple[Words, ...]:
         words[:, -1] += np.uint64(1)

@@ -160,10 +160,10 @@ class _Slot:
             return None
         expected = np.zeros((1, self._layout.width), dtype=np.uint64)  # of an empty slot
         if self._record:
-            expected, read = record_words(reader, self._layout, [self._record])
+            read = record_words(reader, self._layout, [self._record])
             if not read.sound[0]:
                 return Ruling.RECORD
-            self.handle = int(read.handles[0])
+            expected, self.handle = read.words, int(read.handles[0])
         checked = self._layout.checked
         if self._words is not None and not np.array_equal(self._words[:, checked], expected[:, checked]):
             return Ruling.WORDS

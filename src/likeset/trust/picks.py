@@ -16,10 +16,19 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.envelopes import open_envelope
-from likeset.trust.row_shares import RANDOM_BYTES, SlotLayout, Words, checksums, slot_words
+from likeset.trust.row_shares import RANDOM_BYTES, SlotLayout, Words, are_shareable, checksums, slot_words
 from likeset.trust.shared_offers import OfferPart
 
-__all__ = ["OpenedPick", "PickFault", "PickedSlot", "ReadRecords", "RecordReader", "open_picks", "record_words"]
+__all__ = [
+    "OpenedPick",
+    "PickFault",
+    "PickedSlot",
+    "ReadRecords",
+    "RecordReader",
+    "RecordWords",
+    "open_picks",
+    "record_words",
+]
 
 
 class ReadRecords(Protocol):
@@ -94,8 +103,23 @@ class OpenedPick:
     twin: int | None = None
 
 
-def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]) -> tuple[Words, ReadRecords]:
-    """The words that an honest owner shares for records, without random words; and what the records say.
+@dataclass(frozen=True, eq=False)
+class RecordWords:
+    """What an honest owner shares for records.
+
+    Attributes:
+        sound: which of them are records that an honest owner could have shared; entries of others mean nothing.
+        words: of each, without random words.
+        handles: by which the owner finds each row again.
+    """
+
+    sound: NDArray[np.bool_]
+    words: Words = field(repr=False)
+    handles: NDArray[np.uint64]
+
+
+def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]) -> RecordWords:
+    """The words that an honest owner shares for records; whatever a stranger wrote, it has words or is not sound.
 
     Raises:
         InvalidArgument: the reader is of another schema than the layout.
@@ -103,12 +127,12 @@ def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[byt
     read = reader.read(records)
     if read.rows.shape != (len(records), layout.columns):
         raise InvalidArgument("reader", f"rows of shape {read.rows.shape}", f"must make {layout.columns} columns")
-    sound = read.sound
+    sound = read.sound & are_shareable(read.rows)
     words = np.zeros((len(records), layout.width), dtype=np.uint64)
     classes = read.classes[sound] if layout.classes else np.empty(0, dtype=np.int64)
     if sound.any():
         words[sound] = slot_words(layout, read.rows[sound], classes, slots=int(sound.sum()))
-    return words, read
+    return RecordWords(sound, words, read.handles)
 
 
 def open_picks(
@@ -132,8 +156,8 @@ def open_picks(
     """
     opened = [_record_of(part, pick, envelopes) for pick in picks]
     whole = [number for number, pick in enumerate(opened) if pick.fault is None]
-    words, read = record_words(reader, layout, [opened[number].record for number in whole])
-    sums = checksums(layout, words, coefficients)
+    read = record_words(reader, layout, [opened[number].record for number in whole])
+    sums = checksums(layout, read.words, coefficients)
     seen: dict[int, int] = {}
     for place, number in enumerate(whole):
         fault: PickFault | None = None

@@ -27,6 +27,7 @@ __all__ = [
     "ComputeRole",
     "SlotLayout",
     "Words",
+    "are_shareable",
     "checksums",
     "fixed_point",
     "from_fixed_point",
@@ -113,12 +114,20 @@ def fixed_point(rows: Rows) -> Words:
         InvalidArgument: a number is larger than any that can be shared, or is none.
     """
     numbers = np.asarray(rows, dtype=np.float64)
-    with np.errstate(invalid="ignore"):  # what is no number is not below any
-        within = np.abs(numbers) <= LARGEST_ENTRY
-    if not within.all():
+    if not _within(numbers).all():
         reason = f"must be finite and at most {LARGEST_ENTRY:.0f} in size to be shared; declare smaller weights"
         raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
     return np.rint(numbers * 2.0**FRACTION_BITS).astype(np.int64).view(np.uint64)
+
+
+def are_shareable(rows: Rows) -> NDArray[np.bool_]:
+    """Of each row whether ``fixed_point`` takes all of its numbers."""
+    return np.asarray(_within(np.asarray(rows, dtype=np.float64)).all(axis=1))
+
+
+def _within(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):  # what is no number is not below any
+        return np.asarray(np.abs(numbers) <= LARGEST_ENTRY)
 
 
 def from_fixed_point(words: Words) -> NDArray[np.float64]:
