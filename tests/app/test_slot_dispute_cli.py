@@ -295,24 +295,29 @@ def test_an_owner_that_signs_two_lists_is_named(tmp_path: Path, monkeypatch: pyt
     assert checked(files[1], files[2], code=0)["at_fault"] == [], "one of the two lists alone contradicts nothing"
 
 
-def test_a_compute_party_that_signs_a_roster_without_an_owner_it_acknowledged_is_named(
-    lied: SplitHomes, tmp_path: Path
+@pytest.mark.parametrize("list_digest", [b"", bytes(32)], ids=["dropped", "replaced"])
+def test_a_roster_without_an_owner_names_nobody_and_one_with_another_list_than_acknowledged_its_signer(
+    lied: SplitHomes, tmp_path: Path, list_digest: bytes
 ) -> None:
-    """Receipts of all three for the owner's list, and a roster of the curator's in which it is not."""
+    """All three acknowledged the list. That it is dropped anybody may have caused who kept its receipt back."""
     files = [tmp_path / f"{name}.evidence" for name in (CURATOR, CONSUMER)]
     for name, path in zip((CURATOR, CONSUMER), files, strict=True):
         done("run-1", "--picks", "--with", LIAR, "--home", lied.folder(name), "--out", path)
     given = [SlotFile.from_bytes(path.read_bytes()) for path in files]
     (first, *_) = given[1].rosters
-    without = {owner: digest for owner, digest in first.roster.lists.items() if owner != lied.run.terms.cards[LIAR]}
+    liar = lied.run.terms.cards[LIAR]
+    others = {owner: digest for owner, digest in first.roster.lists.items() if owner != liar}
+    lists = others | ({liar: list_digest} if list_digest else {})
     with Identity.of(lied.folder(CURATOR)).book as book:
         secret = Identity.of(lied.folder(CURATOR)).secret
         book.close()
-    signed = sign_roster(secret, Roster(first.roster.terms, first.roster.parties, without), "curator")
+    signed = sign_roster(secret, Roster(first.roster.terms, first.roster.parties, lists), "curator")
     forged = dataclasses.replace(given[0], rosters=(signed,))
     ruled = ruling_on([forged, given[1]])
-    assert CURATOR in ruled.at_fault
-    assert any("it signed a roster without the list of b" in finding.words for finding in ruled.findings)
+    (finding, *_) = (finding for finding in ruled.findings if finding.kind == "roster")
+    assert finding.at_fault == ((CURATOR,) if list_digest else ())
+    expected = "named another list of b than" if list_digest else "nothing here tells which"
+    assert expected in finding.words
 
 
 def test_what_is_no_evidence_or_of_something_else_is_one_clear_line(

@@ -16,9 +16,17 @@ from likeset.protocol.messages import Message, decode
 from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.run_shape import offer_shape, party_name
 from likeset.protocol.split.split_messages import Envelopes, PicksOpened, RosterVote, ShareReceipts, TargetShare
+from likeset.trust.cards import Card
 from likeset.trust.encoding import SHARE_RECEIPT_CONTEXT, fields, read_fields
 from likeset.trust.row_shares import ComputeRole
-from likeset.trust.share_receipts import Roster, ShareReceipt, SignedRoster, sign_roster
+from likeset.trust.share_receipts import (
+    Roster,
+    ShareReceipt,
+    SignedRoster,
+    contradicted_receipts,
+    dropped_owners,
+    sign_roster,
+)
 
 
 @pytest.mark.parametrize("how", ["swapped", "withheld", "short", "another owner's"])
@@ -143,6 +151,26 @@ def test_a_roster_that_one_party_is_told_otherwise() -> None:
     told = carry_shares(shared_run(AGREED), tamper=lying_vote("curator", without_liar, to="witness"))
     assert [name for name, _ in told.refused] == ["witness"]
     assert not told.parties["witness"].party.is_ready
+
+
+def test_a_curator_that_keeps_its_receipt_back_cannot_have_the_others_named_for_it() -> None:
+    """It tells nobody that it has an owner's part, all sign the roster that follows, and it shows its receipt later."""
+    kept_back: list[ShareReceipt] = []
+
+    def without(told: list[ShareReceipt]) -> list[ShareReceipt]:
+        kept_back.extend(receipt for receipt in told if receipt.context.owner == AGREED.cards[LIAR])
+        return [receipt for receipt in told if receipt not in kept_back]
+
+    told = carry_shares(shared_run(AGREED), tamper=lying_receipts("curator", without))
+    cards: dict[ComputeRole, Card] = {
+        role: secret_of(name).card
+        for role, name in (("curator", "curator"), ("consumer", CONSUMER), ("witness", "witness"))
+    }
+    for name in (CONSUMER, "witness"):
+        party = told.parties[name].party
+        receipts, vote = [*party.receipts, kept_back[0]], party._votes[party.role]
+        assert dropped_owners(vote, receipts, cards) == (AGREED.cards[LIAR],)
+        assert contradicted_receipts(vote, receipts, cards) == ()
 
 
 def test_a_witness_that_denies_what_it_got_leaves_the_owner_out_by_name() -> None:

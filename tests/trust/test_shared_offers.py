@@ -37,6 +37,7 @@ from likeset.trust.share_receipts import (
     ShareReceipt,
     SignedRoster,
     agreed_roster,
+    contradicted_receipts,
     dropped_owners,
     roster_of,
     sign_roster,
@@ -272,9 +273,22 @@ def test_an_owner_is_in_the_roster_if_all_acknowledge_one_list_of_it() -> None:
     assert roster_of(receipts_of(OFFER), terms=bytes(32), parties=ROSTER.parties).lists == {}
 
 
-def test_whoever_drops_an_owner_that_all_acknowledged_is_found_out() -> None:
+def test_that_an_owner_is_dropped_whom_all_acknowledged_is_found_out() -> None:
     for lists in ({}, {OWNER.card.fingerprint: bytes(32)}):
         signed = sign_roster(PARTIES["curator"], Roster(ROSTER.terms, ROSTER.parties, lists), "curator")
         assert dropped_owners(signed, receipts_of(OFFER), CARDS) == (OWNER.card.fingerprint,)
         assert dropped_owners(signed, receipts_of(OFFER)[:2], CARDS) == ()
     assert dropped_owners(sign_roster(PARTIES["curator"], ROSTER, "curator"), receipts_of(OFFER), CARDS) == ()
+
+
+def test_whoever_names_another_list_than_it_acknowledged_is_proven_to_lie_by_its_own_two_signatures() -> None:
+    """A roster without the owner proves nothing against its signer: others may have kept their receipts from it."""
+    own = receipts_of(OFFER)
+    replaced = Roster(ROSTER.terms, ROSTER.parties, {OWNER.card.fingerprint: bytes(32)})
+    signed = sign_roster(PARTIES["curator"], replaced, "curator")
+    assert contradicted_receipts(signed, own[:1], CARDS) == (OWNER.card.fingerprint,)
+    assert contradicted_receipts(signed, own[1:], CARDS) == ()
+    assert contradicted_receipts(signed, [dataclasses.replace(own[0], signature=bytes(64))], CARDS) == ()
+    for lists in ({}, ROSTER.lists):
+        silent = sign_roster(PARTIES["curator"], Roster(ROSTER.terms, ROSTER.parties, lists), "curator")
+        assert contradicted_receipts(silent, own, CARDS) == ()

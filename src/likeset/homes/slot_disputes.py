@@ -13,7 +13,7 @@ from likeset.homes.slot_files import SlotFile, merged
 from likeset.protocol.split.run_shape import offer_shape, party_name
 from likeset.trust.blame import BlameVerdict, Ruling, blame, signed_two_lists
 from likeset.trust.row_shares import ComputeRole
-from likeset.trust.share_receipts import dropped_owners
+from likeset.trust.share_receipts import contradicted_receipts, dropped_owners
 from likeset.trust.slot_evidence import OfferEvidence, SlotEvidence
 
 __all__ = ["SlotFinding", "SlotRuling", "ruling_on"]
@@ -101,16 +101,21 @@ def _two_lists(files: Sequence[SlotFile]) -> Iterator[SlotFinding]:
 
 
 def _rosters(file: SlotFile) -> Iterator[SlotFinding]:
-    """Who left the owner out although all, itself too, acknowledged the offer; and whether it was computed on."""
+    """Who named another list than it acknowledged; whether the owner was left out, and whether it was computed on."""
     listed, cards = file.evidence.offer_list, file.compute_cards
     for signed in file.rosters:
-        if listed.context.owner in dropped_owners(signed, file.evidence.receipts, cards):
-            name = party_name(file.terms, signed.role)
+        name = party_name(file.terms, signed.role)
+        if listed.context.owner in contradicted_receipts(signed, file.evidence.receipts, cards):
             words = (
-                f"{name} is at fault: it signed a roster without the list of {file.owner}, for which all compute "
-                "parties had signed receipts."
+                f"{name} is at fault: it signed a roster that named another list of {file.owner} than it acknowledged."
             )
             yield SlotFinding("roster", (name,), (), words)
+        elif listed.context.owner in dropped_owners(signed, file.evidence.receipts, cards):
+            words = (
+                f"{name} signed a roster without the list of {file.owner}, for which all compute parties signed "
+                "receipts: it left the owner out, or another one kept its receipt from it; nothing here tells which."
+            )
+            yield SlotFinding("roster", (), (), words)
     if len({signed.roster.digest for signed in file.rosters}) > 1:
         words = "The compute parties signed different rosters: nothing may have been computed on them."
         yield SlotFinding("roster", (), (), words)

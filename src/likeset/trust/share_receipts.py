@@ -27,6 +27,7 @@ __all__ = [
     "ShareReceipt",
     "SignedRoster",
     "agreed_roster",
+    "contradicted_receipts",
     "dropped_owners",
     "roster_of",
     "sign_receipt",
@@ -241,13 +242,31 @@ def dropped_owners(
 ) -> tuple[str, ...]:
     """Owners, by fingerprint, whose one list all compute parties acknowledged and whom the roster does not name so.
 
-    With the receipts this proves against the signer of the roster that it left an owner out, or put another list in
-    the place of the one that it had acknowledged.
+    Somebody who computes told another less than it signed, then. It need not be the signer of the roster: that one
+    follows from the receipts that others showed *it*, and a receipt can be shown later.
     """
     roster = signed_roster.roster
     held = [receipt for receipt in receipts if receipt.role in cards and receipt.is_signed_by(cards[receipt.role])]
     due = roster_of(held, terms=roster.terms, parties=roster.parties)
     return tuple(sorted(owner for owner, digest in due.lists.items() if roster.lists.get(owner) != digest))
+
+
+def contradicted_receipts(
+    signed_roster: SignedRoster, receipts: Iterable[ShareReceipt], cards: Mapping[ComputeRole, Card]
+) -> tuple[str, ...]:
+    """Owners, by fingerprint, of whom the signer of the roster names another list than it acknowledged itself.
+
+    Its own two signatures prove that: whoever follows the protocol acknowledges one list of an owner, and signs no
+    roster with one that it did not acknowledge.
+    """
+    roster, role = signed_roster.roster, signed_roster.role
+    own = [
+        receipt
+        for receipt in receipts
+        if receipt.role == role and (receipt.context.terms, receipt.context.parties) == (roster.terms, roster.parties)
+    ]
+    held = {receipt.context.owner: receipt.list_digest for receipt in own if receipt.is_signed_by(cards[role])}
+    return tuple(sorted(owner for owner, digest in held.items() if roster.lists.get(owner, digest) != digest))
 
 
 def _role_in(word: bytes, roles: tuple[ComputeRole, ...]) -> ComputeRole:

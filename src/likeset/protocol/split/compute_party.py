@@ -345,7 +345,7 @@ class ComputeParty(Party):
         if vote.role != role or not vote.is_signed_by(self._compute_cards[role]):
             raise BadDocument("roster", f"the {role} did not sign it")
         if dropped_owners(vote, self.receipts, self._compute_cards):
-            raise BadDocument("roster", "leaves out an owner, or a list, that its signer has a receipt for")
+            raise BadDocument("roster", "leaves out an owner, or a list, that all compute parties acknowledged")
         if self._roster is not None and vote.roster.digest != self._roster.digest:
             raise BadDocument("roster", "is not the one that follows from the receipts")
         return vote
