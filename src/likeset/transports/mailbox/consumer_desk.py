@@ -29,7 +29,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.split.environment import split_python
 from likeset.transports.mailbox.computing_desk import ComputingDesk
-from likeset.transports.mailbox.desk import REMEMBERED
+from likeset.transports.mailbox.desk import REMEMBERED, TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.split_runs import PROGRESS
@@ -251,7 +251,7 @@ class ConsumerDesk(ComputingDesk):
             return
         now, terms = self.clock(), self.terms(run)
         if self._has_begun(run) and self.split.is_split(run):
-            self.split.go_on(run)
+            self._go_on_split(run)
         elif now >= run.ends:
             self._end(run, Ending.TERMS_EXPIRED)
         elif not self._has_begun(run):
@@ -268,6 +268,16 @@ class ConsumerDesk(ComputingDesk):
             else:
                 decide_by = self._decide_by[run.terms]
                 self.memory.set_due(run.terms, decide_by if now < decide_by else None)
+
+    def _go_on_split(self, run: KnownRun) -> None:
+        """What is wrong with one run keeps no other from going on."""
+        try:
+            self.split.go_on(run)
+        except (HomeRestored, *TRANSIENT):
+            raise
+        except LikesetError as error:
+            self.forget_side(run)
+            self.postman.note(f"run {self.terms(run).run} waits: {_words(error)}")
 
     def _begin(self, run: KnownRun, acceptances: list[bytes]) -> None:
         side = self.side(run)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from likeset.errors import HomeRestored, LikesetError, NoAnswer, QuorumMissed
+from likeset.errors import BadDocument, HomeRestored, LikesetError, NoAnswer, QuorumMissed
 from likeset.homes.compute import ComputeRoom
 from likeset.homes.compute_run import ComputeRun, SplitConsumerRun
 from likeset.homes.letter_records import IN, OUT, KeptLetter
@@ -193,7 +193,12 @@ class SplitRuns:
             self._say(run, words)
             return
         digest = side.terms.digest
-        status = self.room.start(digest, side.party.inputs(), side.reaches)
+        try:
+            reaches = side.reaches
+        except BadDocument as error:  # it signed that with its vote, and says nothing else any more
+            self.finish(run, Ending.NOT_COMPUTED, str(error), tell=True)
+            return
+        status = self.room.start(digest, side.party.inputs(), reaches)
         self._say(run, str(status))
         if status.state == "failed":
             self.finish(run, Ending.NOT_COMPUTED, status.reason, tell=True)
