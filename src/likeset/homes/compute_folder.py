@@ -19,6 +19,7 @@ from likeset.errors import BadDocument, NoAnswer
 from likeset.homes.tunnel_address import TunnelPlace
 from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.split.certificates import RunCertificate, read_certificate
+from likeset.split.checkpoints import opening_noted
 from likeset.split.tunnels import TunnelPeer
 
 __all__ = ["ComputeFolder", "Reach"]
@@ -106,6 +107,11 @@ class ComputeFolder:
     def exists(self) -> bool:
         """Whether anything of the run is kept."""
         return self.folder.exists()
+
+    @property
+    def opening_began(self) -> bool:
+        """Whether picks were opened, or were about to be."""
+        return opening_noted(self.checkpoints)
 
     def certificate(self, place: TunnelPlace) -> RunCertificate:
         """By which this party is known in the run; made once, and raises as ``reach``."""

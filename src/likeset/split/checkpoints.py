@@ -15,7 +15,7 @@ from likeset.errors import PartyFailed
 from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.split.engine.agreement import Checkpoint
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "opening_noted"]
 
 _OPENING, _OPENED = "opening.json", "opened.frame"
 _SUFFIX = ".state"
@@ -99,6 +99,11 @@ class Checkpoints:
 
     def _path(self, point: Checkpoint) -> Path:
         return self._folder / f"{point.round:08d}-{point.mark}-{point.base}{_SUFFIX}"
+
+
+def opening_noted(folder: Path) -> bool:
+    """Whether an opening began with a checkpoint of this directory; looking makes none."""
+    return (folder / _OPENING).exists()
 
 
 def _point(stem: str) -> Checkpoint:

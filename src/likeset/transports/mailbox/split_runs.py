@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from likeset.errors import BadDocument, HomeRestored, LikesetError, NoAnswer, QuorumMissed
 from likeset.homes.compute import ComputeRoom
+from likeset.homes.compute_folder import ComputeFolder
 from likeset.homes.compute_run import ComputeRun, SplitConsumerRun
 from likeset.homes.letter_records import IN, OUT, KeptLetter
 from likeset.protocol.legality import ComputeState
@@ -97,12 +98,21 @@ class SplitRuns:
         return "heard"
 
     def hear_ending(self, run: KnownRun, document: bytes) -> bool:
-        """Another compute party says how the run ended there."""
+        """Another compute party says how the run ended there; where rows may be open, only the consumer says that."""
         words = EndingWords.read(document)
         if words is None or words.ended in (Ending.DONE, Ending.NOT_CURATED):
             return False
-        self.finish(run, words.ended, words.detail)
+        if not self._may_have_opened(run):
+            self.finish(run, words.ended, words.detail)
         return True
+
+    def _may_have_opened(self, run: KnownRun) -> bool:
+        """Whether this is the consumer, and rows were opened to it or may have been: nobody takes them from it."""
+        terms = self.desk.terms(run)
+        if self.desk.party(terms) != terms.consumer:
+            return False
+        is_opened = self.room is not None and self.room.opened(terms.digest) is not None
+        return is_opened or ComputeFolder(self.desk.folder, terms.digest).opening_began
 
     def _note_refusal(self, run: KnownRun, party: str, error: Exception) -> None:
         terms = self.desk.terms(run)
