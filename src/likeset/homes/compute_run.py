@@ -216,6 +216,11 @@ class SplitConsumerRun(ComputeRun):
         return self.letters.write(replies)
 
     @property
+    def has_summary(self) -> bool:
+        """Whether any row that was picked held, once they were opened."""
+        return self.resident.consumer.party.summary is not None
+
+    @property
     def failed_picks(self) -> dict[str, int]:
         """How many picks of each owner gave no record, once they were opened."""
         shown = self.resident.consumer.party.shown_picks

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from likeset.errors import LikesetError, RunCancelled
+from likeset.errors import LikesetError, QuorumMissed, RunCancelled
 from likeset.homes.expiry import check_not_expired, utc_now
 from likeset.homes.shell import ComputeShell, Resident, SplitConsumerShell
 from likeset.protocol.messages import Message, decode
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
+from likeset.protocol.split.split_consumer import NOTHING_HELD
 from likeset.transports.local import RunResult
 from likeset.transports.pump import Progress
 from likeset.trust.row_shares import ComputeRole
@@ -59,7 +60,7 @@ class LocalSplitEngine:
 
         Raises:
             TermsExpired: the terms may no longer be used; nothing was released.
-            QuorumMissed: too few owners took part.
+            QuorumMissed: too few owners took part, or no row that was picked held.
             RunCancelled: ``cancelled`` said so. Running again with the same ledger resends, and draws nothing anew.
         """
         check_not_expired(consumer.terms, self.clock())
@@ -73,7 +74,7 @@ class LocalSplitEngine:
                 delivery.next_step(pool)
         summary = consumer.party.summary
         if summary is None:
-            raise RunCancelled(f"run {consumer.terms.run} ended without a summary")
+            raise QuorumMissed(NOTHING_HELD)
         return RunResult(summary, delivery.messages, delivery.bytes_sent, delivery.failures)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likeset.arguments import Rows
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.geometry.weights import weights
 from likeset.privacy.noise import Noise
 from likeset.privacy.view import View
@@ -32,8 +32,10 @@ from likeset.trust.encoding import fields, read_tagged
 from likeset.trust.offer_lists import SALT_BYTES
 from likeset.trust.row_shares import fixed_point, joined_shares, split_words, word_bytes, words_in
 
-__all__ = ["SplitConsumer"]
+__all__ = ["NOTHING_HELD", "SplitConsumer"]
 
+NOTHING_HELD = "none of the rows that were picked opened to a record"
+"""Why there is no summary although picks were opened."""
 _KEPT_TAG = b"likeset shared target"
 
 
@@ -103,9 +105,11 @@ class SplitConsumer(ComputeParty):
     def opened(self, picks: OpenedSlots) -> Step:
         """What the computation opened: makes the summary, and tells the others that it is over.
 
+        Where no pick gave a record there is no summary, and the others are told the same: it would tell a curator with
+        owners who lie that every pick fell on them.
+
         Raises:
             IllegalMessage: nothing was to be computed.
-            QuorumMissed: no pick gave a record; the party has failed, and the log says why.
         """
         if not self.is_ready:
             raise IllegalMessage(f"{self.name} may not open anything now: {self.position.state.value}")
@@ -198,15 +202,13 @@ class SplitConsumer(ComputeParty):
         self.lost_picks = bought.lost
         for place in sorted({pick.owner for pick in bought.shown}):
             self.shown_picks[owners[place]] = tuple(pick for pick in bought.shown if pick.owner == place)
-        self.summary = self._summary(bought)
+        self.summary = self._summary(bought) if bought.records else None
         self._move(ComputeState.SETTLED)
         yield from ()  # the rows were charged by their owners
         return self._to_peers(OPENED_ROUND, PicksOpened(openings=self._picks))
 
     def _summary(self, bought: Bought) -> Summary:
         """As a trusted curator would have sent it; likeness on new rows stays unknown: that needs all offers."""
-        if not bought.records:
-            raise QuorumMissed("none of the rows that were picked opened to a record")
         held = self._records.bought(bought.records)
         selection = Selection(gamma=split_terms(self.terms).gamma)
         judged, rows = selection.judge(held.rows, self._rows), np.asarray(held.rows, dtype=np.float32)

@@ -16,6 +16,7 @@ from likeset.homes.compute_run import ComputeRun, SplitConsumerRun
 from likeset.homes.letter_records import IN, OUT, KeptLetter
 from likeset.protocol.legality import ComputeState
 from likeset.protocol.party import CURATOR
+from likeset.protocol.split.split_consumer import NOTHING_HELD
 from likeset.protocol.split.split_messages import ShareReceipts
 from likeset.protocol.terms import WITNESS
 from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
@@ -220,14 +221,13 @@ class SplitRuns:
         slots = self.room.opened(side.terms.digest)
         if slots is None:
             return
-        try:
-            side.opened(slots)
-        except QuorumMissed as error:
-            self._note_failed(side)
-            self.finish(run, Ending.NOT_COMPUTED, str(error), tell=True)
-            return
+        side.opened(slots)
         self._note_failed(side)
-        self.finish(run, Ending.DONE)
+        # The others heard that it is over, as ever; whether any row held is for the consumer alone.
+        if side.has_summary:
+            self.finish(run, Ending.DONE)
+        else:
+            self.finish(run, Ending.NOT_COMPUTED, NOTHING_HELD)
 
     def _note_failed(self, side: SplitConsumerRun) -> None:
         for owner, count in side.failed_picks.items():
