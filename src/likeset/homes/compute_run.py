@@ -154,10 +154,6 @@ class ComputeRun(SiteRun):
         states = (ComputeState.READY, ComputeState.SETTLED)
         return self.party is not None and self.party.position.state in states
 
-    def rest(self) -> None:
-        """Rows may have been opened, and nothing is computed any more: letters stay until the terms end."""
-        self.kept.remove()
-
     def forget(self) -> None:
         """Nothing was opened: no share, no key and no checkpoint stays; what was written can be sent again."""
         if self.party is not None:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from likeset.homes.compute import ComputeRoom
+from likeset.homes.compute_folder import ComputeFolder
 from likeset.transports.mailbox.desk import MailDesk
 from likeset.transports.mailbox.memory import KnownRun
 from likeset.transports.mailbox.postman import Arrived
@@ -44,6 +45,14 @@ class ComputingDesk(MailDesk):
     def _next_deadline(self) -> datetime | None:
         times = (super()._next_deadline(), self.split.next_look)
         return min((time for time in times if time is not None), default=None)
+
+    def _clean_up(self) -> None:
+        """Of runs that are over no checkpoint stays, also where the process was killed when it ended one."""
+        now = self.clock()
+        for run in self.runs.values():
+            if (run.ended or now >= run.ends) and ComputeFolder(self.folder, run.terms.hex()).exists:
+                self.split.remove_checkpoints(run)
+        super()._clean_up()
 
     @abstractmethod
     def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:

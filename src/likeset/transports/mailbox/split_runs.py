@@ -247,20 +247,23 @@ class SplitRuns:
             detail: what else there is to say.
             tell: whether the other compute parties are told.
         """
-        terms = self.desk.terms(run)
+        terms, side = self.desk.terms(run), None if ending is Ending.TERMS_EXPIRED else self.desk.side(run)
         words = EndingWords(ending, detail).to_bytes()
         others = {terms.consumer, CURATOR, WITNESS} & set(terms.cards) - {self.desk.party(terms)}
         for party in sorted(others) if tell else ():
             self.desk.send(run, party, "ending", words)
-        if self.room is not None:
-            self.room.forget(terms.digest)
-        side = None if ending is Ending.TERMS_EXPIRED else self.desk.side(run)
-        if isinstance(side, ComputeRun) and side.may_have_computed:
-            side.rest()
-        elif isinstance(side, ComputeRun):
+        if isinstance(side, ComputeRun) and not side.may_have_computed:
+            self.remove_checkpoints(run)
             side.forget()
         self.desk.forget_side(run)
         self.end(run, ending, detail)
+        self.remove_checkpoints(run)  # the note of an opening is among them: only what has ended may lose it
+
+    def remove_checkpoints(self, run: KnownRun) -> None:
+        """Nothing of a run is computed any more: no checkpoint stays, whether this process computes or only looks."""
+        if self.room is not None:
+            self.room.forget(run.terms.hex())
+        ComputeFolder(self.desk.folder, run.terms.hex()).remove()
 
     # What a person hears of it.
 

@@ -1,0 +1,146 @@
+"""How split runs end: by nobody's word against the buyer, by no word that depends on rows, and leaving no share."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kill_world import CONSUMER
+from split_homes import SplitHomes, split_homes_in
+
+from likeset.homes import compute_side
+from likeset.homes.compute_folder import ComputeFolder
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import WITNESS
+from likeset.split.checkpoints import Checkpoints
+from likeset.split.engine.agreement import Checkpoint
+from likeset.transports.mailbox.words import EndingWords
+from likeset.transports.outcomes import Ending
+from likeset.trust import shared_offers
+from likeset.trust.posts import Post, file_name
+from likeset.trust.row_shares import Words, slot_words
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Iterator[SplitHomes]:
+    made = split_homes_in(tmp_path)
+    yield made
+    made.drop()
+
+
+def test_a_compute_party_that_says_nowhere_to_reach_it_ends_its_run_and_stops_nobody(
+    homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The consumer looks on, and its other runs with it: this one has ended, with its reason."""
+    honest = compute_side.make_compute_party
+
+    def nowhere(terms: Any, role: Any, **more: Any) -> Any:
+        return honest(terms, role, **(more | ({"reach": b"nowhere"} if role == "curator" else {})))
+
+    monkeypatch.setattr(compute_side, "make_compute_party", nowhere)
+    homes.settle()
+    homes.approve()
+    homes.until(homes.over)
+    homes.settle()
+    assert homes.progress.ended is Ending.NOT_COMPUTED
+    assert "does not say where a compute party listens" in homes.progress.detail
+
+
+def leave_ending(homes: SplitHomes, writer: str) -> None:
+    """A compute party says that the run came to nothing."""
+    pair, terms = homes.pair(writer, CONSUMER), bytes.fromhex(homes.run.terms.digest)
+    data = pair.wrap(Post("ending", terms, EndingWords(Ending.NOT_COMPUTED, "it failed").to_bytes()))
+    homes.store.write(pair.outgoing_folder, file_name(data), data)
+
+
+@pytest.mark.parametrize("liar", [CURATOR, WITNESS])
+def test_nobody_takes_rows_from_the_consumer_that_were_opened_to_it(homes: SplitHomes, liar: str) -> None:
+    """Its computation has ended, it has not looked since, and another party says that there was none."""
+    homes.settle()
+    homes.approve()
+    digest, room = homes.run.terms.digest, None
+    while room is None or room.opened(digest) is None:
+        homes.look(CURATOR, WITNESS, *homes.owners)
+        if room is None or digest not in room._tasks:
+            homes.look(CONSUMER)
+        room = homes.desk(CONSUMER).room  # type: ignore[attr-defined]
+    leave_ending(homes, liar)
+    homes.until(homes.over)
+    assert homes.progress.ended is Ending.DONE
+    assert len(homes.summary.rows) == 6
+
+
+def test_once_an_opening_began_only_the_consumer_ends_the_run_there(homes: SplitHomes) -> None:
+    """Also where its process is new: what tells is the note on its disk."""
+    homes.only_look = set(homes.computing)
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    point = Checkpoint(0, "0" * 32, "0" * 32)
+    checkpoints = Checkpoints(ComputeFolder(homes.folder(CONSUMER), homes.run.terms.digest).checkpoints)
+    checkpoints.keep(point, b"share")
+    checkpoints.begin_opening(point)
+    homes.drop()
+    leave_ending(homes, CURATOR)
+    homes.settle(CONSUMER)
+    assert not homes.over()
+    assert checkpoints.opening() == point
+
+
+def test_before_that_another_party_that_cannot_compute_ends_it(homes: SplitHomes) -> None:
+    homes.only_look = set(homes.computing)
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    leave_ending(homes, CURATOR)
+    homes.settle(CONSUMER)
+    assert homes.progress.ended is Ending.NOT_COMPUTED
+
+
+def heard_of(homes: SplitHomes, party: str) -> list[tuple[str, int, str]]:
+    """What the consumer left for a party: kinds, lengths and words that are not in letters."""
+    posts = homes.lying(CONSUMER, party).values()
+    return sorted(
+        (post.kind, len(post.document), "" if post.kind == "letter" else repr(post.document)) for post in posts
+    )
+
+
+def test_curator_and_witness_hear_the_same_whether_any_row_that_was_picked_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Owners who lie about all rows would else be told, through a curator, whether all picks fell on them."""
+    told = []
+    for lie in (False, True):
+        homes = split_homes_in(tmp_path / str(lie))
+        with monkeypatch.context() as patched:
+            if lie:
+                patched.setattr(shared_offers, "slot_words", _other_rows)
+            homes.hold()
+        assert homes.progress.ended is (Ending.NOT_COMPUTED if lie else Ending.DONE)
+        assert ("none of the rows that were picked" in homes.progress.detail) == lie
+        ended = [[run.ended for run in homes.desk(party).memory.runs()] for party in (CURATOR, WITNESS)]
+        told.append((ended, [heard_of(homes, party) for party in (CURATOR, WITNESS)]))
+        homes.drop()
+    assert told[0] == told[1]
+
+
+def _other_rows(*arguments: Any, **named: Any) -> Words:
+    words = slot_words(*arguments, **named)
+    words[:, 0] += np.uint64(1)
+    return words
+
+
+@pytest.mark.parametrize("party", [CURATOR, WITNESS, CONSUMER])
+def test_checkpoints_go_with_the_terms_also_where_a_home_only_looks(homes: SplitHomes, party: str) -> None:
+    homes.only_look = set(homes.computing)
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    kept = ComputeFolder(homes.folder(party), homes.run.terms.digest)
+    Checkpoints(kept.checkpoints).keep(Checkpoint(0, "0" * 32, "0" * 32), b"share")
+    homes.drop()
+    homes.clock.now = datetime(2029, 4, 4, tzinfo=UTC)
+    homes.settle(party)
+    assert not kept.exists
