@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from likeset.errors import InvalidArgument, LedgerUnavailable
-from likeset.private_files import keep_private, make_home_folder, read_secret, write_secret
+from likeset.private_files import (
+    keep_private,
+    make_home_folder,
+    make_private_folder,
+    read_secret,
+    write_secret,
+)
 
 SECRET = (1 << 200) + 3
 
@@ -74,3 +80,28 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
     keep_private(path, lambda place: place.write_text("two"))
     assert path.read_text() == "two"
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...]]]:
+    """Every file and folder that is brought to the disk, by name, and what lay in a folder then."""
+    seen: list[tuple[str, tuple[str, ...]]] = []
+    whole = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        seen.append((path.name, tuple(sorted(each.name for each in path.iterdir())) if path.is_dir() else ()))
+        whole(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return seen
+
+
+def test_a_file_is_kept_under_its_name_when_it_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is on the disk too, and so are the folders above it: a note that power failure takes back is none."""
+    seen = synced(monkeypatch)
+    make_private_folder(tmp_path / "run" / "checkpoints")
+    assert {(tmp_path.name, ("run",)), ("run", ("checkpoints",))} <= set(seen)
+    keep_private(tmp_path / "run" / "checkpoints" / "note", lambda path: path.write_bytes(b"1"))
+    assert seen[-1] == ("checkpoints", ("note",))
+    write_secret(tmp_path / "run" / "key", SECRET)
+    assert seen[-1] == ("run", ("checkpoints", "key"))

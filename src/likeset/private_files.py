@@ -22,6 +22,7 @@ __all__ = [
     "make_private_folder",
     "read_secret",
     "remove_unfinished",
+    "sync_folder",
     "write_secret",
 ]
 
@@ -51,6 +52,8 @@ def make_private_folder(folder: Path) -> None:
     """A directory, and those above it that are not there; those that are stay as they are."""
     for missing in reversed([parent for parent in (folder, *folder.parents) if not parent.exists()]):
         missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        with contextlib.suppress(PermissionError):  # to make something there is one right, to open it another
+            sync_folder(missing.parent)
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # raises where something else is in its place
 
 
@@ -71,6 +74,7 @@ def keep_private(path: Path, write: Callable[[Path], object]) -> None:
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(path)
+        sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -98,6 +102,17 @@ def write_secret(path: Path, number: int) -> None:
         file.write(f"{number:064x}\n")
         file.flush()
         os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a directory as durable as their files."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_secret(path: Path) -> int:

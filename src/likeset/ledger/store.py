@@ -18,6 +18,7 @@ from typing import Self
 from urllib.parse import quote
 
 from likeset.errors import InvalidArgument, LedgerError, LedgerUnavailable, LedgerUnreadable
+from likeset.private_files import sync_folder
 
 __all__ = ["Layout", "Store"]
 
@@ -178,7 +179,7 @@ class Store:
     def _opened_to_write(self) -> sqlite3.Connection:
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE))
-            _sync_directory(self.path.parent)
+            sync_folder(self.path.parent)
         except FileExistsError:
             pass
         except OSError as error:
@@ -324,16 +325,6 @@ def _mark(path: Path) -> _Mark | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the new name in the directory as durable as the file."""
-    if os.name == "posix":
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _code(error: sqlite3.Error) -> str:
