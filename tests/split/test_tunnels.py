@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from likeset.split.certificates import RunCertificate
 from likeset.split.engine.framing import BadFrame
 from likeset.split.party import Attempt
 from likeset.split.tls_stream import tls_client
-from likeset.split.tunnel_meeting import TunnelMeeting
+from likeset.split.tunnel_meeting import MOST_UNKNOWN, TunnelMeeting
 from likeset.split.tunnels import CONTROL, LINK, Greeting, TunnelPeer, call_peer
 from likeset.split.worker_process import WorkerProcess
 
@@ -245,3 +246,30 @@ def test_a_control_frame_has_a_limit() -> None:
 
     with pytest.raises(BadFrame, match="more than it may"):
         asyncio.run(hear())
+
+
+def ends(stranger: socket.socket) -> bool:
+    """Whether the other side hangs up on it soon; a stranger who is let be has 20 seconds to say who it is."""
+    stranger.settimeout(5.0)
+    try:
+        return stranger.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_strangers_who_hold_connections_open_or_knock_for_ever_take_neither_files_nor_memory(
+    meetings: list[TunnelMeeting],
+) -> None:
+    """Whoever came first and has not said who it is makes room; parties of the run get in all the same."""
+    with contextlib.ExitStack() as opened:
+        address = ("127.0.0.1", meetings[0].port)
+        strangers = [opened.enter_context(socket.create_connection(address)) for _ in range(MOST_UNKNOWN + 40)]
+        assert all(ends(stranger) for stranger in strangers[:40])
+        workers = [idle() for _ in meetings]
+        assert len({attempt.name for attempt in joined(meetings, workers)}) == 1
+    for _ in range(MOST_UNKNOWN):
+        socket.create_connection(address).close()
+    wait_until(lambda: any("none of the run" in refusal for refusal in meetings[0].refusals))
+    assert len(meetings[0].refusals) <= MOST_UNKNOWN

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,10 @@ from likeset.split.tls_stream import TlsStream
 from likeset.split.tunnels import CONTROL, LINK, Greeting, TunnelPeer, accept_greeting, call_peer, carry, enter
 from likeset.split.worker_process import WorkerProcess
 
-__all__ = ["TunnelMeeting"]
+__all__ = ["MOST_UNKNOWN", "TunnelMeeting"]
+
+MOST_UNKNOWN = 64
+"""Connections at a time whose other end has not yet said who it is, and reasons that are remembered."""
 
 _LEADER = 0
 _AGAIN = 0.2  # seconds until the leader is called again
@@ -43,14 +47,15 @@ class TunnelMeeting:
 
     Attributes:
         port: that it listens on, once it has started.
-        refusals: why connections were refused, for the log; without any value of a run.
+        refusals: why connections were refused, the last ones, for the log; without any value of a run.
     """
 
     def __init__(
         self, rank: int, *, session: bytes, own: RunCertificate, host: str = "127.0.0.1", port: int = 0
     ) -> None:
         self.rank, self._session, self._own = rank, session, own
-        self.refusals: list[str] = []
+        self.refusals: deque[str] = deque(maxlen=MOST_UNKNOWN)
+        self._unknown: dict[asyncio.StreamWriter, None] = {}  # in the order in which they came
         self._peers: dict[int, TunnelPeer] = {}
         self._worker: WorkerProcess | None = None
         self._attempt: str | None = None
@@ -201,6 +206,10 @@ class TunnelMeeting:
             await self._serve(reader, writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._unknown[writer] = None
+        if len(self._unknown) > MOST_UNKNOWN:  # a party of the run needs a moment, whoever waits longest is none
+            next(iter(self._unknown)).close()
+            del self._unknown[next(iter(self._unknown))]
         try:
             stream, greeting, rest = await accept_greeting(
                 self._own, self._peers, session=self._session, rank=self.rank, plain=(reader, writer)
@@ -208,6 +217,8 @@ class TunnelMeeting:
         except LetterRefused as error:
             self.refusals.append(str(error))
             return
+        finally:
+            self._unknown.pop(writer, None)
         if greeting.purpose == CONTROL and self.rank == _LEADER:
             await self._serve_follower(greeting.sender, stream, rest)
         elif greeting.purpose == LINK and greeting.attempt.decode("ascii", "replace") == self._attempt:
