@@ -202,10 +202,9 @@ class ComputeRoom:
         task = self._tasks.get(run)
         return None if task is None else task.result
 
-    def forget(self, run: str) -> None:
-        """Remove all that is kept of a run."""
+    def end(self, run: str) -> None:
+        """Compute a run no more; its checkpoints stay."""
         self._end(self._tasks.pop(run, None))
-        ComputeFolder(self.home, run).remove()
 
     def close(self) -> None:
         """End all computations; their checkpoints stay."""

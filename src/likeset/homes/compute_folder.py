@@ -19,7 +19,7 @@ from likeset.errors import BadDocument, NoAnswer
 from likeset.homes.tunnel_address import TunnelPlace
 from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.split.certificates import RunCertificate, read_certificate
-from likeset.split.checkpoints import opening_noted
+from likeset.split.checkpoints import opening_noted, remove_all_but_the_note
 from likeset.split.tunnels import TunnelPeer
 
 __all__ = ["ComputeFolder", "Reach"]
@@ -156,6 +156,16 @@ class ComputeFolder:
             yield True
         finally:
             os.close(descriptor)
+
+    def rest(self) -> None:
+        """Everything but the note of an opening, which says to whoever brings the run back that it was opened."""
+        if not self.opening_began:
+            self.remove()
+            return
+        remove_all_but_the_note(self.checkpoints)
+        for path in self.folder.iterdir():
+            if path != self.checkpoints:
+                path.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Everything, when the run is over."""

@@ -15,7 +15,7 @@ from likeset.errors import PartyFailed
 from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.split.engine.agreement import Checkpoint
 
-__all__ = ["Checkpoints", "opening_noted"]
+__all__ = ["Checkpoints", "opening_noted", "remove_all_but_the_note"]
 
 _OPENING, _OPENED = "opening.json", "opened.frame"
 _SUFFIX = ".state"
@@ -104,6 +104,13 @@ class Checkpoints:
 def opening_noted(folder: Path) -> bool:
     """Whether an opening began with a checkpoint of this directory; looking makes none."""
     return (folder / _OPENING).exists()
+
+
+def remove_all_but_the_note(folder: Path) -> None:
+    """No share and nothing that was opened stays in a directory; from which checkpoint it was opened does."""
+    for path in folder.iterdir():
+        if path.name != _OPENING:
+            path.unlink(missing_ok=True)
 
 
 def _point(stem: str) -> Checkpoint:

@@ -10,6 +10,7 @@ import pytest
 from kill_world import CONSUMER
 from split_homes import SplitHomes, split_homes_in
 
+from likeset.errors import PartyFailed
 from likeset.homes import compute_side
 from likeset.homes.compute_folder import ComputeFolder
 from likeset.protocol.party import CURATOR
@@ -143,4 +144,32 @@ def test_checkpoints_go_with_the_terms_also_where_a_home_only_looks(homes: Split
     homes.drop()
     homes.clock.now = datetime(2029, 4, 4, tzinfo=UTC)
     homes.settle(party)
+    assert not kept.exists
+
+
+@pytest.mark.parametrize("party", [CURATOR, WITNESS])
+def test_that_rows_were_opened_is_known_until_the_terms_end_also_where_the_consumer_says_otherwise(
+    homes: SplitHomes, party: str
+) -> None:
+    """A consumer that has its rows cancels, and brings the run back by another mailbox: nothing is computed there."""
+    homes.only_look = set(homes.computing)
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    kept = ComputeFolder(homes.folder(party), homes.run.terms.digest)
+    checkpoints = Checkpoints(kept.checkpoints)
+    for point in (Checkpoint(0, "0" * 32, "0" * 32), Checkpoint(1, "1" * 32, "0" * 32)):
+        checkpoints.keep(point, b"share")
+    checkpoints.begin_opening(point)
+    homes.run.cancel()
+    homes.drop(CONSUMER)
+    homes.settle()
+    assert [run.ended for run in homes.desk(party).memory.runs()] == [Ending.CANCELLED.value]
+    assert [path.name for path in kept.folder.rglob("*")] == ["checkpoints", "opening.json"]
+    again = Checkpoints(kept.checkpoints)
+    assert again.held() == ()
+    with pytest.raises(PartyFailed, match="opened already"):
+        again.keep(Checkpoint(0, "2" * 32, "2" * 32), b"another share")
+    homes.clock.now = datetime(2029, 4, 4, tzinfo=UTC)
+    homes.settle()
     assert not kept.exists

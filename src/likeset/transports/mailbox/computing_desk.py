@@ -51,7 +51,7 @@ class ComputingDesk(MailDesk):
         now = self.clock()
         for run in self.runs.values():
             if (run.ended or now >= run.ends) and ComputeFolder(self.folder, run.terms.hex()).exists:
-                self.split.remove_checkpoints(run)
+                self.split.remove_checkpoints(run, run.ended)
         super()._clean_up()
 
     @abstractmethod

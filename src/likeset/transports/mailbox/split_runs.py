@@ -253,17 +253,30 @@ class SplitRuns:
         for party in sorted(others) if tell else ():
             self.desk.send(run, party, "ending", words)
         if isinstance(side, ComputeRun) and not side.may_have_computed:
-            self.remove_checkpoints(run)
+            if self.room is not None:
+                self.room.end(terms.digest)
             side.forget()
         self.desk.forget_side(run)
         self.end(run, ending, detail)
-        self.remove_checkpoints(run)  # the note of an opening is among them: only what has ended may lose it
+        self.remove_checkpoints(run, ending)  # only what has ended may lose the note of an opening
 
-    def remove_checkpoints(self, run: KnownRun) -> None:
-        """Nothing of a run is computed any more: no checkpoint stays, whether this process computes or only looks."""
+    def remove_checkpoints(self, run: KnownRun, ending: str) -> None:
+        """Nothing of a run is computed any more: no checkpoint stays, whether this process computes or only looks.
+
+        That rows were opened stays noted until the terms end, unless the consumer's letter says so: else the run could
+        be computed once more for whoever brings it back, by another mailbox.
+
+        Args:
+            run: the run.
+            ending: how it ended; empty where only its terms have.
+        """
         if self.room is not None:
-            self.room.forget(run.terms.hex())
-        ComputeFolder(self.desk.folder, run.terms.hex()).remove()
+            self.room.end(run.terms.hex())
+        kept = ComputeFolder(self.desk.folder, run.terms.hex())
+        if ending == Ending.DONE or self.desk.clock() >= run.ends:
+            kept.remove()
+        else:
+            kept.rest()
 
     # What a person hears of it.
 
