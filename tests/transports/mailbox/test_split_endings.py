@@ -98,6 +98,7 @@ def test_before_that_another_party_that_cannot_compute_ends_it(homes: SplitHomes
     leave_ending(homes, CURATOR)
     homes.settle(CONSUMER)
     assert homes.progress.ended is Ending.NOT_COMPUTED
+    assert homes.progress.detail == "curator says so: it failed", "nobody speaks in another one's name"
 
 
 def heard_of(homes: SplitHomes, party: str) -> list[tuple[str, int, str]]:

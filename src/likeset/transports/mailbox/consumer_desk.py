@@ -239,7 +239,7 @@ class ConsumerDesk(ComputingDesk):
             if known is None or known.word != READY:
                 self.memory.answer(run.terms, party, Answer(ABSTAINS, words.detail.encode()))
         elif self.split.is_split(run):
-            return self.split.hear_ending(run, document)
+            return self.split.hear_ending(run, party, document)
         elif words.ended is not Ending.DONE:  # then the summary is on its way
             self._end(run, words.ended, words.detail)
         return True

@@ -114,7 +114,7 @@ class CuratorDesk(CuratorSteps):
         elif post.kind == "letter" and self.split.is_split(run):
             self._take_share_letter(run, party, arrived)
         elif post.kind == "ending" and party in (self.terms(run).consumer, WITNESS) and self.split.is_split(run):
-            self.postman.take(arrived, "heard" if self.split.hear_ending(run, post.document) else "refused")
+            self.postman.take(arrived, "heard" if self.split.hear_ending(run, party, post.document) else "refused")
         elif post.kind == "letter":
             step = self.memory.add_step(run.terms, "hears", party, folder=arrived.folder, name=arrived.name)
             self.postman.tally.taken += 1

@@ -98,13 +98,14 @@ class SplitRuns:
             self.finish(run, Ending.DONE)
         return "heard"
 
-    def hear_ending(self, run: KnownRun, document: bytes) -> bool:
+    def hear_ending(self, run: KnownRun, party: str, document: bytes) -> bool:
         """Another compute party says how the run ended there; where rows may be open, only the consumer says that."""
         words = EndingWords.read(document)
         if words is None or words.ended in (Ending.DONE, Ending.NOT_CURATED):
             return False
         if not self._may_have_opened(run):
-            self.finish(run, words.ended, words.detail)
+            said = f": {words.detail}" if words.detail else ""
+            self.finish(run, words.ended, f"{party} says so{said}")  # its word, which nothing here proves
         return True
 
     def _may_have_opened(self, run: KnownRun) -> bool:

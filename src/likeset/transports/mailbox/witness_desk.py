@@ -100,7 +100,7 @@ class WitnessDesk(ComputingDesk):
         elif post.kind == "letter":
             self._take_letter(run, party, arrived)
         elif post.kind == "ending" and party in (CURATOR, self.terms(run).consumer):
-            self.postman.take(arrived, "heard" if self.split.hear_ending(run, post.document) else "refused")
+            self.postman.take(arrived, "heard" if self.split.hear_ending(run, party, post.document) else "refused")
         else:
             self.postman.take(arrived, "refused")
 
