@@ -128,7 +128,16 @@ def test_terms_of_a_split_run_ask_for_nothing_that_its_program_cannot_do(change:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"parties": 4}, {"parties": True}, {"program": "ab"}, {"openings": 0}, {"gamma": 0.0}, {"gamma": 1e7}]
+    "wrong",
+    [
+        {"parties": 4},
+        {"parties": True},
+        {"parties": 2.0},  # as many, and no number of parties: whoever counted by it would stop
+        {"program": "ab"},
+        {"openings": 0},
+        {"gamma": 0.0},
+        {"gamma": 1e7},
+    ],
 )
 def test_what_is_no_split_curator_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match=rf"split\.{next(iter(wrong))}"):

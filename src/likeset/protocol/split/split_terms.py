@@ -54,7 +54,7 @@ class SplitShape:
     openings: int
 
     def __post_init__(self) -> None:
-        if self.parties not in (2, 3) or isinstance(self.parties, bool):
+        if type(self.parties) is not int or self.parties not in (2, 3):
             raise InvalidArgument("split.parties", arguments.harmless_value(self.parties), "must be 2 or 3")
         if not isinstance(self.program, str) or not is_digest(self.program):
             raise InvalidArgument("split.program", "other text", "must be the digest of the public program")
