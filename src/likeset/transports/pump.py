@@ -173,6 +173,8 @@ class Pump:
         check_not_expired(terms, self.clock())
         queue = deque(self._opening(transport.start()))
         with ThreadPoolExecutor(max_workers=self.workers) as pool:
+            # With one at a time, a thread would cost more than a small answer does.
+            at_once: AtOnce = pool.map if self.workers > 1 else map
             while not transport.done:
                 if self.cancelled is not None and self.cancelled():
                     raise RunCancelled(f"run {terms.run} was cancelled; it can be resumed with the same ledgers")
@@ -185,7 +187,7 @@ class Pump:
                     continue
                 batch = _front(queue, transport.owners)
                 if batch:
-                    for asked, replies in zip(batch, transport.ask_all(batch, pool.map), strict=True):
+                    for asked, replies in zip(batch, transport.ask_all(batch, at_once), strict=True):
                         queue.extend(self._taken(asked.recipient, replies))
                     continue
                 parcel = queue.popleft()
