@@ -21,11 +21,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 import likeset
-import mailboxes
 import scale_data
+import scale_markets
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.projection import Projection
 from likeset.geometry.tilt import Drawing
@@ -33,11 +32,9 @@ from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
-from likeset.protocol.messages import Message, Offer, TargetRelease, decode, encode
+from likeset.protocol.messages import Message, Offer, TargetRelease, decode
 from likeset.protocol.offers import RowScore
-from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner, foreseen_sample
-from likeset.protocol.selection import Selection
 from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms
@@ -67,7 +64,7 @@ Given = argparse.Namespace
 
 
 def _schema(given: Given) -> Schema:
-    return Schema.from_text(scale_data.schema_text(share=given.share))
+    return Schema.from_text(scale_data.schema_text(given.kind, share=given.share))
 
 
 def _features(given: Given, schema: Schema) -> FourierFeatures:
@@ -159,7 +156,7 @@ def owner(given: Given) -> Callable[[], object]:
     scan = scan_factory("local", workers=given.workers)(open_source(given.place), schema)
     # Rows that differ from the owner's in columns, not in classes: so that the weights need the features.
     apart = (pa.compute.field("number_0") > 1.0) & (pa.compute.field("number_5") > 1.0)
-    few = scale_data.table_of(1 << 40, 64 * _TARGET).filter(apart).slice(0, _TARGET)
+    few = scale_data.table_of(given.kind, 1 << 40, 64 * _TARGET).filter(apart).slice(0, _TARGET)
     target = schema.map(few, table="target", locate=str).rows
     release = terms.kernel.features().mean(target) + np.random.default_rng(3).normal(0.0, 0.002, given.dimension)
     message = Message(terms.run, terms.digest, terms.consumer, terms.owners[0], 1, TargetRelease(release=release))
@@ -242,57 +239,6 @@ def by_hand(given: Given) -> Callable[[], object]:
     return work
 
 
-def select(given: Given) -> Callable[[], object]:
-    """The curator: exact selection of ``size`` from the candidates that ``owners`` sent, and what it was worth."""
-    pool, target = _clusters(given.candidates, 1), _clusters(2000, 2)
-    return lambda: Selection(swaps=given.swaps).select(pool, target, given.size)
-
-
-def offers(given: Given) -> Callable[[], object]:
-    """Encode and decode the offers of all owners, and charge each in one ledger that has all their accounts."""
-    names = tuple(f"owner-{number}" for number in range(given.owners))
-    rows_each = given.candidates // given.owners
-    rows = _clusters(rows_each, 1)
-    folder = Path(tempfile.mkdtemp())
-    ledger = Ledger(folder / "ledger.sqlite")
-    large = Limit(1e6, 0.1, Relation.REPLACE_ONE)
-
-    def work() -> None:
-        ledger.set_limits({View.owners(name): large for name in names})
-        ledger.set_limits({View.curator(name): Limit.rows_only(rows_each) for name in names})
-        offer = Offer(
-            rows=rows, labels=np.zeros(rows_each, dtype=np.int64), handles=np.arange(rows_each, dtype=np.uint64)
-        )
-        for name in names:
-            decode(encode(Message("run", "terms", name, CURATOR, 1, offer)))
-
-    return work
-
-
-def market(given: Given) -> Callable[[], object]:
-    """A whole run in this process: every owner with 200 rows of 20 numbers, 100 rows selected, all charged."""
-    rows = {f"owner-{number:04d}": _clusters(200, number)[:, :20] for number in range(given.owners)}
-    target = _clusters(500, 1 << 20)[:, :20]
-    return lambda: likeset.Summarizer(100).fit(target, rows)
-
-
-def mailbox(given: Given) -> Callable[[], object]:
-    """A whole run through one directory, every party a home of its own (``mailboxes.py``), the homes' making as well.
-
-    The first run loads what later ones need.
-    """
-    mailboxes.measure(2)
-    return lambda: mailboxes.measure(given.owners) and None
-
-
-def _clusters(rows: int, seed: int) -> NDArray[np.float32]:
-    """Rows of 50 numbers in five clusters."""
-    coins = np.random.default_rng(seed)
-    centres = np.random.default_rng(0).random((5, 50))
-    points = centres[coins.integers(0, 5, rows)] + coins.normal(0.0, 0.15, (rows, 50))
-    return points.astype(np.float32)
-
-
 def _terms(schema: Schema, given: Given) -> Terms:
     return Terms(
         run="benchmark",
@@ -345,10 +291,7 @@ MEASURES = {
     "owner": owner,
     "memory": in_memory,
     "by-hand": by_hand,
-    "select": select,
-    "offers": offers,
-    "market": market,
-    "mailbox": mailbox,
+    **scale_markets.MEASURES,
 }
 
 
@@ -358,6 +301,7 @@ def main() -> None:
     parser.add_argument("measure", choices=sorted(MEASURES))
     parser.add_argument("place", type=Path, nargs="?", default=Path())
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--kind", choices=scale_data.KINDS, default="mixed")
     parser.add_argument("--scan", default="local")
     parser.add_argument("--kill", type=float, default=0.0, help="kill one of Ray's workers after so many seconds")
     for name, default in (("dimension", 140), ("offered", 1000), ("share", 100), ("swaps", 2)):
