@@ -97,7 +97,7 @@ def measure(folder: Path, *, rounds: int) -> list[NetworkMeasurement]:
             run = invite(world.consumer, _job(world, files["target"], protocol=protocol, size=size), expires=expiry(1))
             copy = folder / f"copy-{protocol}"
             for party in ("owners", "curator", CONSUMER):
-                shutil.copytree(folder / party, copy / party)
+                shutil.copytree(folder / party, copy / party, ignore=shutil.ignore_patterns("*.sock"))
             report, before = _over_network(world, run)
             measurements.append(NetworkMeasurement(run.terms, report, before, _in_one_process(copy, run.invitation)))
     return measurements
