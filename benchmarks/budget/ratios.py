@@ -146,12 +146,12 @@ def _ledger() -> Iterator[Sides]:
         plain.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, body BLOB)")
 
         def charge() -> None:
-            for _ in range(10):
+            for _ in range(40):
                 request = Request("run", next(turns), "draw")
                 ledger.answer(view, NoRelease(), lambda: (b"m" * 1000, None), request=request, rows=1)
 
         def write() -> None:
-            for _ in range(30):  # a charge writes three times: the charge, the answer, the entry about it
+            for _ in range(120):  # a charge writes three times: the charge, the answer, the entry about it
                 plain.execute("BEGIN IMMEDIATE")
                 plain.execute("INSERT INTO entries (body) VALUES (?)", (b"m" * 1000,))
                 plain.execute("COMMIT")
