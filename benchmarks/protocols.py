@@ -51,6 +51,8 @@ _COLUMNS, _DIMENSION, _TARGET = 50, 140, 400
 _CHANGED = 5  # coordinates that the paper's release of a round changes, at most
 _NAMES = tuple(f"owner-{number}" for number in range(5))
 _ACCEPTED = ("paper-auction", "summary-release")
+_BARE_WRITES = 200
+_DEEPEST = 40  # calls of libraries within each other
 _TOPICS = (
     ("geometry/features", "hashing rows"),
     ("protocol/exact_scores", "scores of rows"),
@@ -171,23 +173,26 @@ class _Serial:
 
 
 def _whole_run(rows: int, size: int) -> Iterator[str]:
-    """The paper's settings end to end, once as it is and once under a profiler."""
+    """The paper's settings end to end as it is, and a fifth of it under a profiler."""
     pump.ThreadPoolExecutor = _Serial  # type: ignore[assignment,misc]
     terms = _interactive_terms(size)
     started, cpu_started = time.perf_counter(), time.process_time()
-    result, waited = _run(terms, rows, None)
+    result, ledger = _run(terms, rows, None)
     clock, cpu = time.perf_counter() - started, time.process_time() - cpu_started
+    bare, each = _bare_write(), ledger.waited / ledger.written
     profile = cProfile.Profile(time.process_time)
-    _run(terms, rows, profile)
+    _run(_interactive_terms(size // 5), rows, profile)
     spent = _by_topic(profile)
     total = sum(spent.values())
     yield "## A whole run of `interactive` with the paper's settings\n"
     yield (
         f"p = {size}, five owners with {rows:,} x {_COLUMNS} numbers each, d = {_DIMENSION}, simulated noise (not "
-        f"private): {cpu:.1f} s of CPU and\n{clock:.1f} s on the clock, {waited:.1f} s of them in the ledger, most of "
-        f"that until the disk has confirmed; {result.messages:,} messages,\n{result.bytes_sent / 1e6:.1f} MB, "
-        f"{len(result.summary.rows)} rows selected. Where the CPU time goes, under a profiler, which makes "
-        f"small calls look dearer than they are ({total:.1f} s in all):\n"
+        f"private): {cpu:.1f} s of CPU and\n{clock:.1f} s on the clock, {ledger.waited:.1f} s of them in the ledger, "
+        f"most of that until the disk has confirmed: {ledger.written:,} times,\n{1e3 * each:.1f} ms each, where a bare "
+        f"write that the disk confirms took {1e3 * bare:.1f} ms (median of {_BARE_WRITES}, right after it).\n"
+        f"{result.messages:,} messages, {result.bytes_sent / 1e6:.1f} MB, {len(result.summary.rows)} rows selected. "
+        f"Where the CPU time of a run of p = {size // 5} goes, under a profiler, which\nmakes small calls look "
+        f"dearer than they are ({total:.1f} s in all):\n"
     )
     yield "| what | CPU s | share |\n|---|---|---|"
     for topic, seconds in spent.most_common():
@@ -197,8 +202,20 @@ def _whole_run(rows: int, size: int) -> Iterator[str]:
         yield f"| `{function}` | {seconds:.2f} | {100 * seconds / total:.0f} % |"
 
 
-def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[local.RunResult, float]:
-    """One run; returns its result and the seconds on the clock that went by in the ledger."""
+def _bare_write() -> float:
+    """Seconds on the clock until the disk has confirmed a page, beside what else it has to do."""
+    took = []
+    with tempfile.TemporaryFile() as file:
+        for number in range(_BARE_WRITES):
+            os.pwrite(file.fileno(), bytes(4096), 4096 * number)
+            started = time.perf_counter()
+            os.fsync(file.fileno())
+            took.append(time.perf_counter() - started)
+    return statistics.median(took)
+
+
+def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[local.RunResult, "_TimedLedger"]:
+    """One run; returns its result and the ledger, which knows how often it was waited for."""
     noise = SimulatedNoise(0)
     with _ledger(terms) as ledger:
         owners = {
@@ -212,13 +229,14 @@ def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[loc
         consumer = ConsumerShell(Consumer(terms, target=_table(_TARGET, shift=0.5), noise=noise), ledger)
         with profile or nullcontext():
             result = local.LocalEngine().run(curator, owners, consumer)
-        return result, ledger.waited
+        return result, ledger
 
 
 class _TimedLedger(Ledger):
     """A ledger that knows how long others waited for it."""
 
     waited = 0.0
+    written = 0
 
     @contextmanager
     def deciding(self) -> Iterator[Transaction]:
@@ -227,18 +245,26 @@ class _TimedLedger(Ledger):
         with super().deciding() as transaction:
             yield transaction
         self.waited += time.perf_counter() - started
+        self.written += 1
 
 
 def _own_seconds(profile: cProfile.Profile) -> Iterator[tuple[str, str, float]]:
-    """File, function and seconds of our functions: their own and those of libraries that they called."""
+    """File, function and seconds of our functions: their own, and those of libraries that worked for them."""
     stats: Any = pstats.Stats(profile)
-    for (file, _, name), (_, _, own, _, callers) in stats.stats.items():
-        if _is_ours(file):
-            yield file, name, own
-            continue
-        for (caller_file, _, caller_name), (_, _, _, cumulative) in callers.items():
-            if _is_ours(caller_file):
-                yield caller_file, caller_name, cumulative
+    waiting = {function: told[2] for function, told in stats.stats.items()}
+    for _ in range(_DEEPEST):  # each time, what a library's function took goes to those who called it
+        handed: Counter[Any] = Counter()
+        for function, seconds in waiting.items():
+            callers = stats.stats[function][4]
+            within = sum(told[3] for told in callers.values())
+            if _is_ours(function[0]) or not within:
+                yield function[0], function[2], seconds
+                continue
+            for caller, told in callers.items():
+                handed[caller] += seconds * told[3] / within
+        waiting = handed
+    for function, seconds in waiting.items():
+        yield function[0], function[2], seconds
 
 
 def _is_ours(file: str) -> bool:
