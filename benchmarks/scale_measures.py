@@ -123,22 +123,25 @@ def one_pass(given: Given) -> Callable[[], object]:
         scan.draw(Drawing(1, 1))  # the cluster is there before the clock starts
 
     def work() -> str:
+        killed: list[int] = []
         if given.kill:
-            threading.Timer(given.kill, _kill_a_worker).start()
+            threading.Timer(given.kill, _kill_a_worker, (killed,)).start()
         drawn = scan.draw(*_drawings(given, schema))
+        if given.kill and not killed:
+            raise SystemExit("no worker was there to be killed")
         return hashlib.sha256(b"".join(each.row_numbers.tobytes() for each in drawn)).hexdigest()[:16]
 
     return work
 
 
-def _kill_a_worker() -> None:
-    """One of Ray's workers that passes over rows just now."""
+def _kill_a_worker(killed: list[int]) -> None:
+    """One of Ray's workers that passes over rows just now; its number is added."""
     for number in family_of(os.getpid()):
         with contextlib.suppress(OSError):
             if b"_pass_over_unit" in Path(f"/proc/{number}/cmdline").read_bytes():
                 os.kill(number, signal.SIGKILL)
+                killed.append(number)
                 return
-    raise SystemExit("no worker was there to be killed")
 
 
 def sample(given: Given) -> Callable[[], object]:
