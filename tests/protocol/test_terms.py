@@ -68,6 +68,19 @@ def test_every_field_is_part_of_the_digest() -> None:
     assert terms(auction="threshold", auction_epsilon=8.0, auction_offset=2).digest == digests["auction"]
 
 
+def test_a_digest_is_asked_for_again_without_a_look_at_what_the_terms_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A party asks for it with every message: what grows with the owners must not be done each time."""
+    known, same = terms(**NAMED), terms(**NAMED)
+    first = known.digest
+    assert same.digest == first
+
+    def look(_: Terms) -> int:
+        raise AssertionError("what they say was looked at")
+
+    monkeypatch.setattr(Terms, "__hash__", look)
+    assert (known.digest, same.digest) == (first, first)
+
+
 def test_seed_rows_are_named_by_their_numbers_in_their_order() -> None:
     """In single precision, for so they are used; a zero is a zero."""
     plain = np.array([[0.0, 1.0], [2.0, 0.1]])
