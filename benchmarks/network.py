@@ -42,7 +42,7 @@ from likeset.run.submission import ending_of, submit
 from likeset.simulation.market import digits_market
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
 from likeset.transports.nvflare.run_report import RunReport
-from likeset.transports.pump import Parcel, Pump
+from likeset.transports.pump import EachAlone, Parcel, Pump
 
 PAGE = Path(__file__).parent / "results" / "network.md"
 _ENDED = "FINISHED"
@@ -144,7 +144,7 @@ def _in_one_process(folder: Path, invitation: Invitation) -> float:
 
 
 @dataclass
-class _Letters:
+class _Letters(EachAlone):
     """Letters that are handed over by calls of functions."""
 
     curator: CuratorRun
