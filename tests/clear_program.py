@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.split.engine.schedule import adding_steps, seat, spare_seats, strip, swapping_steps
+from likeset.split.engine.schedule import adding_steps, seat, slot_order, spare_seats, strip, swapping_steps
 
 Numbers = NDArray[np.float64]
 
@@ -21,34 +21,37 @@ def clear_selection(among: Numbers, attraction: Numbers, valid: NDArray[np.bool_
     for step in range(adding_steps(size)):
         run.add(seat(size, step), attraction)
     run.score -= (1 + spare_seats(size)) * attraction
-    for visit in range(swapping_steps(size)):
-        run.swap([int(place.argmax()) for place in strip(size, visit) if place.any()])
+    last = swapping_steps(size)
+    for step in range(last + 1 if last else 0):
+        visited = strip(size, step) if step < last else ()
+        run.swap([int(place.argmax()) for place in visited if place.any()])
     return run.picks
 
 
 class _Run:
     def __init__(self, among: Numbers, score: Numbers, free: NDArray[np.bool_], picks: list[int]) -> None:
         self._among, self.score, self._free, self.picks = among, score, free, picks
-        self._gone = 0.0  # kernels of the pick that goes in, which the choice of the next one does not know yet
+        self._order = slot_order(len(score))
+        self._out = -1  # the position whose pick is out
 
     def add(self, goes: NDArray[np.int64], attraction: Numbers) -> None:
         at_once = goes.shape[1]
         raised = self.score + (at_once - 1) // 2 * attraction
         self.score = self.score + at_once * attraction
         for number in np.flatnonzero(goes.any(axis=0)):
-            slots = np.arange(number, len(raised), at_once)
-            self._put(int(goes[:, number].argmax()), _best(slots, raised, self._free))
+            self._put(int(goes[:, number].argmax()), _best(self._order[number::at_once], raised, self._free))
 
     def swap(self, positions: list[int]) -> None:
-        """Take out the pick that fits worst, by scores before the last one went in; the best slot takes its place."""
-        stale = self.score + self._gone
-        worst = min(positions, key=lambda position: _worth(self.picks[position], stale))
-        out = self.picks[worst]
-        if out >= 0:
-            self.score, self._free[out] = self.score + self._among[out], True
-        chosen = _best(np.arange(len(self.score)), self.score, self._free)
-        self._put(worst, chosen)
-        self._gone = self._among[chosen] if chosen >= 0 else 0.0
+        """Put the best slot where a pick is out; take out the one that fits worst, by scores before that went in."""
+        score, filled = self.score, self._out
+        chosen = _best(self._order, score, self._free)
+        if positions:
+            self._out = min(positions, key=lambda position: _worth(self.picks[position], score))
+            gone, self.picks[self._out] = self.picks[self._out], -1
+            if gone >= 0:
+                self.score, self._free[gone] = self.score + self._among[gone], True
+        if filled >= 0:
+            self._put(filled, chosen)
 
     def _put(self, position: int, slot: int) -> None:
         self.picks[position] = slot

@@ -45,6 +45,9 @@ class _Store:
     target: NDArray[np.int64]
     progress: Progress
 
+_VARIABLES = {"OMP_THREAD_LIMIT": "1"}
+"""Of a worker, all of them. Its threads would wait for each other in a loop at every small product of matrices."""
+
 
 class WorkerProcess:
     """A running worker.
@@ -56,13 +59,13 @@ class WorkerProcess:
 
     def __init__(self, python: Path, *, log: IO[bytes] | None = None) -> None:
         self._python = python
-        # An empty environment: several of its variables make jax or the engine write down what they compute.
+        # Nothing of our environment: several variables make jax or the engine write down what they compute.
         self._process = subprocess.Popen(  # noqa: S603 - our own file, in the environment that the lock file made
             [str(python), "-I", str(ENGINE_FOLDER / "start.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log or subprocess.DEVNULL,
-            env={},
+            env=dict(_VARIABLES),
         )
 
     @property

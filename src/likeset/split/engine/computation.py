@@ -10,8 +10,8 @@ from . import shares
 from .agreement import Checkpoint, Offer, attempt_mark, checksum_factors, commitment, joint_seed, latest_common
 from .framing import pack, unpack
 from .machine import Machine
-from .program import PAYLOAD_WORDS, Program, block_rows, grid
-from .schedule import ROUND_STEPS, adding_steps, seat, strip, swapping_steps
+from .program import PAYLOAD_WORDS, Program, block_rows, row_words
+from .schedule import ROUND_STEPS, adding_steps, grid, seat, slot_count, slot_order, strip, swapping_steps
 from .settings import CONSUMER, SECRET_WORDS
 from .task import Keeper, Task, Words
 
@@ -21,8 +21,8 @@ Array = NDArray[Any]
 
 _BASE = ("rows", "attraction", "payload", "free")
 _BLOCK = ("rows", "free", "attraction", "checks")
-_ADDING = ("score", "free", "lines", "places")
-_SWAPPING = (*_ADDING, "taken")
+_ADDING = ("score", "free", "spots")
+_SWAPPING = (*_ADDING, "out")
 
 
 def compute(task: Task, keeper: Keeper) -> None:
@@ -53,12 +53,24 @@ class _Attempt:
     def __init__(self, task: Task, keeper: Keeper, machine: Machine) -> None:
         self._task, self._settings, self._keeper, self._machine = task, task.settings, keeper, machine
         self._program = Program(task.settings)
-        self._adding, self._swapping = adding_steps(task.settings.size), swapping_steps(task.settings.size)
+        offers, size = task.settings.offers, task.settings.size
+        self._adding, self._swapping = adding_steps(size), swapping_steps(size)
+        self._slots = slot_count(offers, size)
+        self._numbers = np.zeros(self._slots, dtype=np.int64)
+        self._numbers[:offers] = slot_order(offers) + 1
 
     def take_inputs(self) -> None:
         own = self._keeper.inputs()
         next_offers, next_target = self._machine.following(own)
-        self._offers, self._target = (own[0], next_offers), (own[1], next_target)
+        self._offers, self._target = (self._ordered(own[0]), self._ordered(next_offers)), (own[1], next_target)
+
+    def _ordered(self, words: Words | None) -> Words | None:
+        """Shares of offers in the order of slots; those of empty slots are zeros."""
+        if words is None:
+            return None
+        ordered = np.zeros((self._slots, words.shape[1]), dtype=np.int64)
+        ordered[: len(words)] = words[self._numbers[: len(words)] - 1]
+        return ordered
 
     def prepare(self, seed: bytes) -> Checkpoint:
         """Everything before the first pick."""
@@ -69,16 +81,17 @@ class _Attempt:
         factors = checksum_factors(seed, plain)
         self._set_public("public_factors", factors)
         parts, step = [], block_rows(settings)
-        for first in range(0, settings.offers, step):
-            last = min(first + step, settings.offers)
+        for first in range(0, self._slots, step):
+            last = min(first + step, self._slots)
             parts.append(self._prepare_block(slice(first, last), factors))
-            self._keeper.tell("preparing", last, settings.offers)
+            self._keeper.tell("preparing", min(last, settings.offers), settings.offers)
         for name, blocks_of_it in zip(_BLOCK, zip(*parts, strict=True), strict=True):
             machine.variables.set_var(name, shares.joined(blocks_of_it))
-        own, following = self._offers
-        machine.set_words("secrets", own[:, plain + 1 :], None if following is None else following[:, plain + 1 :])
-        secrets = np.zeros((settings.offers, SECRET_WORDS), dtype=np.int64)
-        machine.run(self._program.begin, {"secrets": secrets, "checks": secrets[:, 0]}, ("payload",))
+        self._set_offers("secrets", slice(None), slice(plain + 1, None))
+        self._set_public("public_numbers", self._numbers)
+        secrets = np.zeros((self._slots, SECRET_WORDS), dtype=np.int64)
+        inputs = {"secrets": secrets, "checks": secrets[:, 0], "public_numbers": self._numbers}
+        machine.run(self._program.begin, inputs, ("payload",))
         machine.forget("target_words", "target", "target_norms", "chances", "checks", "secrets")
         del self._offers, self._target
         self._begin()
@@ -87,14 +100,17 @@ class _Attempt:
         self._keeper.keep(base, pack("base", seed, *kept))
         return base
 
+    def _set_offers(self, name: str, block: slice, words: slice | int) -> Words:
+        own, following = self._offers
+        self._machine.set_words(name, own[block, words], None if following is None else following[block, words])
+        return own[block, words]
+
     def _prepare_block(self, block: slice, factors: Words) -> list[object]:
-        settings, machine, wanted = self._settings, self._machine, self._settings.target_words + 1
-        own, following = self._offers[0][block, :wanted], self._offers[1]
-        following = None if following is None else following[block, :wanted]
-        machine.set_words("words", own, following)
+        settings, machine, plain = self._settings, self._machine, self._settings.target_words
         rows, classes = (settings.target_rows, settings.columns), (settings.target_rows, settings.classes)
         inputs: dict[str, Array] = {
-            "words": own,
+            "words": self._set_offers("words", block, slice(plain)),
+            "bits": self._set_offers("bits", block, plain),
             "target": np.zeros(rows, dtype=np.float32),
             "target_norms": np.zeros(rows[0], dtype=np.float32),
             "chances": np.zeros(classes, dtype=np.float32),
@@ -103,7 +119,7 @@ class _Attempt:
         outputs = [f"block_{name}" for name in _BLOCK]
         machine.run(self._program.block, inputs, outputs)
         results = [machine.variables.get_var(name) for name in outputs]
-        machine.forget("words", *outputs)
+        machine.forget("words", "bits", *outputs)
         return results
 
     def go_on(self, start: Checkpoint) -> None:
@@ -118,75 +134,77 @@ class _Attempt:
 
     def _begin(self) -> None:
         """No pick is made yet."""
-        machine, none = self._machine, self._shapes("lines", "places")
-        machine.variables.set_var("score", machine.variables.get_var("attraction"))
-        for name, zeros in none.items():
-            machine.set_words(name, zeros, None if self._settings.parties == 2 else zeros)
+        self._machine.variables.set_var("score", self._machine.variables.get_var("attraction"))
+        self._set_zeros("spots")
+
+    def _set_zeros(self, name: str) -> None:
+        zeros = self._shapes(name)[name]
+        self._machine.set_words(name, zeros, None if self._settings.parties == 2 else zeros)
 
     def select(self, start: Checkpoint, mark: str) -> Checkpoint:
         """All rounds that are left, each on disk before the next one begins: picks, then swaps."""
         latest, adding = start, -(-self._adding // ROUND_STEPS)
-        for made in range(start.round, adding + 1 + -(-self._swapping // ROUND_STEPS)):
-            if made < adding:
-                self._add(ROUND_STEPS * made)
-            elif made == adding:
-                self._take()
+        swapping = -(-(self._swapping + 1) // ROUND_STEPS) if self._swapping else 0
+        for made in range(start.round, adding + swapping):
+            picking = made < adding
+            first = ROUND_STEPS * (made if picking else made - adding)
+            if picking:
+                self._add(first)
             else:
-                self._swap(ROUND_STEPS * (made - adding - 1))
+                self._swap(first)
             latest = Checkpoint(made + 1, mark, start.base)
-            names = _ADDING if made < adding else _SWAPPING
+            names = _ADDING if picking else _SWAPPING
             state = [shares.kept_share(name, self._machine.variables.get_var(name)) for name in names]
             self._keeper.keep(latest, pack("round", *state))
-            stage, done, of = ("picking", made + 1, self._adding)
-            if made >= adding:
-                stage, done, of = ("improving", made - adding, self._swapping)
-            self._keeper.tell(stage, min(ROUND_STEPS * done, of), of)
+            stage, of = ("picking", self._adding) if picking else ("improving", self._swapping)
+            self._keeper.tell(stage, min(first + ROUND_STEPS, of), of)
         return latest
 
     def _add(self, first: int) -> None:
         steps = range(first, min(first + ROUND_STEPS, self._adding))
         self._set_steps("public_seats", [seat(self._settings.size, step) for step in steps])
+        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
         inputs = self._shapes("rows", "attraction", *_ADDING, "public_seats", "public_steps")
         self._machine.run(self._program.adds, inputs, _ADDING)
 
-    def _take(self) -> None:
-        self._set_public("public_strip", strip(self._settings.size, 0))
-        inputs = self._shapes("rows", "attraction", *_ADDING, "public_strip")
-        self._machine.run(self._program.take, inputs, ("score", "free", "taken"))
-
     def _swap(self, first: int) -> None:
-        """Each step takes out the pick that the next one fills; the last of all takes none."""
-        steps = range(first + 1, min(first + ROUND_STEPS, self._swapping) + 1)
-        following = [strip(self._settings.size, step) * (step < self._swapping) for step in steps]
-        self._set_steps("public_strips", following)
-        inputs = self._shapes("rows", *_SWAPPING, "public_strips", "public_steps")
-        self._machine.run(self._program.swaps, inputs, _SWAPPING)
+        """Each step takes out the pick that the next one fills; the first of all fills none, the last takes none."""
+        size, last = self._settings.size, self._swapping
+        if not first:
+            self._machine.run(self._program.settle, self._shapes("score", "attraction"), ("score",))
+            self._set_zeros("out")
+        steps = range(first, min(first + ROUND_STEPS, last + 1))
+        self._set_steps("public_strips", [strip(size, step) * (step < last) for step in steps])
+        self._set_steps("public_strips_before", [strip(size, max(0, step - 1)) for step in steps])
+        self._set_steps("public_fills", [np.array(int(step > 0), dtype=np.int64) for step in steps])
+        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
+        told = ("public_strips", "public_strips_before", "public_fills", "public_steps")
+        self._machine.run(self._program.swaps, self._shapes("rows", *_SWAPPING, *told), _SWAPPING)
 
     def _set_steps(self, name: str, steps: list[Words]) -> None:
-        """What each step of a round is told; a round that has fewer is told how many."""
+        """What each step of a round is told; zeros for steps that a round does not have."""
         missing = [np.zeros_like(steps[0])] * (ROUND_STEPS - len(steps))
         self._set_public(name, np.stack([*steps, *missing]))
-        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
 
     def _set_public(self, name: str, value: Words) -> None:
         self._machine.variables.set_var(name, shares.public_value(self._machine.io, value))
 
     def _shapes(self, *names: str) -> dict[str, Array]:
         """For each variable any array of its shape and type."""
-        settings, (lines, places) = self._settings, grid(self._settings.offers)
-        words, decimals = np.int64, np.float32
+        settings, slots = self._settings, self._slots
+        words, decimals, one = np.int64, np.float32, strip(settings.size, 0)
         arrays: dict[str, Array] = {
-            "rows": np.zeros((settings.offers, settings.columns + 1 + settings.classes), dtype=decimals),
-            "attraction": np.zeros(settings.offers, dtype=decimals),
-            "payload": np.zeros((settings.offers, PAYLOAD_WORDS), dtype=words),
-            "score": np.zeros(settings.offers, dtype=decimals),
-            "free": np.zeros(settings.offers, dtype=words),
-            "lines": np.zeros((settings.size, lines), dtype=words),
-            "places": np.zeros((settings.size, places), dtype=words),
-            "taken": np.zeros(settings.size, dtype=words),
+            "rows": np.zeros((slots, row_words(settings)), dtype=decimals),
+            "attraction": np.zeros(slots, dtype=decimals),
+            "payload": np.zeros((slots, PAYLOAD_WORDS), dtype=words),
+            "score": np.zeros(slots, dtype=decimals),
+            "free": np.zeros(slots, dtype=words),
+            "spots": np.zeros((settings.size, sum(grid(settings.offers, settings.size))), dtype=words),
+            "out": np.zeros(len(one), dtype=words),
             "public_seats": np.zeros((ROUND_STEPS, *seat(settings.size, 0).shape), dtype=words),
-            "public_strip": strip(settings.size, 0),
-            "public_strips": np.zeros((ROUND_STEPS, *strip(settings.size, 0).shape), dtype=words),
+            "public_strips": np.zeros((ROUND_STEPS, *one.shape), dtype=words),
+            "public_strips_before": np.zeros((ROUND_STEPS, *one.shape), dtype=words),
+            "public_fills": np.zeros(ROUND_STEPS, dtype=words),
             "public_steps": np.array(0, dtype=words),
         }
         return {name: arrays[name] for name in names}
@@ -195,7 +213,7 @@ class _Attempt:
         """To the consumer only, and for the others at an end when the consumer has it."""
         machine = self._machine
         self._keeper.may_open(last)
-        machine.run(self._program.finish, self._shapes("payload", "lines", "places"), ("opened",))
+        machine.run(self._program.finish, self._shapes("payload", "spots"), ("opened",))
         opened = machine.open_to(CONSUMER, "opened")
         if opened is not None:
             self._keeper.give(self._seed, opened)

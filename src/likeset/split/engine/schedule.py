@@ -4,24 +4,57 @@ Messages cost more than arithmetic, so several picks are made at a time, each fr
 such picks do not know of each other is put right afterwards: positions stand in strips too, and of one strip after
 another the pick that fits worst is taken out, and the best slot of all takes its place.
 
+Slots stand in an order that depends on nothing but their number, so that every strip has its part of all owners' slots,
+wherever the filled ones are. They fill a grid; what it has beyond them stays empty.
+
 Several steps make a round: after each round the state is kept.
 """
+
+import hashlib
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ROUND_STEPS", "adding_steps", "seat", "spare_seats", "strip", "swapping_steps"]
+__all__ = [
+    "ROUND_STEPS",
+    "adding_steps",
+    "grid",
+    "seat",
+    "slot_count",
+    "slot_order",
+    "spare_seats",
+    "strip",
+    "swapping_steps",
+]
 
-ROUND_STEPS = 10
+ROUND_STEPS = 25
 """Steps of a round; reading the program takes the engine as long as some steps."""
 _STEPS = 50  # picks are made in about so many
 _MOST_AT_ONCE = 16
 _STRIP = 8  # positions of a strip, at most; fewer where there are few picks, so that it is not the same one each time
 _FEWEST_STRIPS = 16
-_MORE_PASSES = 2  # over all strips, beyond one for each position of a strip, where there are few picks
-_FEW = 128
+_PASSES = 6  # over all strips; what more of them gain is small
 
 Words = NDArray[np.int64]
+
+
+def slot_order(offers: int) -> Words:
+    """Which slot stands where: by hashes of their numbers."""
+    hashes = [hashlib.sha256(b"likeset slot %d" % slot).digest() for slot in range(offers)]
+    return np.array(sorted(range(offers), key=hashes.__getitem__), dtype=np.int64)
+
+
+def grid(offers: int, size: int) -> tuple[int, int]:
+    """Lines of slots, and slots of a line: as many of them as every step has strips, or twice that, and so on."""
+    at_once = _at_once(size)
+    line = -(-int(np.ceil(np.sqrt(offers))) // at_once) * at_once
+    return -(-offers // line), line
+
+
+def slot_count(offers: int, size: int) -> int:
+    """Slots of the grid, empty ones at its end included."""
+    lines, line = grid(offers, size)
+    return lines * line
 
 
 def adding_steps(size: int) -> int:
@@ -44,20 +77,20 @@ def spare_seats(size: int) -> int:
 
 
 def swapping_steps(size: int) -> int:
-    """Steps that swap, each after another visit of a strip of positions."""
-    count, height = _strips(size)
-    return count * (height + (_MORE_PASSES if size <= _FEW else 0))
+    """Steps that swap, each after another visit of a strip of positions; a single pick is the best one already."""
+    return 0 if size == 1 else _PASSES * _strips(size)[0]
 
 
 def strip(size: int, visit: int) -> Words:
     """For each place of the strip that is visited and each position: 1 where the place is that position.
 
     Positions stand in rows of as many as there are strips, and a strip has one of each row. In each pass over all
-    strips the rows are shifted otherwise against each other. Of positions that are empty the first of a strip is
-    filled: so the first pass leaves none in the first row, the next none in the second, the last none at all.
+    strips the rows are shifted otherwise against each other, and a pass begins where no position of its first strip
+    was in the last one of the pass before: two strips that follow one another have none in common.
     """
     count, height = _strips(size)
     shift, number = divmod(visit, count)
+    number += shift * (height - 1)
     rows = np.arange(height)
     positions = rows * count + (number - shift * rows - rows * count) % count
     places = np.zeros((height, size), dtype=np.int64)
