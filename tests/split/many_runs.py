@@ -67,7 +67,7 @@ def _open_picks() -> None:
 
     def leaking(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
         run(self, step, inputs, outputs)
-        for name in {"picked", "places"} & set(outputs):  # payloads of picks, or where among the offers they are
+        for name in {"picked", "spots"} & set(outputs):  # payloads of picks, or where among the slots they are
             self.open_to(0, name)
 
     machine.run = leaking

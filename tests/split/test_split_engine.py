@@ -81,7 +81,7 @@ def test_liars_rows_are_brought_into_range_and_odd_bits_are_never_picked(local: 
 
 def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:
     """Each party's worker is killed once, at another round; none of the rounds before is lost for all."""
-    small = world(pinned_coins("split kills"), size=8)
+    small = world(pinned_coins("split kills"), size=32)
     own = [RunCertificate.generate() for _ in range(3)]
     meetings = [TunnelMeeting(rank, session=b"s" * 32, own=own[rank]) for rank in range(3)]
     for rank, meeting in enumerate(meetings):
@@ -89,7 +89,7 @@ def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:
         meeting.start(
             {other: TunnelPeer("127.0.0.1", meetings[other].port, own[other].certificate) for other in others}
         )
-    left, prepared = {(0, "picking", 8), (1, "improving", 0), (2, "improving", 10)}, []
+    left, prepared = {(0, "picking", 25), (1, "picking", 32), (2, "improving", 25)}, []
 
     def kill_once(rank: int, party: SplitParty, stage: str, done: int) -> None:
         prepared.extend([rank] if stage == "preparing" else [])

@@ -85,8 +85,8 @@ def test_with_the_same_public_coins_messages_have_the_same_number_order_and_leng
 def test_every_bit_that_a_party_sees_is_public_or_fair(seen: Looked, rank: int) -> None:
     """Fair: set in half of all computations, but for chance. Public: the same in all of them, whatever the inputs.
 
-    Texts are hashes and random numbers in hexadecimal digits, whose bits are not fair; nor are they with a kept share of
-    nothing added to them.
+    Texts are hashes and random numbers in hexadecimal digits, whose bits are not fair; nor are they with a kept share
+    of nothing added to them.
     """
     views = [view for kind in KINDS for view in seen.of(kind, rank)]
     texts = set()

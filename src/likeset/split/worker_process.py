@@ -45,6 +45,7 @@ class _Store:
     target: NDArray[np.int64]
     progress: Progress
 
+
 _VARIABLES = {"OMP_THREAD_LIMIT": "1"}
 """Of a worker, all of them. Its threads would wait for each other in a loop at every small product of matrices."""
 

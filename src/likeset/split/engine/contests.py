@@ -5,7 +5,7 @@ contests are held at once: what they need in a round goes into the same messages
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -22,13 +22,13 @@ _LARGEST_GROUP = 32
 Array = Any  # traced by JAX
 
 
-@lru_cache(maxsize=None)
+@cache
 def group_sizes(rivals: int, contests: int = 1) -> tuple[int, ...]:
     """Sizes of the groups of each level, the last of which has one group: as few comparisons and levels as can be."""
     return _cheapest(rivals, contests)[1]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _cheapest(rivals: int, contests: int) -> tuple[int, tuple[int, ...]]:
     ways = []
     for size in range(min(rivals, 2), min(rivals, _LARGEST_GROUP) + 1):

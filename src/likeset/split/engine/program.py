@@ -243,7 +243,7 @@ class Program:
         return self._agreeing(kernel, jnp.stack([each[columns + 2 :] for each in own]), rows[:, columns + 2 :].T)
 
     def _exponents(self, rows: Array, each: Array) -> Array:
-        """Minus squared distances of all rows to one: the product of (x, |x|², 1, ...) and (2y, -1, 0, ...), less |y|²."""
+        """Minus squared distances of all rows to one: the product of (x, |x|², ...) and (2y, -1, 0, ...), less |y|²."""
         columns, nothing = self._settings.columns, each[:1] - each[:1]
         zeros = jnp.broadcast_to(nothing, (1 + self._settings.classes,))
         factors = jnp.concatenate([each[:columns] + each[:columns], nothing - 1.0, zeros])

@@ -33,7 +33,8 @@ _STEPS = 50  # picks are made in about so many
 _MOST_AT_ONCE = 16
 _STRIP = 8  # positions of a strip, at most; fewer where there are few picks, so that it is not the same one each time
 _FEWEST_STRIPS = 16
-_PASSES = 6  # over all strips; what more of them gain is small
+_PASSES = 6  # over all strips, at most; what more of them gain is small
+_MORE_PASSES = 2  # beyond one for each position of a strip, at most
 
 Words = NDArray[np.int64]
 
@@ -78,7 +79,8 @@ def spare_seats(size: int) -> int:
 
 def swapping_steps(size: int) -> int:
     """Steps that swap, each after another visit of a strip of positions; a single pick is the best one already."""
-    return 0 if size == 1 else _PASSES * _strips(size)[0]
+    count, height = _strips(size)
+    return 0 if size == 1 else count * min(_PASSES, height + _MORE_PASSES)
 
 
 def strip(size: int, visit: int) -> Words:
