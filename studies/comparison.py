@@ -49,6 +49,7 @@ class Comparison:
         widths: of the kernel.
         methods: of the registry.
         seeds_of: fewer seeds for some methods.
+        seeds_at: fewer seeds for some variants at some epsilons.
         rows_per_owner: at most; None for all.
         offers: rows that each owner offers; by default ten for each row of the summary, shared by all owners.
         offers_of: the same for some variants.
@@ -67,6 +68,7 @@ class Comparison:
     widths: Sequence[Width]
     methods: Sequence[str] = MAIN_METHODS
     seeds_of: Mapping[str, int] = field(default_factory=dict)
+    seeds_at: Mapping[tuple[str, float | None], int] = field(default_factory=dict)
     rows_per_owner: int | None = None
     offers: int | None = None
     offers_of: Mapping[str, int] = field(default_factory=dict)
@@ -78,20 +80,26 @@ class Comparison:
         source.check(self.name, options.data)
         methods = find_methods(options.methods or self.methods)
         digest = source.digest(options.data)
-        settings = []
-        for number in range(options.seeds or self.seeds):
-            seed = self.first_seed + number
-            for variant in self.variants:
-                for width in self.widths:
-                    for method in methods:
-                        if number < self.seeds_of.get(method.name, number + 1):
-                            settings += list(self._settings(method, options, variant=variant, width=width, seed=seed))
+        settings = [
+            setting
+            for number in range(options.seeds or self.seeds)
+            for variant in self.variants
+            for width in self.widths
+            for method in methods
+            for setting in self._settings(method, options, variant=variant, width=width, seed=self.first_seed + number)
+            if self._is_wanted(setting, number)
+        ]
         return [
             Cell(
                 self.name, {"revision": _REVISION, "data": self.data, "digest": digest, **setting}, source=options.data
             )
             for setting in settings
         ]
+
+    def _is_wanted(self, setting: Mapping[str, Any], number: int) -> bool:
+        """Whether the seed of that number is among those of the method, and of the variant at that epsilon."""
+        of_method = self.seeds_of.get(setting["method"], number + 1)
+        return number < min(of_method, self.seeds_at.get((setting["market"], setting["epsilon"]), number + 1))
 
     def _settings(
         self, method: Method, options: Options, *, variant: str, width: Width, seed: int

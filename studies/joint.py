@@ -21,5 +21,7 @@ STUDY = Comparison(
     epsilons=(0.5, 1.0),
     methods=("exact", "pooled", "sealed", "sealed-joint", "uniform"),
     offers_of={"skewed": 20},
-    first_seed=100,
+    seeds_of={"pooled": 2, "uniform": 2, "sealed": 5},
+    seeds_at={("rare", 0.5): 3, ("skewed", 0.5): 3},
+    first_seed=200,
 )

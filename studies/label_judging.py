@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from likeset.arguments import Rows
 from studies.contract import RecordLine, Table
 
-__all__ = ["MEASURES", "comparison_table", "judge_training", "likeness_table"]
+__all__ = ["MEASURES", "comparison_table", "judge_training", "likeness_table", "ways_table"]
 
 MEASURES = {"accuracy": "accuracy", "balanced": "balanced accuracy", "rare": "recall of the rarest class", "auc": "AUC"}
 
@@ -92,6 +92,27 @@ def comparison_table(
         rows.append([*row, str(len(mine))])
     columns = ("family", "labels matched", "ignored", "difference", *(("best other way",) if others else ()), "seeds")
     return Table(title, columns, rows, caption="Means over seeds; differences ± their standard error.")
+
+
+def ways_table(
+    lines: Sequence[RecordLine], ways: Sequence[str], lines_of_ways: Sequence[RecordLine], measure: str
+) -> Table:
+    """The rule beside other ways, by family, on the seeds that both have: means, and the rule less the best way."""
+    rows = []
+    for family in dict.fromkeys(line["family"] for line in lines_of_ways):
+        ours = {line["seed"]: line.results for line in lines if line["family"] == family}
+        theirs = {line["seed"]: line.results for line in lines_of_ways if line["family"] == family}
+        seeds = [seed for seed in theirs if seed in ours]
+        if not seeds:
+            continue
+        rule = _values([ours[seed] for seed in seeds], "match", measure)
+        found = {way: _values([theirs[seed] for seed in seeds], way, measure) for way in ways}
+        best = max(ways, key=lambda way: float(found[way].mean()))
+        means = [f"{values.mean():.3f}" for values in (rule, *found.values())]
+        rows.append([family, *means, f"{_difference(rule - found[best])} ({best})", str(len(seeds))])
+    title = f"Ways to impute classes: {MEASURES[measure]}"
+    caption = "Means over seeds; the last difference is the rule less the best of the other ways, ± its standard error."
+    return Table(title, ("family", "the rule", *ways, "over the best way", "seeds"), rows, caption=caption)
 
 
 def likeness_table(lines: Sequence[RecordLine], pairs: Sequence[tuple[str, str]]) -> Table:
