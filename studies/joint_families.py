@@ -28,6 +28,15 @@ _SEEDS = 10
 _MATCHED = 2.0  # offers matched on rows alone that an imputation is trained on, for each row wanted
 _FIRST_PICKS = 0.3
 _RIDGES = (0.1, 1.0, 10.0)
+_COMPARED = (  # with other ways to impute
+    "twenty classes, 150 rows",
+    "twenty near, 150 rows",
+    "five of ten absent",
+    "five absent, near, moved",
+    "3% far",
+    "3% near",
+    "not told",
+)
 
 Indices = NDArray[np.int64]
 
@@ -39,16 +48,16 @@ class JointFamilies:
     description = "generated and small real tasks: labels matched against ignored, on seeds the rule was not made on"
 
     def cells(self, options: Options) -> Sequence[Cell]:
-        """Labels matched and ignored seed by seed; then other ways."""
+        """Labels matched and ignored seed by seed; then other ways, for some families."""
         if options.data is not None:
             raise InvalidArgument(
                 "--data", options.data, "is not used: all rows are generated or come with scikit-learn"
             )
         settings = [
             {"family": family, "seed": _FIRST_SEED + number, "part": part, "revision": 3}
-            for part in ("labels", "other ways")
+            for part, families in (("labels", tuple(JUDGEMENT)), ("other ways", _COMPARED))
             for number in range(options.seeds or _SEEDS)
-            for family in JUDGEMENT
+            for family in families
         ]
         return [Cell(self.name, setting) for setting in settings]
 
