@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry import greedy, greedy_candidates, kernels
+from likeset.geometry import greedy, greedy_candidates
 from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import Match, MatchMethod, match
@@ -209,32 +209,6 @@ def test_block_looks_at_part_of_the_pool_only() -> None:
     """Otherwise the comparisons above would compare exact selection with itself."""
     assert GROUPED * greedy_candidates._ACTIVE_SHARE < GROUPED
     assert GROUPED > greedy._FEW_ROWS
-
-
-def test_block_picks_the_same_rows_whether_or_not_sums_are_factored(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, target = _mixture(public_coins(2))
-    factored = match(pool, target, 250, gamma=0.05)
-    monkeypatch.setattr(kernels, "_FACTORED_REACH", 0.0)
-    whole = match(pool, target, 250, gamma=0.05)
-    np.testing.assert_array_equal(factored.indices, whole.indices)
-    np.testing.assert_allclose(factored.objectives, whole.objectives, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("copies", [1, 7])
-def test_an_active_set_is_the_best_quarter_and_a_sample_of_the_others(copies: int) -> None:
-    """By sorting: ties at the edge go to the smaller index, rows that were picked are never sampled."""
-    coins = public_coins(copies)
-    attraction = np.repeat(coins.uniform(0.1, 1.0, size=700 // copies), copies)
-    rows = greedy_candidates.Candidates.all_of(attraction, greedy._HashedRows(np.ones((700, 1), dtype=np.float32)))
-    rows.attraction[coins.choice(700, size=50, replace=False)] = -np.inf
-    scores = rows.scores(picks_made=3)
-    order = np.argsort(-scores, kind="stable")
-    sampled = [row for row in order[175:] if rows.lots[row] < greedy_candidates._SAMPLED_SHARE and scores[row] > -1]
-    chosen, part = rows.best(picks_made=3)
-    assert chosen.tolist() == sorted([*order[:175], *sampled])
-    assert len(sampled) > 0
-    assert part.level == scores[order[174]]
-    np.testing.assert_array_equal(part.leading, scores[chosen] >= scores[order[174 - 17]])
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import kernels
-from likeset.geometry.kernels import PoolKernel, blocks, kernel_means, median_gamma, rbf_kernel
+from likeset.geometry.kernels import blocks, kernel_means, median_gamma, rbf_kernel
 
 
 @settings(max_examples=examples(50))
@@ -94,42 +94,3 @@ def test_median_gamma_needs_rows_that_differ() -> None:
         with pytest.raises(InvalidArgument) as caught:
             median_gamma(rows, scale=1.0, coins=coins)
         assert caught.value.argument == "rows"
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("number", [1, 3, 60])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("offset", [0.0, 1.0, 50.0])
-def test_sums_over_rows_of_a_pool_stay_within_their_rounding_error(
-    dtype: type[np.floating], number: int, weighted: bool, offset: float
-) -> None:
-    """The bound of ``_factored_sums``; at gamma = 0.4 the largest part of an exponent is about 20."""
-    coins = public_coins(number)
-    rows = (coins.normal(size=(500, 4)) + offset).astype(dtype)
-    weights = coins.uniform(size=number) if weighted else None
-    pool = PoolKernel(rows, gamma=0.4)
-    assert pool._decay is not None
-    positions = coins.choice(500, size=number, replace=False)
-    among = naive_twins.kernel_matrix(pool._rows, pool._rows[positions], gamma=0.4)
-    expected = among.sum(axis=1) if weights is None else among @ weights
-    roundoff = float(np.finfo(dtype).eps) / 2
-    allowed = ((3 * 4 + 10) * pool._largest_part() + number + 12) * roundoff
-    np.testing.assert_allclose(pool.sums(positions, weights=weights), expected, rtol=allowed)
-    np.testing.assert_allclose(pool.subset(positions).sums(np.arange(1)), among[positions, 0], rtol=allowed)
-
-
-@pytest.mark.parametrize("number", [1, 3, 60])
-def test_rows_many_kernel_widths_apart_are_summed_without_factors_that_overflow(number: int) -> None:
-    """At ±20 and gamma = 1 a product of two rows is 3200 and more: ``exp`` of it is no number."""
-    rows = public_coins(number).normal(size=(300, 4)) + np.where(np.arange(300) % 2, 20.0, -20.0)[:, None]
-    pool, positions = PoolKernel(rows, gamma=1.0), np.arange(number)
-    assert pool._decay is None
-    expected = naive_twins.kernel_matrix(rows, rows[positions], gamma=1.0).sum(axis=1)
-    np.testing.assert_allclose(pool.sums(positions), expected, rtol=0, atol=1e-10)
-
-
-def test_whether_sums_are_factored_changes_them_by_rounding_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, positions = public_coins(2).normal(size=(900, 3)), np.arange(0, 900, 9)
-    factored = PoolKernel(rows, gamma=0.3).sums(positions)
-    monkeypatch.setattr(kernels, "_FACTORED_REACH", 0.0)
-    np.testing.assert_allclose(PoolKernel(rows, gamma=0.3).sums(positions), factored, rtol=1e-13)

@@ -118,12 +118,12 @@ class Candidates:
     def best(self, *, picks_made: int) -> tuple[NDArray[np.int64], Self]:
         """The active set: positions of its rows, increasing, and these rows as a set of their own."""
         scores = self.scores(picks_made=picks_made)
+        chosen, part = self.subset(scores, _ACTIVE_SHARE, sampled=_SAMPLED_SHARE)
+        kept = scores[chosen]
         best = int(np.ceil(_ACTIVE_SHARE * len(scores)))
-        # Twice by one place: numpy is several times slower when asked for two places at once.
-        best_scores = np.partition(scores, len(scores) - best)[len(scores) - best :]
-        level, trailing = float(best_scores[0]), int(_TRAILING_SHARE * best)
-        chosen, part = self._part(_largest(scores, best, edge=level), scores, sampled=_SAMPLED_SHARE)
-        part.level, part.leading = level, scores[chosen] >= np.partition(best_scores, trailing)[trailing]
+        last = len(kept) - best + int(_TRAILING_SHARE * best)
+        edges = np.partition(kept, [len(kept) - best, last])
+        part.level, part.leading = float(edges[len(kept) - best]), kept >= edges[last]
         return chosen, part
 
     def subset(self, scores: NDArray[np.float64], share: float, *, sampled: float) -> tuple[NDArray[np.int64], Self]:
@@ -132,15 +132,10 @@ class Candidates:
         The sample has rows of all kinds: where scores change quickly, or the best rows are much alike, one of it is
         nearly as good as any row left out.
         """
-        count = int(np.ceil(share * len(scores)))
-        return self._part(_largest(scores, count, edge=_edge(scores, count)), scores, sampled=sampled)
-
-    def _part(
-        self, best: NDArray[np.bool_], scores: NDArray[np.float64], *, sampled: float
-    ) -> tuple[NDArray[np.int64], Self]:
-        """The rows marked and a sample of the others."""
         odds = sampled * self.odds
-        chosen = np.flatnonzero(best | ((self.lots < odds) & np.isfinite(scores)))
+        wanted = (self.lots < odds) & np.isfinite(scores)
+        wanted[largest_positions(scores, int(np.ceil(share * len(scores))))] = True
+        chosen = np.flatnonzero(wanted)
         return chosen, type(self)(
             self.indices[chosen],
             self.attraction[chosen],
@@ -166,20 +161,11 @@ class Candidates:
 
 def largest_positions(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Positions of the ``count`` largest scores, increasing; of those that tie for the last places, the first."""
-    return np.flatnonzero(_largest(scores, count, edge=_edge(scores, count)))
-
-
-def _edge(scores: NDArray[np.float64], count: int) -> float:
-    """The last of the ``count`` largest scores."""
-    return float(np.partition(scores, len(scores) - count)[len(scores) - count])
-
-
-def _largest(scores: NDArray[np.float64], count: int, *, edge: float) -> NDArray[np.bool_]:
-    """Where the ``count`` largest scores are, the last of which is ``edge``; of those that tie with it, the first."""
+    edge = np.partition(scores, len(scores) - count)[len(scores) - count]
     chosen = scores > edge
     tied = np.flatnonzero(scores == edge)
     chosen[tied[: count - np.count_nonzero(chosen)]] = True
-    return chosen
+    return np.flatnonzero(chosen)
 
 
 def _draw_lots(attraction: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -17,8 +17,6 @@ BLOCK_ENTRIES = 1 << 18
 """Kernel entries that are held at once: 1 MB in float32, small enough for the caches to help."""
 _LARGEST_ERROR = 1e-3  # of an exponent, and so of a kernel value
 _FAR = 100.0  # squared distance of the mean from zero, in units of the rows' own spread, that calls for a copy
-_FACTORED_REACH = 32.0  # parts of an exponent up to this may be exponentials of their own: e^±64 is far within float32
-_FACTORED_ENTRIES = 1 << 17  # kernel entries of a block of those
 
 
 def rbf_kernel(a: ArrayLike, b: ArrayLike, *, gamma: float) -> Rows:
@@ -64,10 +62,7 @@ def median_gamma(rows: ArrayLike, *, scale: float, coins: np.random.Generator, s
 
 def blocks(rows: int, *, width: int) -> Iterator[slice]:
     """Slices of ``rows`` such that a block of ``width`` columns stays within the block budget."""
-    yield from _parts(rows, max(1, BLOCK_ENTRIES // max(1, width)))
-
-
-def _parts(rows: int, step: int) -> Iterator[slice]:
+    step = max(1, BLOCK_ENTRIES // max(1, width))
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
 
@@ -141,9 +136,6 @@ class PoolKernel:
         far = self._gamma * float(centre @ centre) > _FAR * max(float(self._offset.mean(dtype=np.float64)), 1e-30)
         self._rows = rows - centre.astype(rows.dtype) if far else rows
         self._centre = np.zeros(rows.shape[1]) if far else centre
-        self._decay: Rows | None = None  # exp(-offset), where sums may be factored
-        if self._largest_part() <= _FACTORED_REACH:
-            self._decay = np.exp(-self._offset)
         self._subset_rows: Rows | None = None
 
     def __len__(self) -> int:
@@ -156,7 +148,6 @@ class PoolKernel:
         part = copy(self)
         part._rows = np.take(self._rows, positions, axis=0, out=self._subset_rows[: len(positions)], mode="clip")
         part._offset = self._offset[positions]
-        part._decay = None if self._decay is None else self._decay[positions]
         part._subset_rows = None
         return part
 
@@ -171,8 +162,6 @@ class PoolKernel:
     def sums(self, positions: NDArray[np.int64], *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """For every row the (weighted) sum of its kernel values with those at ``positions``, by products in blocks."""
         scaled, shift = self._exponent_terms(positions)
-        if self._decay is not None:
-            return self._factored_sums(self._decay, scaled, shift, weights=weights)
         if len(positions) > self._rows.shape[1]:
             return _folded_sums(_fold(scaled, shift), len(self), self._fill, weights=weights)
 
@@ -182,32 +171,6 @@ class PoolKernel:
             np.subtract(out, self._offset[part], out=out)
 
         return _kernel_sums(exponents, blocks(len(self), width=len(shift)), scaled, weights=weights)
-
-    def _factored_sums(
-        self, decay: Rows, scaled: Rows, shift: Rows, *, weights: NDArray[np.float64] | None
-    ) -> NDArray[np.float64]:
-        """The same sums as ``exp(-offset(x)) * sum_y exp(x.scaled) exp(-shift)``.
-
-        What depends on one row alone leaves the exponent, so that nothing but the product and its exponential goes
-        over all pairs. With unit roundoff u, d columns, n positions and no part of an exponent above P, a sum is off by
-        a share of ``((3d + 10) P + n + 12) u`` at most: d u P for the product, u P for what it is made of, d + 4 for
-        each of the two squared norms, u n for the sum, and what three exponentials and two products round.
-        """
-        factors = np.exp(-shift) if weights is None else np.exp(-shift) * weights.astype(shift.dtype)
-        parts = list(_parts(len(self), max(1, _FACTORED_ENTRIES // max(1, len(shift)))))
-        memory = np.empty((parts[0].stop if parts else 0, len(shift)), dtype=scaled.dtype)
-        sums = np.empty(len(self))
-        for part in parts:
-            kernel = memory[: part.stop - part.start]
-            np.matmul(self._rows[part], scaled.T, out=kernel)
-            np.exp(kernel, out=kernel)
-            np.multiply(kernel @ factors, decay[part], out=sums[part])
-        return sums
-
-    def _largest_part(self) -> float:
-        """A bound on each of the parts of an exponent: ``offset``, ``shift`` and ``x.scaled``."""
-        radius = float(np.sqrt(self._offset.max(initial=0.0) / self._gamma))  # of the rows around their centre
-        return 2.0 * self._gamma * radius * (radius + float(np.linalg.norm(self._centre)))
 
     def _fill(self, part: slice, block: Rows) -> None:
         block[:, :-2] = self._rows[part]
