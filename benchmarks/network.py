@@ -5,6 +5,7 @@ the same terms in one process, without NVFlare. Writes ``benchmarks/results/netw
 
     python benchmarks/network.py            a sealed run, and an interactive one of 200 rounds (minutes)
     python benchmarks/network.py --quick    an interactive one of 10 rounds: does everything work?
+    python benchmarks/network.py --alone    an interactive one of 50 rounds in one process only: what is our own
 """
 
 import argparse
@@ -69,7 +70,13 @@ def main() -> None:
     """Measure, print and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rounds; the page is printed, not written")
-    quick = parser.parse_args().quick
+    parser.add_argument("--alone", action="store_true", help="in one process only; printed, not written")
+    options = parser.parse_args()
+    quick = options.quick
+    if options.alone:
+        with tempfile.TemporaryDirectory() as folder:
+            sys.stdout.write(_alone(Path(folder), rounds=50))
+        return
     with tempfile.TemporaryDirectory() as folder:
         measurements = measure(Path(folder), rounds=10 if quick else 200)
     text = "\n".join(_page(measurements)) + "\n"
@@ -89,10 +96,7 @@ def measure(folder: Path, *, rounds: int) -> list[NetworkMeasurement]:
     ) as world:
         world.set_up()
         world.start()
-        with Ledger(world.consumer.ledger) as ledger:
-            ledger.set_limit(
-                View.owners(CONSUMER), Limit(10 * _TARGET_EPSILON["interactive"], 1e-5, Relation.REPLACE_ONE)
-            )
+        _open_account(world)
         for protocol, size in (("sealed", SIZE), ("interactive", rounds)):
             run = invite(world.consumer, _job(world, files["target"], protocol=protocol, size=size), expires=expiry(1))
             copy = folder / f"copy-{protocol}"
@@ -101,6 +105,30 @@ def measure(folder: Path, *, rounds: int) -> list[NetworkMeasurement]:
             report, before = _over_network(world, run)
             measurements.append(NetworkMeasurement(run.terms, report, before, _in_one_process(copy, run.invitation)))
     return measurements
+
+
+def _alone(folder: Path, *, rounds: int) -> str:
+    """What a round takes where nothing is between the parties but their letters; all of them on one machine."""
+    files = write_market(folder / "data", digits_market(coins=np.random.default_rng(SEED)))
+    schema, columns = Path(files["schema"]), ("image", "digit")
+    world = NetworkWorld(folder, files["owners"], schema, columns, most_rows=5000, epsilon=100.0, manual_approval=False)
+    world.set_up()
+    _open_account(world)
+    run = invite(world.consumer, _job(world, files["target"], protocol="interactive", size=rounds), expires=expiry(1))
+    started = time.process_time()
+    clock = _in_one_process(folder, run.invitation)
+    cpu = time.process_time() - started
+    each, spent = 1000 * clock / rounds, 1000 * cpu / rounds
+    return (
+        f"{rounds} rounds of interactive with five owners in one process: {each:.0f} ms a round on the clock, "
+        f"{spent:.0f} ms of CPU of all seven parties together (load average {os.getloadavg()[0]:.1f})\n"
+    )
+
+
+def _open_account(world: NetworkWorld) -> None:
+    """An account of the consumer that no benchmark empties."""
+    with Ledger(world.consumer.ledger) as ledger:
+        ledger.set_limit(View.owners(CONSUMER), Limit(10 * _TARGET_EPSILON["interactive"], 1e-5, Relation.REPLACE_ONE))
 
 
 def _job(world: NetworkWorld, target: str, *, protocol: str, size: int) -> Job:
