@@ -80,5 +80,5 @@ def read_certificate(data: bytes) -> x509.Certificate:
     """
     try:
         return x509.load_der_x509_certificate(data)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise BadDocument("certificate", "is none") from None

@@ -12,9 +12,10 @@ from split_homes import SplitHomes, split_homes_in
 
 from likeset.errors import PartyFailed
 from likeset.homes import compute_side
-from likeset.homes.compute_folder import ComputeFolder
+from likeset.homes.compute_folder import ComputeFolder, Reach
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
+from likeset.split.certificates import RunCertificate
 from likeset.split.checkpoints import Checkpoints
 from likeset.split.engine.agreement import Checkpoint
 from likeset.transports.mailbox.words import EndingWords
@@ -31,22 +32,38 @@ def homes(tmp_path: Path) -> Iterator[SplitHomes]:
     made.drop()
 
 
-def test_a_compute_party_that_says_nowhere_to_reach_it_ends_its_run_and_stops_nobody(
-    homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
+def later_certificate() -> bytes:
+    """A certificate of a version that there is not: reading it fails otherwise than reading garbage."""
+    made = RunCertificate.generate().certificate
+    third, tenth = bytes.fromhex("a003020102"), bytes.fromhex("a003020109")
+    assert made.count(third) == 1
+    return made.replace(third, tenth)
+
+
+@pytest.mark.parametrize(
+    ("reach", "words"),
+    [
+        (b"nowhere", "does not say where a compute party listens"),
+        (Reach("127.0.0.1", 7301, later_certificate()).to_bytes(), "certificate: is none"),
+    ],
+    ids=["nowhere", "odd certificate"],
+)
+def test_a_compute_party_that_cannot_be_reached_by_what_it_says_ends_its_run_and_stops_nobody(
+    homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, reach: bytes, words: str
 ) -> None:
     """The consumer looks on, and its other runs with it: this one has ended, with its reason."""
     honest = compute_side.make_compute_party
 
-    def nowhere(terms: Any, role: Any, **more: Any) -> Any:
-        return honest(terms, role, **(more | ({"reach": b"nowhere"} if role == "curator" else {})))
+    def lie(terms: Any, role: Any, **more: Any) -> Any:
+        return honest(terms, role, **(more | ({"reach": reach} if role == "curator" else {})))
 
-    monkeypatch.setattr(compute_side, "make_compute_party", nowhere)
+    monkeypatch.setattr(compute_side, "make_compute_party", lie)
     homes.settle()
     homes.approve()
     homes.until(homes.over)
     homes.settle()
     assert homes.progress.ended is Ending.NOT_COMPUTED
-    assert "does not say where a compute party listens" in homes.progress.detail
+    assert words in homes.progress.detail
 
 
 def leave_ending(homes: SplitHomes, writer: str) -> None:
