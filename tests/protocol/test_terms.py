@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,16 @@ def test_terms_of_a_split_run_ask_for_nothing_that_its_program_cannot_do(change:
 def test_what_is_no_split_curator_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match=rf"split\.{next(iter(wrong))}"):
         replace(SPLIT, **wrong)
+
+
+@pytest.mark.parametrize("expires", ["9999-12-31", "9999-12-31T23:59:59-23:59", "2200-01-01", "0001-01-01"])
+def test_terms_end_at_a_time_that_can_be_counted_with(expires: str) -> None:
+    """A home remembers a run for days after its terms end: at the end of all dates there is no such day."""
+    with pytest.raises(InvalidArgument, match="expires"):
+        split_run(expires=expires)
+    last = split_run(expires="2199-12-31T23:59:59-23:59").end
+    assert last is not None
+    assert last + timedelta(days=365) > last
 
 
 def test_the_planned_shape_gets_its_width_later() -> None:

@@ -24,6 +24,7 @@ __all__ = ["WITNESS", "Terms", "canonical_text"]
 
 WITNESS = "witness"
 """The name under which the card of a witness stands in the terms, where there is one."""
+_YEARS = range(2000, 2200)  # in which terms may end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,11 @@ class Terms(PlannedTerms):
             raise InvalidArgument(
                 "expires", arguments.harmless_value(self.expires), "must be a date or time, such as 2031-01-31"
             ) from error
+        if moment.year not in _YEARS:
+            reason = (
+                f"must lie in the years {_YEARS[0]} to {_YEARS[-1]}: homes count days from it, and keep keys until it"
+            )
+            raise InvalidArgument("expires", arguments.harmless_value(self.expires), reason)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     @property
