@@ -102,6 +102,6 @@ def test_a_file_is_kept_under_its_name_when_it_is_said_to_be(tmp_path: Path, mon
     make_private_folder(tmp_path / "run" / "checkpoints")
     assert {(tmp_path.name, ("run",)), ("run", ("checkpoints",))} <= set(seen)
     keep_private(tmp_path / "run" / "checkpoints" / "note", lambda path: path.write_bytes(b"1"))
-    assert seen[-1] == ("checkpoints", ("note",))
+    assert seen[-1:] == [("checkpoints", ("note",))]
     write_secret(tmp_path / "run" / "key", SECRET)
-    assert seen[-1] == ("run", ("checkpoints", "key"))
+    assert seen[-1:] == [("run", ("checkpoints", "key"))]

@@ -13,6 +13,7 @@ from split_homes import SplitHomes, split_homes_in
 from likeset.errors import PartyFailed
 from likeset.homes import compute_side
 from likeset.homes.compute_folder import ComputeFolder, Reach
+from likeset.protocol.parties import make_compute_party
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.split.certificates import RunCertificate
@@ -52,10 +53,9 @@ def test_a_compute_party_that_cannot_be_reached_by_what_it_says_ends_its_run_and
     homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, reach: bytes, words: str
 ) -> None:
     """The consumer looks on, and its other runs with it: this one has ended, with its reason."""
-    honest = compute_side.make_compute_party
 
     def lie(terms: Any, role: Any, **more: Any) -> Any:
-        return honest(terms, role, **(more | ({"reach": reach} if role == "curator" else {})))
+        return make_compute_party(terms, role, **(more | ({"reach": reach} if role == "curator" else {})))
 
     monkeypatch.setattr(compute_side, "make_compute_party", lie)
     homes.settle()
