@@ -67,6 +67,15 @@ def test_judging_what_waits_loads_no_library_that_only_a_release_is_priced_with(
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "opendp", "matplotlib"} & set(modules)
 
 
+def test_a_schema_loads_no_pandas_where_there_is_one() -> None:
+    """Arrow does, for the first list that it is given."""
+    kinds = ("category, values: [x, y], missing_values: [z]", "boolean", "ordinal, values: [1, 2]")
+    columns = ", ".join(f"{name}: {{kind: {kind}}}" for name, kind in zip("abc", kinds, strict=True))
+    text = f"likeset: schema\\nversion: 1\\ncolumns: {{{columns}}}\\n"
+    script = f"from likeset.tables.schema.schema import Schema; assert Schema.from_text('{text}').width == 4"
+    assert "pandas" not in _loaded(script)
+
+
 _JUDGED = f"""
 import sys, tempfile
 from pathlib import Path

@@ -108,7 +108,7 @@ def test_long_words_are_cut() -> None:
 
 
 def test_piled_up_accents_are_written_out_and_those_of_languages_stay() -> None:
-    for word in ("Nguyễn", "Nguye\u0302\u0303n", "שִׁ\u05bcלוֹם", "ประเภทนี้", "क्षत्रिय", "é"):
+    for word in ("Nguyễn", "Nguye\u0302\u0303n", "\u05e9\u05b4\u05c1\u05bc\u05dc", "ประเภทนี้", "क्षत्रिय", "é"):
         assert harmless(word) == word
     pile = "a" + "\u0336\u0489\u20dd" * 50
     shown = harmless(pile)

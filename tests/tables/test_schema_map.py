@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 
 from chance import public_coins
 from likeset.errors import BadTable
+from likeset.tables.schema.cell_values import array_of_words
 from likeset.tables.schema.scalar_maps import log2
 from likeset.tables.schema.schema import Mapped, Schema
 from likeset.tables.schema.text_hashing import count_pieces
@@ -442,3 +443,10 @@ def test_the_places_of_pieces_never_change() -> None:
     places = [2, 22, 28, 34, 40]
     assert sorted(naive_place(piece, 64) for piece in pieces) == places
     assert np.flatnonzero(one("{kind: text, width: 64}", ["heart"])[0]).tolist() == places
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_words_are_the_array_that_arrow_makes_of_them(words: list[str]) -> None:
+    made = array_of_words(words)
+    made.validate(full=True)
+    assert made.equals(pa.array(words, pa.string()))

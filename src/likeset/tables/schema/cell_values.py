@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Mask",
     "MissingWords",
+    "array_of_words",
     "days",
     "lists",
     "numbers",
@@ -54,10 +55,17 @@ class MissingWords:
 @functools.lru_cache(maxsize=64)
 def _missing_words(words: tuple[str, ...]) -> MissingWords:
     """Every column of most schemas has the same ones, and an expression takes longer to make than to use."""
-    stripped = pa.array(sorted({word.strip() for word in words}), pa.string())
+    stripped = array_of_words(sorted({word.strip() for word in words}))
     are_numbers = pc.match_substring_regex(stripped, _NUMBER)
     numbers = pc.cast(stripped.filter(are_numbers), pa.float64()).to_pylist()
     return MissingWords(stripped, tuple(number + 0.0 for number in numbers))
+
+
+def array_of_words(words: Sequence[str]) -> Any:
+    """As ``pa.array(words, pa.string())``, which loads pandas where there is one, to look whether this is of it."""
+    letters = [word.encode() for word in words]
+    ends = np.cumsum([0, *map(len, letters)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(letters), pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(letters)))
 
 
 def plain_array(column: Any) -> Any:

@@ -25,7 +25,7 @@ class DeclaredValues:
         self._gone = declared.missing_values
         if self._are_words:
             # Words that mean missing in this column come after the known ones.
-            self._known = pa.array([*declared.values, *declared.missing_values], pa.string())
+            self._known = cell_values.array_of_words([str(word) for word in (*declared.values, *self._gone)])
             self._count = len(declared.values)
             self._seen: tuple[Any, NDArray[np.int64] | None] = (None, None)
         else:

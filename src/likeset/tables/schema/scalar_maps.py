@@ -214,7 +214,7 @@ class BooleanMap(_Scalar):
         pairs |= {word.strip().lower(): 0.0 for word in declared.false_words}
         # A file of text may write 1 as 1.0.
         pairs |= {f"{word}.0": value for word, value in pairs.items() if word in ("0", "1")}
-        self._known = pa.array(list(pairs), pa.string())
+        self._known = cell_values.array_of_words(list(pairs))
         self._values = np.array([*pairs.values(), np.nan])
         self._lower_words = MissingWords.of([word.lower() for word in missing.words.to_pylist()])
 
