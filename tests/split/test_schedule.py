@@ -62,7 +62,8 @@ def test_slots_fill_a_grid_that_is_hardly_larger_and_has_whole_strips(offers: in
 
 
 @pytest.mark.parametrize(
-    ("offers", "size", "usable"), [(300, 120, 130), (300, 120, 120), (300, 120, 100), (40, 30, 12)]
+    ("offers", "size", "usable"),
+    [(300, 120, 130), (300, 120, 120), (300, 120, 100), (40, 30, 12), (1000, 200, 200), (1000, 200, 130)],
 )
 def test_what_strips_leave_empty_is_filled_while_a_valid_slot_is_left(offers: int, size: int, usable: int) -> None:
     """All valid slots have numbers that would be those of the first strips, were slots not in another order."""

@@ -46,8 +46,14 @@ class _Store:
     progress: Progress
 
 
-_VARIABLES = {"OMP_THREAD_LIMIT": "1"}
-"""Of a worker, all of them. Its threads would wait for each other in a loop at every small product of matrices."""
+_VARIABLES = {
+    "OMP_THREAD_LIMIT": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    "MALLOC_TOP_PAD_": str(1 << 26),
+}
+"""Of a worker, all of them. Threads would wait for each other in a loop at every small product of matrices, and memory
+that is given back to the system after each operation comes back as pages to be cleared."""
 
 
 class WorkerProcess:

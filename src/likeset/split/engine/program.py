@@ -290,7 +290,8 @@ def _within(words: Array, low: Any, high: Any) -> Array:
     The engine compares by the sign of a difference modulo 2^64, which is wrong for words far apart. The result lies
     in the range all the same: if neither difference is negative, both are below 2^63 and sum to high - low exactly.
     """
-    return jnp.where(words < low, low, jnp.where(words > high, high, words))
+    above, span = words - low, high - low
+    return jnp.where(above < 0, 0, jnp.where(span - above < 0, span, above)) + low
 
 
 def _times(numbers: Array, count: int) -> Array:

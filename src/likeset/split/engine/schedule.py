@@ -33,7 +33,7 @@ _STEPS = 50  # picks are made in about so many
 _MOST_AT_ONCE = 16
 _STRIP = 8  # positions of a strip, at most; fewer where there are few picks, so that it is not the same one each time
 _FEWEST_STRIPS = 16
-_PASSES = 6  # over all strips, at most; what more of them gain is small
+_PASSES = 5  # over all strips, at most; what more of them gain is small
 _MORE_PASSES = 2  # beyond one for each position of a strip, at most
 
 Words = NDArray[np.int64]
