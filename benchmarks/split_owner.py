@@ -1,0 +1,104 @@
+"""What an owner's answer costs with a split curator, beside the same answer with a trusted one, in one process.
+
+    python benchmarks/split_owner.py --rows 20000 --columns 50 784
+
+An owner weighs and draws its rows alike for both. With a split curator it also encodes what it offers, splits it into
+shares, seals a record for each slot and signs its list. Told is the processor time of all owners' answers: the
+smallest of some repetitions, in turn. Nothing is computed on the shares. One line of JSON for each number of columns.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likeset import Summarizer
+from likeset.homes import shell
+from likeset.run import split_local
+from likeset.split.environment import PYTHON_VARIABLE
+from likeset.transports import local
+
+REPEATS = 3
+OWNERS = 3
+
+
+class _EnoughError(Exception):
+    """All owners have answered."""
+
+
+class OwnersClock:
+    """Processor time of the answers of owners."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        take = shell.Shell.take
+
+        def timed(owner: Any, message: Any) -> Any:
+            begun = time.process_time()
+            try:
+                return take(owner, message)
+            finally:
+                if type(owner) is shell.Shell:
+                    self.seconds += time.process_time() - begun
+
+        shell.Shell.take = timed  # type: ignore[method-assign]
+        together = local.take_together
+
+        def timed_together(*arguments: Any, **named: Any) -> Any:
+            begun = time.process_time()
+            try:
+                return list(together(*arguments, **named))
+            finally:
+                self.seconds += time.process_time() - begun
+
+        local.take_together = timed_together
+
+    def of(self, curator: str, *, rows: int, columns: int, size: int) -> float:
+        """One run until all owners have answered."""
+        coins = np.random.default_rng(3)
+        owners = {f"owner-{number}": coins.uniform(size=(rows, columns)) for number in range(OWNERS)}
+        target = coins.uniform(size=(200, columns))
+        self.seconds = 0.0
+        asked = Summarizer(
+            size, epsilon=4.0, labels="ignore", folds=0, gamma=6.0 / columns, random_state=5, curator=curator
+        )
+        with contextlib.suppress(_EnoughError):
+            asked.fit(target, owners)
+        return self.seconds
+
+
+def stop(_inputs: Mapping[Any, Any], **_: object) -> Any:
+    """In place of a computation."""
+    raise _EnoughError
+
+
+def main() -> None:
+    """Measure every number of columns that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environment", type=Path, default=Path(".venv-split"))
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--size", type=int, default=200)
+    parser.add_argument("--columns", type=int, nargs="+", default=[50])
+    arguments = parser.parse_args()
+    os.environ[PYTHON_VARIABLE] = str(arguments.environment.absolute() / "bin" / "python")
+    split_local.compute_here = stop
+    clock = OwnersClock()
+    for columns in arguments.columns:
+        seconds: dict[str, list[float]] = {"trusted": [], "split": []}
+        for _ in range(REPEATS):
+            for curator, taken in seconds.items():
+                taken.append(clock.of(curator, rows=arguments.rows, columns=columns, size=arguments.size))
+        trusted, split = (min(taken) for taken in seconds.values())
+        told = {"rows": arguments.rows, "columns": columns, "size": arguments.size}
+        found = {"trusted_s": round(trusted, 3), "split_s": round(split, 3), "ratio": round(split / trusted, 2)}
+        print(json.dumps({**told, **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
