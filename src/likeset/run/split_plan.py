@@ -103,7 +103,7 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
 class _Model:
     """How time grows with public numbers, a rough rule: a step makes picks or a swap.
 
-    For three parties it gives half of the processor time of the large case in benchmarks/results/split.md, as if two
+    For three parties it gives half of the processor time of the large cases in benchmarks/results/split.md, as if two
     cores did nothing else; for two parties it is set by hand to small cases. What compute parties send one another
     was never measured, and is not told.
     """
@@ -114,9 +114,9 @@ class _Model:
     per_offer: float
 
 
-_THREE = _Model(start=12.0, per_pair=1e-5, per_step=0.06, per_offer=3e-5)
+_THREE = _Model(start=9.0, per_pair=6e-6, per_step=0.075, per_offer=1e-5)
 _TWO = _Model(start=20.0, per_pair=2e-3, per_step=0.3, per_offer=1e-3)
-_COLUMNS = 1000.0  # so many double the time of a kernel
+_COLUMNS = 400.0  # so many double the time of a kernel
 
 
 def expected_seconds_of_split(terms: PlannedTerms) -> float | None:
