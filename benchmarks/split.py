@@ -6,7 +6,8 @@ All compute parties run on this machine, each with a worker process of its own. 
 all workers together (what counts where others use the machine as well), the largest memory of each worker, and
 MMD² relative to exact greedy in the clear. Rows are drawn from mixtures with a fixed seed; ``--images FILE`` takes
 MNIST's images from an ``npz`` file for 784 columns; ``--tunnels`` joins the parties by tunnels, whose processor time is
-that of this process. One line of JSON for each case.
+that of this process; ``--delay 20`` besides lets everything between two parties take 20 ms on its way, whose relays are
+in this process too. One line of JSON for each case.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from delayed_links import DelayedLink
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
 from likeset.split.certificates import RunCertificate
@@ -77,15 +79,19 @@ def local(parties: int) -> tuple[list[Meeting], Callable[[], None]]:
     return [meeting.at(rank) for rank in range(parties)], meeting.close
 
 
-def tunnelled(parties: int) -> tuple[list[Meeting], Callable[[], None]]:
-    """Engines joined by tunnels over TCP on this machine."""
+def tunnelled(parties: int, delay: float) -> tuple[list[Meeting], Callable[[], None]]:
+    """Engines joined by tunnels over TCP on this machine, everything in them so many seconds on its way."""
     own, session = [RunCertificate.generate() for _ in range(parties)], secrets.token_bytes(32)
     meetings = [TunnelMeeting(rank, session=session, own=certificate) for rank, certificate in enumerate(own)]
-    known = {rank: TunnelPeer("127.0.0.1", meetings[rank].port, own[rank].certificate) for rank in range(parties)}
+    links = [DelayedLink(meeting.port, delay) for meeting in meetings] if delay else []
+    ports = [link.port for link in links] or [meeting.port for meeting in meetings]
+    known = {rank: TunnelPeer("127.0.0.1", ports[rank], own[rank].certificate) for rank in range(parties)}
     for rank, meeting in enumerate(meetings):
         meeting.start({other: peer for other, peer in known.items() if other != rank})
 
     def close() -> None:
+        for end in links:
+            end.close()
         for meeting in meetings:
             meeting.stop()
 
@@ -96,9 +102,9 @@ class MeasuredRun:
     """One computation with all parties in threads, and what it took."""
 
     def __init__(
-        self, settings: ProgramSettings, offers: Words, target: Words, *, environment: Path, tunnels: bool
+        self, settings: ProgramSettings, offers: Words, target: Words, *, environment: Path, tunnels: bool, delay: float
     ) -> None:
-        self._settings, self._python, self._tunnels = settings, worker_python(environment), tunnels
+        self._settings, self._python, self._tunnels, self._delay = settings, worker_python(environment), tunnels, delay
         self._shares = list(
             zip(split_words(offers, settings.parties), split_words(target, settings.parties), strict=True)
         )
@@ -109,7 +115,8 @@ class MeasuredRun:
     def run(self) -> None:
         """All parties until the end."""
         folder = tempfile.TemporaryDirectory()
-        meetings, close = tunnelled(self._settings.parties) if self._tunnels else local(self._settings.parties)
+        parties = self._settings.parties
+        meetings, close = tunnelled(parties, self._delay) if self._tunnels else local(parties)
         self._begun = time.perf_counter()
         threads = [
             threading.Thread(target=self._party, args=(rank, meetings[rank], Path(folder.name) / str(rank)))
@@ -171,7 +178,8 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     secret = np.frombuffer(secrets.token_bytes(32 * len(rows)), dtype=np.int64).reshape(-1, 4)
     offers = np.concatenate([words, np.ones((len(rows), 1), dtype=np.int64), secret], axis=1)
     before, own_before = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time()
-    run = MeasuredRun(settings, offers, wanted, environment=arguments.environment, tunnels=arguments.tunnels)
+    joined = {"tunnels": arguments.tunnels or arguments.delay > 0, "delay": arguments.delay / 1000}
+    run = MeasuredRun(settings, offers, wanted, environment=arguments.environment, **joined)
     run.run()
     after, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time() - own_before
     if run.opened is None:
@@ -180,7 +188,8 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     return {
         "rows": "mnist" if shown else "mixture",
         "parties": settings.parties,
-        "tunnels": arguments.tunnels,
+        "tunnels": joined["tunnels"],
+        "delay_ms": arguments.delay,
         "offers": len(rows),
         "columns": columns,
         "target": len(target),
@@ -208,6 +217,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, nargs="+", default=[50])
     parser.add_argument("--images", type=Path)
     parser.add_argument("--tunnels", action="store_true")
+    parser.add_argument("--delay", type=float, default=0.0)
     arguments = parser.parse_args()
     for columns in arguments.columns:
         print(json.dumps(measure(arguments, columns)), flush=True)
