@@ -62,12 +62,11 @@ class _Attempt:
     def take_inputs(self) -> None:
         own = self._keeper.inputs()
         next_offers, next_target = self._machine.following(own)
-        self._offers, self._target = (self._ordered(own[0]), self._ordered(next_offers)), (own[1], next_target)
+        following = None if next_offers is None else self._ordered(next_offers)
+        self._offers, self._target = (self._ordered(own[0]), following), (own[1], next_target)
 
-    def _ordered(self, words: Words | None) -> Words | None:
+    def _ordered(self, words: Words) -> Words:
         """Shares of offers in the order of slots; those of empty slots are zeros."""
-        if words is None:
-            return None
         ordered = np.zeros((self._slots, words.shape[1]), dtype=np.int64)
         ordered[: len(words)] = words[self._numbers[: len(words)] - 1]
         return ordered
