@@ -30,10 +30,7 @@ _FIRST_PICKS = 0.3
 _RIDGES = (0.1, 1.0, 10.0)
 _COMPARED = (  # with other ways to impute
     "twenty classes, 150 rows",
-    "twenty near, 150 rows",
     "five of ten absent",
-    "five absent, near, moved",
-    "3% far",
     "3% near",
     "not told",
 )
