@@ -87,7 +87,8 @@ class JointFamilies:
             "counting: whoever takes the best of them must know the answer.",
         )
         tables = [comparison_table(name[0].upper() + name[1:], done, measure) for measure, name in MEASURES.items()]
-        tables.insert(1, ways_table(done, tuple(_WAYS), others, "accuracy"))
+        if others:
+            tables.insert(1, ways_table(done, tuple(_WAYS), others, "accuracy"))
         tables.append(likeness_table(done, (("match", "ignore"),)))
         return Presentation("Labels matched, on tasks that the rule was not made on", words, tables)
 
