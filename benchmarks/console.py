@@ -64,7 +64,7 @@ def main() -> None:
         place = wished.place or Path(temporary)
         small = _home(place / "small", runs=8, entries=0)
         large = _home(place / "large", runs=wished.runs, entries=wished.entries)
-        parts = {
+        parts: dict[str, Callable[[], str]] = {
             "pages": lambda: _measured(small, large, runs=wished.runs),
             "check": lambda: _checked(small, large),
             "commands": lambda: _commands(small, large, compiled=Path(temporary) / "compiled"),

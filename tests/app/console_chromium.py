@@ -64,7 +64,7 @@ def accessible(page: Page, name: str) -> None:
     for size in (NARROW, WIDE):
         page.set_viewport_size(size)  # type: ignore[arg-type]
         for scheme in ("dark", "light"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             found = axe.run(page)
             assert found.violations_count == 0, (name, scheme, size, found.generate_report())
         fits(page, name, size["width"])
