@@ -1,5 +1,6 @@
 """A worker's environment that is missing or wrong, and shares of a wrong shape, end in one clear line."""
 
+import resource
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from likeset.split.engine.task import Task
 from likeset.split.environment import check_environment, locked_versions, make_environment, worker_python
 from likeset.split.local_meeting import LocalMeeting
 from likeset.split.party import SplitParty
+from likeset.split.worker_process import WorkerProcess
 
 SETTINGS = ProgramSettings(parties=3, offers=5, target_rows=2, size=2, gamma=1.0, lows=(0,), highs=(1 << 16,))
 
@@ -87,3 +89,25 @@ def test_an_engine_is_reached_by_sockets_in_the_file_system_only() -> None:
         other = Task(SETTINGS, 0, "p", "i", "attempt", (address, *addresses[1:]), 5, ())
         with pytest.raises(ValueError, match="sockets in the file system"):
             Task.from_bytes(other.to_bytes())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of other processes are Linux's")
+def test_a_worker_that_crashes_leaves_no_copy_of_its_memory() -> None:
+    """A party can make another's engine crash, and a dump would hold shares when everything else of the run is gone.
+
+    With a limit of 1 neither the kernel nor a program that collects dumps keeps any; 0 would bind the kernel alone.
+    """
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    worker = WorkerProcess(Path(sys.executable))
+    try:
+        (line,) = (
+            line
+            for line in Path(f"/proc/{worker.pid}/limits").read_text(encoding="ascii").splitlines()
+            if line.startswith("Max core file size")
+        )
+        most = "0" if before[1] == 0 else "1"
+        assert line.split()[4:6] == [most, most]
+    finally:
+        worker.close()
+        resource.setrlimit(resource.RLIMIT_CORE, before)
