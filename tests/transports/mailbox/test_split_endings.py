@@ -19,6 +19,8 @@ from likeset.protocol.terms import WITNESS
 from likeset.split.certificates import RunCertificate
 from likeset.split.checkpoints import Checkpoints
 from likeset.split.engine.agreement import Checkpoint
+from likeset.transports.mailbox.computing_desk import ComputingDesk
+from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.mailbox.words import EndingWords
 from likeset.transports.outcomes import Ending
 from likeset.trust import shared_offers
@@ -74,16 +76,23 @@ def leave_ending(homes: SplitHomes, writer: str) -> None:
 
 
 @pytest.mark.parametrize("liar", [CURATOR, WITNESS])
-def test_nobody_takes_rows_from_the_consumer_that_were_opened_to_it(homes: SplitHomes, liar: str) -> None:
-    """Its computation has ended, it has not looked since, and another party says that there was none."""
+def test_nobody_takes_rows_from_the_consumer_that_were_opened_to_it(
+    homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, liar: str
+) -> None:
+    """Its computation has ended, it has not looked at it since, and another party says that there was none."""
     homes.settle()
     homes.approve()
-    digest, room = homes.run.terms.digest, None
-    while room is None or room.opened(digest) is None:
-        homes.look(CURATOR, WITNESS, *homes.owners)
-        if room is None or digest not in room._tasks:
-            homes.look(CONSUMER)
-        room = homes.desk(CONSUMER).room  # type: ignore[attr-defined]
+    digest = homes.run.terms.digest
+
+    def is_opened() -> bool:
+        desk = homes.desk(CONSUMER)
+        assert isinstance(desk, ComputingDesk)
+        assert desk.room is not None
+        return desk.room.opened(digest) is not None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SplitRuns, "_open", lambda *_: None)
+        homes.until(is_opened)
     leave_ending(homes, liar)
     homes.until(homes.over)
     assert homes.progress.ended is Ending.DONE
