@@ -72,7 +72,7 @@ class TunnelMeeting:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._server = self._do(
-            asyncio.start_server(lambda *plain: self._spawn(self._accept(*plain)), host, port, limit=_PIECE)
+            asyncio.start_server(lambda *plain: self._spawn(self._serve(*plain), plain[1]), host, port, limit=_PIECE)
         )
         self.port: int = self._server.sockets[0].getsockname()[1]
 
@@ -108,10 +108,13 @@ class TunnelMeeting:
     def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], connection: asyncio.StreamWriter | None = None) -> None:
+        """Run something; its connection is closed when it ends, also if it is cancelled before its first step."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if connection is not None:
+            task.add_done_callback(lambda _: connection.close())
 
     async def _join(self, worker: WorkerProcess) -> Attempt:
         self._worker = worker
@@ -201,10 +204,6 @@ class TunnelMeeting:
             with contextlib.suppress(OSError):
                 await self._controls[rank].tell(kind, *parts)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
-            await self._serve(reader, writer)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._unknown[writer] = None
         if len(self._unknown) > MOST_UNKNOWN:  # a party of the run needs a moment, whoever waits longest is none
@@ -281,7 +280,10 @@ class TunnelMeeting:
                 self._all_done.set()
 
     async def _stop(self) -> None:
-        self._server.close()
+        # Nobody new comes in. A server that is closed at once forgets connections that it has just taken, and leaves
+        # them open: so it is closed last.
+        for listening in self._server.sockets:
+            self._loop.remove_reader(listening.fileno())
         self._end(name=self._attempt or "")
         for stream in self._controls.values():
             stream.close()
@@ -293,3 +295,4 @@ class TunnelMeeting:
                 task.cancel()
             await asyncio.wait(tasks)
             await asyncio.sleep(0.01)  # what was closed, and what came in just now, has callbacks before it
+        self._server.close()

@@ -143,7 +143,7 @@ async def enter(
     call: Callable[[], Awaitable[TlsStream]],
     *,
     refused: Callable[[str], None],
-    spawn: Callable[[Coroutine[Any, Any, None]], None],
+    spawn: Callable[[Coroutine[Any, Any, None], asyncio.StreamWriter], None],
 ) -> asyncio.Server:
     """Listen on a socket beside an engine; every connection goes through a tunnel of its own.
 
@@ -151,7 +151,7 @@ async def enter(
         socket: where the engine connects to.
         call: connects to the party that is meant.
         refused: told why a tunnel could not be had.
-        spawn: runs what a connection needs.
+        spawn: runs what a connection needs, and closes the connection afterwards.
     """
 
     async def entered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -159,7 +159,7 @@ async def enter(
             await carry(await call(), (reader, writer))
         except (LetterRefused, OSError) as error:
             refused(str(error))
-        finally:
-            writer.close()
 
-    return await asyncio.start_unix_server(lambda *plain: spawn(entered(*plain)), path=str(socket), limit=_PIECE)
+    return await asyncio.start_unix_server(
+        lambda *plain: spawn(entered(*plain), plain[1]), path=str(socket), limit=_PIECE
+    )
