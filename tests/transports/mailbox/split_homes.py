@@ -40,6 +40,7 @@ from likeset.transports.mailbox.witness_desk import witness_desk
 LISTEN = "127.0.0.1:0"
 _ROLES = ("curator", "consumer", "witness")
 _SECONDS = 1200.0  # until something must have happened, however busy the machine is
+_MEETING_SECONDS = 120.0  # until a compute party waits no longer for the others, and tries again
 
 
 @dataclass
@@ -77,7 +78,7 @@ class ClearComputation:
             here = meeting.inputs.setdefault(session, {})
             here[inputs.rank] = inputs
             meeting.turn.notify_all()
-            if not meeting.turn.wait_for(lambda: self.stopped or len(here) == inputs.parties, timeout=_SECONDS):
+            if not meeting.turn.wait_for(lambda: self.stopped or len(here) == inputs.parties, timeout=_MEETING_SECONDS):
                 raise NoAnswer("another compute party did not come in time")
             if self.stopped:
                 here.pop(inputs.rank, None)
