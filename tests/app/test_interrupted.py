@@ -177,8 +177,8 @@ def test_ctrl_c_waits_for_a_draw_that_was_paid(
     ("place", "call", "words"),
     [
         ("likeset.protocol.sealed.draw_offer", 2, "cannot be written: No space left"),
-        ("likeset.documents.os.fsync", 4, "terms.yaml: cannot be written: No space left"),
-        ("likeset.documents.os.fsync", 8, "result.json: cannot be written: No space left"),
+        ("likeset.documents.os.fsync", 6, "terms.yaml: cannot be written: No space left"),
+        ("likeset.documents.os.fsync", 14, "result.json: cannot be written: No space left"),
         ("likeset.run.publish.pq.write_table", 1, "cannot be written: No space left"),
         ("likeset.run.publish.Path.rename", 1, "cannot be written: No space left"),
     ],
