@@ -85,29 +85,22 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
 def quality(arguments: argparse.Namespace) -> None:
     """What models make of three selections, by family: means over seeds."""
     from likeset.protocol.selection import Selection
+    from studies.joint_families import judge_selection
     from studies.judged_families import JUDGEMENT, market_of
-    from studies.label_judging import judge_training
 
     for family in arguments.families or JUDGEMENT:
         judged: dict[str, list[dict[str, float]]] = {}
         for seed in range(_FIRST_SEED, _FIRST_SEED + arguments.seeds):
             market = market_of(family, seed)
+            gamma = Selection().kernel_width(market.target)
             picks = {
                 way: Selection(labels=way).select(market.pool, market.target, market.size, labels=market.labels)
                 for way in ("ignore", "match")
             }
             chosen = {way: selected.indices for way, selected in picks.items()}
-            chosen["on shares"] = _selected(market, Selection().kernel_width(market.target), arguments.rank)
+            chosen["on shares"] = _selected(market, gamma, arguments.rank)
             for way, indices in chosen.items():
-                result = judge_training(
-                    market.pool[indices],
-                    market.labels[indices],
-                    test=market.test,
-                    test_labels=market.test_labels,
-                    rare=market.rare,
-                    rare_test=market.rare_test,
-                )
-                judged.setdefault(way, []).append(result)
+                judged.setdefault(way, []).append(judge_selection(market, indices, gamma))
         means = {
             way: {name: round(float(np.mean([each[name] for each in results])), 3) for name in ("accuracy", "rare")}
             for way, results in judged.items()

@@ -21,7 +21,7 @@ from studies.judged_families import JUDGEMENT, market_of
 from studies.label_families import DEVELOPMENT, LabelMarket
 from studies.label_judging import MEASURES, comparison_table, judge_training, likeness_table, ways_table
 
-__all__ = ["STUDY", "JointFamilies"]
+__all__ = ["STUDY", "JointFamilies", "judge_selection"]
 
 _FIRST_SEED = 4000
 _SEEDS = 10
@@ -64,12 +64,15 @@ class JointFamilies:
         gamma = Selection().kernel_width(market.target)
         if cell["part"] == "other ways":
             imputed = _imputed(market, gamma)
-            return {name: _judged(market, _hard_joint(market, codes, gamma), gamma) for name, codes in imputed.items()}
+            return {
+                name: judge_selection(market, _hard_joint(market, codes, gamma), gamma)
+                for name, codes in imputed.items()
+            }
         selected = {
             labels: Selection(labels=labels).select(market.pool, market.target, market.size, labels=market.labels)
             for labels in ("match", "ignore")
         }
-        results = {name: _judged(market, chosen.indices, gamma) for name, chosen in selected.items()}
+        results = {name: judge_selection(market, chosen.indices, gamma) for name, chosen in selected.items()}
         told = selected["match"]
         return {**results, "label_weight": told.label_weight, "label_skill": told.label_skill}
 
@@ -93,7 +96,8 @@ class JointFamilies:
         return Presentation("Labels matched, on tasks that the rule was not made on", words, tables)
 
 
-def _judged(market: LabelMarket, indices: Indices, gamma: float) -> dict[str, float]:
+def judge_selection(market: LabelMarket, indices: Indices, gamma: float) -> dict[str, float]:
+    """What models make of some rows of a market's pool, and the rows' MMD² to test rows."""
     judged = judge_training(
         market.pool[indices],
         market.labels[indices],
