@@ -17,7 +17,7 @@ from likeset.run.job import Job
 __all__ = ["RUN", "SECONDS", "NetworkDemo", "Tell", "checks", "decide", "denying_owner", "job_between", "killed_owner"]
 
 RUN = "digits"
-SECONDS = 300.0
+SECONDS = 600.0
 """That anything may take before the demo gives up."""
 
 _APPROVER = "the demo's automatic approver"
