@@ -262,10 +262,11 @@ def test_a_page_of_another_program_gets_nothing_and_decides_nothing(chromium: Br
     """At 127.0.0.1 its requests carry the session's cookie: to a browser, all ports of a host are one site."""
     with visited(chromium, folder) as (page, started), _hostile_server(started.address) as port:
         statuses = list[tuple[str, int]]()
-        page.on("response", lambda answer: statuses.append((answer.url, answer.status)))
-        page.goto(f"http://{host}:{port}/")
-        page.wait_for_function("window.done")
-        assert page.evaluate("window.got") == []
+        hostile = page.context.new_page()
+        hostile.on("response", lambda answer: statuses.append((answer.url, answer.status)))
+        hostile.goto(f"http://{host}:{port}/")
+        hostile.wait_for_function("window.done")
+        assert hostile.evaluate("window.got") == []
         answered = [status for url, status in statuses if url.startswith(started.address)]
         assert answered, "the console was asked"
         assert set(answered) <= {403}, statuses
