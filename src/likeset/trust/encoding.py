@@ -52,7 +52,7 @@ _MOST_PARTS = 1 << 16  # empty parts cost their reader more memory than they hav
 
 def fields(*parts: bytes) -> bytes:
     """The parts one after another, each after its length: 8 bytes, the most significant one first."""
-    return b"".join(piece for part in parts for piece in (len(part).to_bytes(_LENGTH_BYTES, "big"), part))
+    return b"".join([piece for part in parts for piece in (len(part).to_bytes(_LENGTH_BYTES, "big"), part)])
 
 
 def read_fields(data: bytes | memoryview, count: int | None, *, what: str) -> tuple[bytes, ...]:

@@ -5,6 +5,7 @@ only as shares until the slot is picked. So whoever carries or keeps envelopes r
 that it bought, and the compute parties without the consumer read none even together (docs/proofs/envelopes.md).
 """
 
+import functools
 import hashlib
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ _NONCE = bytes(12)  # a key seals one record and never another: its r is drawn f
 _ROW_TAG, _OFFER_TAG = b"likeset row", b"likeset offer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OfferContext:
     """Whose offer it is, under which terms, and who computes on it: bound into every key, commitment and signature.
 
@@ -79,7 +80,13 @@ class OfferContext:
         parties = b"".join(map(fingerprint_bytes, self.parties))
         return self.terms, fingerprint_bytes(self.owner), parties
 
-    @property
+    @functools.cached_property
+    def row_names(self) -> tuple[bytes, bytes]:
+        """How keys of slots and sealed records begin: tag, terms, owner; and for records also the consumer."""
+        key = fields(_ROW_TAG, self.terms, fingerprint_bytes(self.owner))
+        return key, key + fields(fingerprint_bytes(self.consumer))
+
+    @functools.cached_property
     def digest(self) -> bytes:
         """By which commitments and leaves name it: nobody's commitment is another's, nor of another run."""
         return hashlib.sha256(fields(_OFFER_TAG, *self.parts())).digest()
@@ -138,10 +145,9 @@ def open_envelope(envelope: bytes, *, context: OfferContext, slot: int, key: byt
 def _slot_key(context: OfferContext, slot: int, key: bytes, random: bytes) -> bytes:
     if len(key) != KEY_BYTES or len(random) != RANDOM_BYTES:
         raise InvalidArgument("key", f"{len(key)} and {len(random)} bytes", "K and r must have 32 bytes each")
-    info = fields(_ROW_TAG, context.terms, fingerprint_bytes(context.owner), index_bytes(slot))
+    info = context.row_names[0] + fields(index_bytes(slot))
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key + random)
 
 
 def _associated(context: OfferContext, slot: int) -> bytes:
-    named = map(fingerprint_bytes, (context.owner, context.consumer))
-    return fields(_ROW_TAG, context.terms, *named, index_bytes(slot))
+    return context.row_names[1] + fields(index_bytes(slot))

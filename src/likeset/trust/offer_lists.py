@@ -25,9 +25,9 @@ __all__ = [
     "SALT_BYTES",
     "OfferFault",
     "OfferList",
+    "ShareCommitments",
     "SlotDigests",
     "context_in",
-    "share_commitment",
     "sign_list",
 ]
 
@@ -92,23 +92,43 @@ class SlotDigests:
         return hashlib.sha256(fields(_SLOT_TAG, *parts)).digest()
 
 
-def share_commitment(
-    context: OfferContext, slot: int, role: ComputeRole, *, salt: bytes, share: bytes | memoryview
-) -> bytes:
-    """The commitment to a party's share of a slot; the salt goes to that party only.
+class ShareCommitments:
+    """Commitments to one party's shares of an offer: the digest of tag, offer, slot, role, salt and share, as fields.
 
     Args:
         context: of the offer.
-        slot: its number.
-        role: whose share it is.
-        salt: 32 random bytes.
-        share: its words, as they travel.
+        role: whose shares they are.
     """
-    # As of fields, without a copy of the share.
-    head = fields(_SHARE_TAG, context.digest, index_bytes(slot), role.encode("ascii"), salt)
-    hashed = hashlib.sha256(head + len(share).to_bytes(8, "big"))
-    hashed.update(share)
-    return hashed.digest()
+
+    def __init__(self, context: OfferContext, role: ComputeRole) -> None:
+        self._begun = hashlib.sha256(fields(_SHARE_TAG, context.digest))
+        self._role = fields(role.encode("ascii"))
+
+    def of(self, slot: int, *, salt: bytes, share: bytes | memoryview) -> bytes:
+        """To the share of a slot; the salt goes to that party only.
+
+        Args:
+            slot: its number.
+            salt: 32 random bytes.
+            share: its words, as they travel.
+        """
+        hashed = self._begun.copy()
+        hashed.update(fields(index_bytes(slot)) + self._role + fields(salt) + len(share).to_bytes(8, "big"))
+        hashed.update(share)  # as of fields, without a copy of it
+        return hashed.digest()
+
+    def of_all(self, salts: bytes, shares: bytes) -> list[bytes]:
+        """To the shares of all slots, as many as there are salts."""
+        slots = len(salts) // SALT_BYTES
+        size, view = len(shares) // slots, memoryview(shares)
+        return [
+            self.of(
+                slot,
+                salt=salts[SALT_BYTES * slot : SALT_BYTES * (slot + 1)],
+                share=view[size * slot : size * (slot + 1)],
+            )
+            for slot in range(slots)
+        ]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from likeset.errors import BadDocument, InvalidArgument, OfferRefused
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import fields, read_tagged
 from likeset.trust.envelopes import KEY_BYTES, OfferContext, envelope_bytes, seal_record
-from likeset.trust.offer_lists import SALT_BYTES, OfferFault, OfferList, SlotDigests, share_commitment, sign_list
+from likeset.trust.offer_lists import SALT_BYTES, OfferFault, OfferList, ShareCommitments, SlotDigests, sign_list
 from likeset.trust.row_shares import (
     RANDOM_BYTES,
     RANDOM_WORDS,
@@ -218,13 +218,17 @@ def _parts(
 ) -> dict[ComputeRole, OfferPart]:
     """What each compute party gets, with the list that commits to all of it."""
     salts = [os.urandom(SALT_BYTES * shape.slots) for _ in context.roles]
+    commitments = [
+        ShareCommitments(context, role).of_all(salt, share)
+        for role, salt, share in zip(context.roles, salts, shares, strict=True)
+    ]
     digests = [
         SlotDigests(
-            _commitments(context, slot, salts=salts, shares=shares, shape=shape),
+            of_slot,
             hashlib.sha256(_piece(randoms, slot, shape.slots)).digest(),
-            hashlib.sha256(envelope).digest(),
+            hashlib.sha256(envelopes[slot]).digest(),
         )
-        for slot, envelope in enumerate(envelopes)
+        for slot, of_slot in enumerate(zip(*commitments, strict=True))
     ]
     offer_list = sign_list(secret, context, key=key, leaves=_leaves(context, digests))
     everything = b"".join(slot_digests.to_bytes() for slot_digests in digests)
@@ -263,16 +267,6 @@ def _sealed(
     ]
 
 
-def _commitments(
-    context: OfferContext, slot: int, *, salts: Sequence[bytes], shares: Sequence[bytes], shape: OfferShape
-) -> tuple[bytes, ...]:
-    """To the shares that all parties have of a slot."""
-    return tuple(
-        share_commitment(context, slot, role, salt=_piece(salt, slot, shape.slots), share=_view(share, slot, shape))
-        for role, salt, share in zip(context.roles, salts, shares, strict=True)
-    )
-
-
 def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, owner: Card, shape: OfferShape) -> None:
     """A part of an offer belongs to what its owner signed: whoever says so with a receipt can open it later.
 
@@ -306,20 +300,19 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
     digests = [part.digests_of(slot) for slot in range(slots)]
     if _leaves(context, digests) != listed.leaves:
         raise OfferRefused(OfferFault.LEAVES)
-    _check_secrets(part, digests, shape)
+    _check_secrets(part, digests)
     randoms = {slot_digests.random for slot_digests in digests}
     if len(randoms) != slots or len(_random_shares(part, shape)) != slots:
         raise OfferRefused(OfferFault.REPEATED)
 
 
-def _check_secrets(part: OfferPart, digests: Sequence[SlotDigests], shape: OfferShape) -> None:
+def _check_secrets(part: OfferPart, digests: Sequence[SlotDigests]) -> None:
     """Shares, key and envelopes are those that the digests commit to."""
     context, role = part.offer_list.context, part.role
     place = context.roles.index(role)
+    if ShareCommitments(context, role).of_all(part.salts, part.share) != [one.commitments[place] for one in digests]:
+        raise OfferRefused(OfferFault.SHARE)
     for slot, slot_digests in enumerate(digests):
-        share, salt = _view(part.share, slot, shape), part.salt_of(slot)
-        if share_commitment(context, slot, role, salt=salt, share=share) != slot_digests.commitments[place]:
-            raise OfferRefused(OfferFault.SHARE)
         if role == "curator" and hashlib.sha256(part.envelope_of(slot)).digest() != slot_digests.envelope:
             raise OfferRefused(OfferFault.ENVELOPES)
     if role == "consumer" and hashlib.sha256(part.key).digest() != part.offer_list.key_digest:
@@ -356,7 +349,3 @@ def _random_shares(part: OfferPart, shape: OfferShape) -> set[bytes]:
 def _piece(data: bytes, slot: int, slots: int) -> bytes:
     size = len(data) // slots
     return data[size * slot : size * (slot + 1)]
-
-
-def _view(share: bytes, slot: int, shape: OfferShape) -> memoryview:
-    return memoryview(share)[shape.share_bytes * slot : shape.share_bytes * (slot + 1)]

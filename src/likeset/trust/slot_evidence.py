@@ -12,7 +12,7 @@ from likeset.errors import BadDocument
 from likeset.trust.cards import Card
 from likeset.trust.encoding import fields, read_fields, read_tagged
 from likeset.trust.envelopes import index_bytes
-from likeset.trust.offer_lists import OfferList, SlotDigests, share_commitment
+from likeset.trust.offer_lists import OfferList, ShareCommitments, SlotDigests
 from likeset.trust.row_shares import COMPUTE_ROLES, RANDOM_BYTES, ComputeRole
 from likeset.trust.share_receipts import ShareReceipt
 from likeset.trust.shared_offers import OfferPart
@@ -77,7 +77,7 @@ class SlotEvidence:
             opening.role: opening.share
             for opening in self.openings
             if due.get(opening.role)
-            == share_commitment(offer_list.context, self.slot, opening.role, salt=opening.salt, share=opening.share)
+            == ShareCommitments(offer_list.context, opening.role).of(self.slot, salt=opening.salt, share=opening.share)
         }
 
     def to_bytes(self) -> bytes:
