@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console_chromium import CHROMIUM, IMAGES, WIDE, launched, looked_at
+from console_chromium import CHROMIUM, IMAGES, WIDE, accessible, launched, looked_at
 from console_houses import COLUMNS, PATIENCE, Houses, served, waited
 from playwright.sync_api import Browser, Page, expect
 
@@ -248,4 +248,18 @@ def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses, tmp_path
         if houses.is_done(houses.consumer.known("sepsis-2026-07")):
             page.get_by_role("button", name="Make the report").click()
             expect(page.get_by_role("link", name="The whole report")).to_be_visible()
+            _report(page, tmp_path)
         looked_at(page, "consumer-run", folder=folder)
+
+
+def _report(page: Page, folder: Path) -> None:
+    """It comes without leave to run a script, so axe reads what came from a file."""
+    page.get_by_role("link", name="The whole report").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    kept = folder / "report.html"
+    kept.write_text(page.content())
+    page.go_back()
+    alone = page.context.new_page()
+    alone.goto(kept.as_uri())
+    accessible(alone, "report")
+    alone.close()

@@ -91,6 +91,26 @@ def test_codes_are_categories_counts_are_numbers_and_ranges_have_an_order(tmp_pa
     assert why["thal"] == "codes: 3 different values, and nothing that says count"
 
 
+def test_people_in_turn_with_several_rows_each_are_asked_about(tmp_path: Path) -> None:
+    """600 rows: 75 people with eight of them each. Numbers without gaps, and other orders, are not."""
+    people = [str(17 * (row // 8)) for row in range(600)]
+    columns = {"nr": people, "other": people[::-1], "steps": [str(row // 8) for row in range(600)]}
+    made = drafted(tmp_path, columns)
+    cautions = {column.name: column.caution for column in made.profile}
+    assert "say --id nr" in cautions["nr"]
+    assert cautions["other"] == cautions["steps"] == ""
+
+
+def test_whole_numbers_in_a_row_that_begin_late_are_no_codes(tmp_path: Path) -> None:
+    """Years of school from 7 to 16; codes from 1 to 8, and numbers with a gap, stay categories."""
+    columns = {
+        "school": [str(years) for years in range(7, 17)],
+        "mode": [str(code) for code in range(1, 9)],
+        "gap": ["3", "4", "5", "6", "7", "9"],
+    }
+    assert kinds(drafted(tmp_path, columns)) == {"school": "numeric", "mode": "category", "gap": "category"}
+
+
 @pytest.mark.parametrize(
     ("low", "high", "bounds"),
     [

@@ -42,6 +42,8 @@ class ColumnEvidence:
         high: the largest.
         width: of the lists, if the column has lists.
         many: whether there are too many different values to count them.
+        runs: stretches of rows with one and the same number; as many as different ones where rows are ``sorted``.
+        sorted: whether no number is below the one before it.
     """
 
     def __init__(self, kind: Any) -> None:
@@ -52,6 +54,7 @@ class ColumnEvidence:
         self.low, self.high = math.inf, -math.inf
         self.width: int | None = None
         self.many = False
+        self.runs, self.sorted, self._last = 0, True, -math.inf
         self._counts: Counter[Any] = Counter()
         self._numbers = _ThinnedNumbers()
         self._watch = CommaWatch()
@@ -164,6 +167,10 @@ class ColumnEvidence:
     def _add_numbers(self, values: NDArray[np.float64]) -> None:
         present = values[~np.isnan(values)]
         self.all_whole &= bool((present == np.rint(present)).all())
+        steps = np.diff(present, prepend=self._last)
+        self.runs += int(np.count_nonzero(steps))
+        self.sorted &= bool((steps >= 0).all())
+        self._last = float(present[-1]) if len(present) else self._last
         self._take(present)
 
     def _add_lists(self, column: Any) -> None:

@@ -22,6 +22,8 @@ __all__ = ["Proposal", "proposal", "rounded_outward"]
 
 _MOST_CODES, _MOST_NAMED_CODES, _MOST_WORDS = 10, 100, 30
 _LEAST_COUNTS = 4
+_LEAST_IN_A_ROW = 6
+_LEAST_RUNS, _SEVERAL = 20, 2
 _LONG = 10_000.0  # a whole number of five digits
 _TEXT_WIDTH = 64
 _TRUTH = {"true", "false", "yes", "no", "t", "f", "y", "n", "0", "1", "0.0", "1.0"}
@@ -150,12 +152,16 @@ def _of_numbers(name: str, seen: ColumnEvidence, counts: dict[Any, int]) -> Prop
         return Proposal(numeric, "whole numbers, more than a few", _numbers_of_somebody(name, seen))
     if _falls_like_counts(values, counts):
         return Proposal(numeric, f"counts: {_different(values)}, the larger the rarer")
+    if len(values) >= _LEAST_IN_A_ROW and values[0] > 1.0 and values[-1] - values[0] == len(values) - 1:
+        return Proposal(numeric, f"{_different(values)} in a row from {values[0]:.0f} on: codes begin at 0 or 1")
     return Proposal(category, f"codes: {_different(values)}, and nothing that says count")
 
 
 def _numbers_of_somebody(name: str, seen: ColumnEvidence) -> str:
-    """Very many long whole numbers: measures have fewer, or others are shorter."""
-    if not (seen.many and seen.low >= _LONG):
+    """Very many long whole numbers: measures have fewer, or others are shorter. Or rows stand sorted by them."""
+    several = seen.rows >= _SEVERAL * seen.runs and seen.high - seen.low >= _SEVERAL * seen.runs
+    in_turn = seen.sorted and seen.runs >= _LEAST_RUNS and several
+    if not (in_turn or (seen.many and seen.low >= _LONG)):
         return ""
     return f"if these are numbers of people or cases, leave it out, or say --id {name} if they say whose row it is"
 
