@@ -139,13 +139,14 @@ def _of_numbers(name: str, seen: ColumnEvidence, counts: dict[Any, int]) -> Prop
     category = {"kind": "category", "values": values}
     words = words_of(name)
     counted = next((word for word in (*words[:1], *words[-1:]) if word in _COUNTS), "")
-    if words and words[-1] in _CODES and values and len(values) <= _MOST_NAMED_CODES:
+    is_code = bool(words) and (words[-1] in _CODES or words[-1].endswith("code"))
+    if is_code and values and len(values) <= _MOST_NAMED_CODES:
         return Proposal(category, f"a code: its name says {words[-1]}, and it has {_different(values)}")
     if counted:
         return Proposal(numeric, f"a count or measure: its name says {counted}")
     if words and words[-1] in _GRADES and 2 <= len(values) <= _MOST_CODES:
         return Proposal({"kind": "ordinal", "values": values}, f"a grade: its name says {words[-1]}")
-    if words and words[-1] in _CODES:
+    if is_code:
         caution = "if these are codes, numbers that are near mean nothing: group them, or leave them out"
         return Proposal(numeric, f"whole numbers, too many for a category: its name says {words[-1]}", caution)
     if not values or len(values) > _MOST_CODES:
