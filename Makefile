@@ -55,9 +55,9 @@ split: $(INSTALLED) ## make .venv-split, the environment of the split curator's 
 test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-# Two at a time: each of them starts a network of many processes, and waits for half of its time.
+# More at a time than there are cores: many of them start a network of processes, and wait for half of their time.
 slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
-	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium); skips where there is none. IMAGES=1 keeps pictures in docs/images
 	@command -v chromium chromium-browser >/dev/null || echo "there is no Chromium here (Debian: apt-get install chromium): skipped"
@@ -70,7 +70,7 @@ soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times th
 	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/homes/test_network_kills.py
 	$(SOAK) LIKESET_MAIL_KILLS=$(MAIL_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_mail_kills.py
 	$(SOAK) LIKESET_SPLIT_KILLS=$(SPLIT_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_split_kills.py
-	$(SOAK) $(BIN)/python -m pytest -m soak -rP tests/app/test_network_demo.py tests/split/test_split_views.py
+	$(SOAK) $(BIN)/python -m pytest -m soak -rP
 
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json

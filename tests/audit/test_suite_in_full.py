@@ -7,7 +7,7 @@ from likeset.audit.suite import sound_trials
 from likeset.audit.trials import run_trial
 from likeset.privacy.relation import Relation, RowSum, SelectionSum
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 
 def test_no_lower_bound_exceeds_a_claim_with_all_observations() -> None:

@@ -89,7 +89,12 @@ def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good() ->
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("target_rows", "pool_rows", "size", "weighted"),
-    [(60, 300, 20, False), (150, 400, 60, False), (100, 600, 100, False), (150, 300, 40, True)],
+    [
+        pytest.param(60, 300, 20, False, marks=pytest.mark.soak),
+        pytest.param(150, 400, 60, False, marks=pytest.mark.soak),
+        pytest.param(100, 600, 100, False, marks=pytest.mark.soak),
+        (150, 300, 40, True),
+    ],
 )
 def test_the_interval_covers_in_other_markets_too(target_rows: int, pool_rows: int, size: int, weighted: bool) -> None:
     seeds = range(1000, 1000 + examples(150))
