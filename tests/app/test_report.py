@@ -86,6 +86,14 @@ def test_the_page_recommends_a_size_where_the_held_out_curve_turns() -> None:
     assert "It is closest at about 60 rows: good rows ran out" in render(result, sample_pictures())
 
 
+def test_a_summary_far_from_its_target_is_called_that() -> None:
+    result = sample_result()
+    assert "That is far" not in render(result, sample_pictures())
+    result["likeness"] |= {"squared_mmd": 0.43, "low": 0.40, "high": 0.46, "recommended_size": 60}
+    page = render(result, sample_pictures())
+    assert "That is far: owners offered no rows like yours." in page
+
+
 @pytest.mark.parametrize("name", ["consumer", "owners", "any owners", "the curator"])
 def test_an_owner_that_is_called_like_a_role_is_an_owner(name: str) -> None:
     """Alone in a coalition: what it may learn counts as what owners learn, and others' reports do not show it."""

@@ -1,8 +1,17 @@
-"""Shares that owners are told of sum to the whole."""
+"""Shares that owners are told of sum to the whole; a summary that is far is called that."""
 
 import pytest
 
-from likeset.run.result_words import shapley_shares
+from likeset.run.result import Likeness
+from likeset.run.result_words import closeness, shapley_shares
+
+
+@pytest.mark.parametrize(
+    ("low", "words"), [(0.09, "60 rows would match better"), (0.11, "owners offered no rows like")]
+)
+def test_a_size_is_recommended_unless_nothing_is_near(low: float, words: str) -> None:
+    likeness = Likeness(squared_mmd=0.2, low=low, high=0.3, recommended_size=60, curve=())
+    assert words in closeness(likeness, in_sample=0.1, target_rows=70).after
 
 
 def test_shapley_values_become_parts_of_their_sum() -> None:

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 from likeset.run.result import Likeness
 
-__all__ = ["Closeness", "closeness", "guarantee_lines", "shapley_shares"]
+__all__ = ["Closeness", "closeness", "guarantee_lines", "is_far", "shapley_shares"]
 
+_FAR = 0.1  # sets of rows without anything in common come to about 1
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
 
@@ -25,11 +26,18 @@ def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int) 
         return Closeness(before, f"MMD² {in_sample:.5f}", "; to new rows of their kind: not known")
     size = likeness.recommended_size
     turn = f"; about {size:,} rows would match better: good rows ran out" if size else ""
+    if is_far(likeness.low):
+        turn = "; that is far: owners offered no rows like yours, and the report shows in which columns"
     return Closeness(
         f"rows like your {target_rows:,} with ",
         f"MMD² {max(0.0, likeness.squared_mmd):.5f}",
         f" ({likeness.low:.5f} to {likeness.high:.5f}; in-sample {in_sample:.5f}){turn}",
     )
+
+
+def is_far(low: float) -> bool:
+    """Whether a summary is no training set for the target, by the lower end of its interval."""
+    return low > _FAR
 
 
 def shapley_shares(owners: Sequence[Mapping[str, Any]]) -> list[float | None]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from likeset.app.report.plain_words import cost, enumeration, number, odds, plain, quantity
 from likeset.errors import InvalidArgument
+from likeset.run.result_words import is_far
 
 __all__ = [
     "Promise",
@@ -110,6 +111,8 @@ def likeness_in_words(result: Mapping[str, Any]) -> str:
         )
     size = likeness.get("recommended_size")
     turn = f" About {quantity(size, 'row')} would match better: good rows ran out." if size else ""
+    if is_far(likeness["low"]):
+        turn = " That is far: owners offered no rows like yours. The columns below show where they differ."
     return (
         "Estimated for new rows like your target's: selections without a fold of it, measured on that fold; in "
         f"brackets an interval for 95 of 100 runs. In-sample it is {number(result.get('in_sample_squared_mmd'))}.{turn}"
