@@ -18,7 +18,7 @@ from likeset import LikesetWarning, Schema, Summarizer, evaluate
 from likeset.errors import BadTable, DifferentRequest, InvalidArgument
 from likeset.protocol.notices import FewRows
 
-SCHEMA = Schema.from_text("""
+DECLARED = """
 likeset: schema
 version: 1
 columns:
@@ -26,7 +26,8 @@ columns:
   sex: {kind: category, values: [f, m]}
 label: {column: ill, kind: category, values: [0, 1]}
 id: {column: who, rows_per_id: 2}
-""")
+"""
+SCHEMA = Schema.from_text(DECLARED)
 NOTES = """
 likeset: schema
 version: 1
@@ -147,6 +148,34 @@ def test_more_rows_of_one_person_than_declared_are_refused() -> None:
 
 def test_the_unit_of_privacy_is_that_of_the_schema() -> None:
     assert fitted().terms_.rows_per_unit == 2
+
+
+ONE_EACH = Schema.from_text(DECLARED.replace("rows_per_id: 2", "keep: 1"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_each_person_as_many_rows_take_part_as_the_schema_keeps(kind: str) -> None:
+    """Two rows a person: 15 of the target's 30 rows, 60 and 40 of the owners' are the most that anybody may count."""
+    matched = fitted(KINDS[kind], schema=ONE_EACH, offer_factor=1000.0)
+    assert (matched.terms_.rows_per_unit, matched.terms_.target_size, matched.rows_seen_) == (1, 15, 100)
+    people = [(owner, OWNERS[owner]["who"].iloc[row]) for owner, row in matched.indices_]
+    assert len(set(people)) == len(people) == 20
+    ages = [OWNERS[owner]["age"].iloc[row] for owner, row in matched.indices_]
+    assert [record["age"] for record in records(matched.summary_)] == ages
+
+
+def test_which_rows_of_a_person_take_part_is_drawn_anew_for_a_run_and_kept_within_it(tmp_path: Path) -> None:
+    def picks(**settings: Any) -> list[tuple[str, int]]:
+        return fitted(schema=ONE_EACH, **settings).indices_
+
+    secret = {"ledger": tmp_path / "ledger", "noise": "secret", "random_state": None}
+    assert picks(**secret) == picks(**secret), "the run goes on with the secrets that it began with"
+    assert picks(random_state=5) != picks(random_state=6)
+
+
+def test_a_target_of_one_person_is_too_small() -> None:
+    with pytest.raises(BadTable, match="one row that takes part"):
+        Summarizer(5, schema=ONE_EACH).fit(TARGET.assign(who=7), OWNERS)
 
 
 def test_a_bad_cell_is_named_by_owner_row_and_column() -> None:

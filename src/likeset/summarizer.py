@@ -25,6 +25,8 @@ from likeset.run.notebooks import notebook_progress, story
 from likeset.run.notices import LikesetWarning, TooLongRows, warn_of
 from likeset.run.plan import make_plan
 from likeset.run.result import Pick, Result
+from likeset.run.run_draws import RunDraws, draws_of_run, new_draws
+from likeset.run.run_secrets import RunSecrets
 from likeset.run.split_local import check_workers_here
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.schema.schema import Schema
@@ -162,23 +164,31 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
                 rows of the right ones.
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
-        tables = self._tables(target, owners, labels, public_rows)
+        wishes = self._wishes()
+        draws = self._draws(wishes)
+        tables = self._tables(target, owners, labels, public_rows, draws.secrets)
         if self.progress is not None and not callable(self.progress):
             raise InvalidArgument("progress", type(self.progress).__name__, "must be a function")
-        plan = make_plan(self._wishes(), self._inputs(tables))
+        plan = make_plan(wishes, self._inputs(tables))
         _ = plan.guarantees  # what is wrong with the wishes shows before a ledger is made
         plan.check_enough_rows(map(len, tables.owners.values()))
         check_workers_here(plan)
         shown = {safe: name for name, safe in tables.safe_names.items()}
         with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
-            settled = plan.settle(ledger, plan.draw(), content=None if self.ledger is None else tables.digest())
+            settled = plan.settle(ledger, draws, content=None if self.ledger is None else tables.digest())
             outcome = run_here(plan, settled, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
         rows = np.stack([tables.owners[shown[owner]][row] for owner, row in outcome.picks])
         self._tell(Result(outcome, rows, tables.target), tables)
         warn_of(self.warnings_, stacklevel=2)
         return self
 
-    def _tables(self, target: Any, owners: Any, labels: Any, public_rows: Any) -> MarketTables:
+    def _draws(self, wishes: RunSettings) -> RunDraws:
+        """New ones, or those that a run in the ledger began with: which rows of an id take part follows from them."""
+        if isinstance(self.ledger, str | Path):
+            return draws_of_run(wishes, Path(self.ledger), run=self.run)
+        return new_draws(wishes)
+
+    def _tables(self, target: Any, owners: Any, labels: Any, public_rows: Any, secrets: RunSecrets) -> MarketTables:
         if self.schema is None:
             return MarketTables.checked(target, owners, labels, public_rows)
         if labels is not None:
@@ -188,7 +198,14 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             raise InvalidArgument(
                 "rows_per_unit", self.rows_per_unit, "is for the schema to say: rows_per_id of its id"
             )
-        return DeclaredTables.read(self._schema(), target, owners, public_rows=public_rows)
+        return DeclaredTables.read(
+            self._schema(),
+            target,
+            owners,
+            target_key=secrets.target_keep_key,
+            owner_key=secrets.owner_keep_key,
+            public_rows=public_rows,
+        )
 
     def _schema(self) -> Schema:
         if not isinstance(self.schema, Schema | str | Path):
@@ -210,7 +227,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         if isinstance(tables, DeclaredTables):
             seed = self.seed_rows
             if seed is not None:
-                seed = DeclaredFrame.read("seed_rows", seed, tables.schema, labelled=False).rows
+                seed = DeclaredFrame.read("seed_rows", seed, tables.schema, labelled=False, keep_key=None).rows
             return Inputs.declared_by(tables.schema, seed_rows=seed, **known)
         return Inputs(
             seed_rows=self.seed_rows,

@@ -154,7 +154,7 @@ class _Known:
         labelled = labels is None
         if labelled and self.schema.label_column is None:
             raise InvalidArgument(label_argument, "missing", "give them, or declare the label in the schema")
-        frame = DeclaredFrame.read(argument, table, self.schema, labelled=labelled, by_id=False)
+        frame = DeclaredFrame.read(argument, table, self.schema, labelled=labelled, keep_key=None, by_id=False)
         return _training_rows(label_argument, frame.rows, frame.labels if labelled else labels, weights)
 
 

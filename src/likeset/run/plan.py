@@ -27,7 +27,7 @@ from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
 from likeset.run.inputs import Inputs
 from likeset.run.kernel_widths import NO_WIDTH, check_scale, check_width, gamma_by_median, public_width
-from likeset.run.run_draws import RunDraws, new_draws, public_coins
+from likeset.run.run_draws import RunDraws, public_coins
 from likeset.run.run_secrets import RunSecrets
 from likeset.run.split_plan import check_split_width, is_split, planned_split, split_notes, split_range, split_width
 
@@ -113,10 +113,6 @@ class Plan:
         if size > offered:
             reason = f"is more than the {offered:,} rows that owners can offer, each {each:,} at most"
             raise InvalidArgument("size", size, f"{reason}; raise offer_factor, ask for fewer, or {_ALLOW_FEWER}")
-
-    def draw(self) -> RunDraws:
-        """New draws; the same for the same seed where noise is simulated."""
-        return new_draws(self.wishes)
 
     @property
     def _target_limit(self) -> Limit:

@@ -30,6 +30,7 @@ from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.protocol.split.split_terms import SplitTerms
 from likeset.protocol.terms import WITNESS
 from likeset.run.remote import plan_between
+from likeset.run.run_draws import new_draws
 from likeset.split.digest import program_digest
 from likeset.transports.mailbox.consumer_desk import consumer_desk
 from likeset.transports.mailbox.curator_desk import curator_desk
@@ -230,7 +231,7 @@ def make_split_homes(
         cards = named_cards(identity, consumer=CONSUMER, owners=owners, witness="university" if witness else None)
         plain = {name: card for name, card in cards.items() if name != WITNESS}
         between = {"expires": EXPIRES, "run_id": secrets.token_hex(16), "cards": plain}
-        terms = planned.plan.settle(ledger, planned.plan.draw(), content=b"x", **between).terms
+        terms = planned.plan.settle(ledger, new_draws(planned.plan.wishes), content=b"x", **between).terms
         parties = 3 if witness else 2
         split = SplitTerms(parties, program_digest(parties), terms.size, gamma=0.4)
         terms = terms.with_changes(split=split, cards=cards)

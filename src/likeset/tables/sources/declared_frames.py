@@ -1,7 +1,7 @@
 """Data frames with columns of all kinds, as a schema declares them: numbers to select by, records that may leave."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
+from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.rows_per_id import check_ids
@@ -24,7 +25,7 @@ from likeset.tables.sources.frames import (
     safe_names,
     with_columns,
 )
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources.source import Source, open_source
 
 __all__ = ["DeclaredFrame", "DeclaredTables"]
 
@@ -39,16 +40,20 @@ class DeclaredFrame:
         rows: what the selection sees of them.
         labels: one for each row; empty where none were asked for.
         table: the columns that matching uses, as they are in the frame.
+        numbers: of the rows that take part, in the frame.
         fingerprint: of all of it.
     """
 
     rows: Rows
     labels: NDArray[Any]
     table: pa.Table
+    numbers: NDArray[np.int64]
     fingerprint: str
 
     @classmethod
-    def read(cls, argument: str, frame: Any, schema: Schema, *, labelled: bool, by_id: bool = True) -> "DeclaredFrame":
+    def read(
+        cls, argument: str, frame: Any, schema: Schema, *, labelled: bool, keep_key: int | None, by_id: bool = True
+    ) -> "DeclaredFrame":
         """Read a frame.
 
         Args:
@@ -56,6 +61,8 @@ class DeclaredFrame:
             frame: of pandas, polars or pyarrow.
             schema: declares its columns.
             labelled: whether labels are read; a target may have none.
+            keep_key: the secret that decides which rows of an id take part, where the schema keeps a few; None for
+                rows that protect nobody, of which all take part.
             by_id: whether nobody may have more rows in it than declared.
 
         Raises:
@@ -75,12 +82,25 @@ class DeclaredFrame:
                 raise BadTable(argument, "has no rows; at least one is needed")
             table = pa.concat_tables(blocks).combine_chunks()
             mapped = schema.map(table, table=argument, locate=lambda row: f"row {row}", labels=labelled)
-            return cls(mapped.rows, mapped.labels, table.select(schema.columns), source.fingerprint())
+            numbers = np.arange(table.num_rows)
+            whole = cls(mapped.rows, mapped.labels, table.select(schema.columns), numbers, source.fingerprint())
+            return whole if keep_key is None else whole.part(_kept_rows(source, schema, whole, key=keep_key))
 
     def part(self, places: NDArray[np.int64]) -> "DeclaredFrame":
         """Some of its rows."""
         labels = self.labels[places] if len(self.labels) else self.labels
-        return DeclaredFrame(self.rows[places], labels, self.table.take(pa.array(places)), self.fingerprint)
+        table = self.table.take(pa.array(places))
+        return DeclaredFrame(self.rows[places], labels, table, self.numbers[places], self.fingerprint)
+
+
+def _kept_rows(source: Source, schema: Schema, whole: DeclaredFrame, *, key: int) -> NDArray[np.int64]:
+    """Which rows take part: of each id as many as the schema keeps, all where it says nothing of that."""
+    kept = KeptRowsOfIds.of(source, schema, key=key)
+    if kept is None:
+        return whole.numbers
+    for block in source.blocks(kept.columns):
+        kept.add(block)
+    return kept.row_numbers()
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +111,8 @@ class DeclaredTables(MarketTables):
         schema: what is declared.
         target_table: the target in the declared columns.
         records: each owner's rows as they may leave.
-        row_numbers: for each owner, which rows of its frame take part: all but those with a text that is too long.
+        row_numbers: for each owner, which rows of its frame take part: of each id as many as the schema keeps, and none
+            with a text that is too long.
         too_long: how many rows of an owner take no part, where there are any.
         fingerprints: of the frames, by whose they are.
     """
@@ -119,31 +140,56 @@ class DeclaredTables(MarketTables):
         return with_columns(gather(frames, picks), added)
 
     @classmethod
-    def read(cls, schema: Schema, target: Any, owners: Any, *, public_rows: Any = None) -> "DeclaredTables":
-        """What a caller gave, or an error that says what is wrong with it."""
+    def read(
+        cls,
+        schema: Schema,
+        target: Any,
+        owners: Any,
+        *,
+        target_key: int,
+        owner_key: Callable[[str], int],
+        public_rows: Any = None,
+    ) -> "DeclaredTables":
+        """What a caller gave, or an error that says what is wrong with it.
+
+        Args:
+            schema: declares the columns.
+            target: rows to match.
+            owners: rows of each.
+            target_key: the secret that decides which rows of an id of the target take part.
+            owner_key: the same for an owner, by the name that may stand in records.
+            public_rows: rows that anybody may see.
+        """
         given, records = checked_owners(owners), DeclaredRecords(schema)
-        wanted = DeclaredFrame.read("target", target, schema, labelled=False)
+        safe = safe_names(given)
+        wanted = DeclaredFrame.read("target", target, schema, labelled=False, keep_key=target_key)
+        if len(wanted.rows) < 2 and schema.keep is not None:
+            reason = "has one row that takes part; at least 2 are needed; rows without an id count as rows of one id"
+            raise BadTable("target", reason)
         frames = {}
         for name, table in given.items():
             argument = f"owners[{name!r}]"
             if library_of(table) != library_of(target):
                 reason = f"must be of the same kind as the target, a frame of {library_of(target)}"
                 raise InvalidArgument(argument, f"a frame of {library_of(table)}", reason)
-            frames[name] = DeclaredFrame.read(argument, table, schema, labelled=True)
+            key = owner_key(safe[name])
+            frames[name] = DeclaredFrame.read(argument, table, schema, labelled=True, keep_key=key)
         kept = {name: _short_enough(name, frame, records, schema) for name, frame in frames.items()}
         parts = {name: frame.part(kept[name]) for name, frame in frames.items()}
-        public = None if public_rows is None else DeclaredFrame.read("public_rows", public_rows, schema, labelled=False)
+        public = None
+        if public_rows is not None:
+            public = DeclaredFrame.read("public_rows", public_rows, schema, labelled=False, keep_key=None)
         return cls(
             target=wanted.rows,
             owners={name: part.rows for name, part in parts.items()},
             tables=given,
             labels={name: part.labels for name, part in parts.items()} if schema.label_column is not None else None,
             public_rows=None if public is None else public.rows,
-            safe_names=safe_names(given),
+            safe_names=safe,
             schema=schema,
             target_table=wanted.table,
             records={name: records.of(part.table) for name, part in parts.items()},
-            row_numbers=kept,
+            row_numbers={name: part.numbers for name, part in parts.items()},
             too_long={
                 name: len(frame.rows) - len(kept[name])
                 for name, frame in frames.items()
