@@ -3,6 +3,7 @@
 ``LIKESET_REWRITE_IMAGES=1`` keeps the screenshots in docs/images.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from console_chromium import CHROMIUM, IMAGES, WIDE, accessible, launched, looked_at
 from console_houses import COLUMNS, PATIENCE, Houses, served, waited
 from playwright.sync_api import Browser, Page, expect
+from typer.testing import CliRunner
 
+from likeset.app import cli
 from likeset.app.console.starting import ConsoleWishes, consumer_console
 from likeset.homes.owner import outbox
 from likeset.homes.owner.kept_receipts import kept_receipt
@@ -248,8 +251,27 @@ def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses, tmp_path
         if houses.is_done(houses.consumer.known("sepsis-2026-07")):
             page.get_by_role("button", name="Make the report").click()
             expect(page.get_by_role("link", name="The whole report")).to_be_visible()
+            _same_as_commands(page, houses)
             _report(page, tmp_path)
         looked_at(page, "consumer-run", folder=folder)
+
+
+def _same_as_commands(page: Page, houses: Houses) -> None:
+    """The plain-text twin of the page has the same parties, states, rows and shares."""
+    home = ["--home", str(houses.consumer.folder), "--json"]
+    said = {
+        command: json.loads(CliRunner().invoke(cli.app, ["run", command, "sepsis-2026-07", *home]).stdout)
+        for command in ("watch", "report")
+    }
+    parties, owners = said["watch"]["parties"], said["report"]["owners"]
+    assert (len(parties), len(owners)) == (3, 2)
+    known, given = (page.get_by_role("table", name=name) for name in ("As far as is known here", "Who gave what"))
+    for name, state in parties.items():
+        expect(known.get_by_role("row", name=name)).to_contain_text(state)
+    for owner in owners:
+        line = f"{owner['name']} {owner['selected']} {100 * owner['share']:.0f}%"
+        expect(given.get_by_role("row", name=line, exact=True)).to_be_visible()
+    expect(page.get_by_text(f"{said['report']['rows_selected']} rows came.")).to_be_visible()
 
 
 def _report(page: Page, folder: Path) -> None:
