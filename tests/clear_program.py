@@ -1,11 +1,24 @@
 """What the public program of the split curator does on shares, in the clear: the same picks, the same swaps."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.split.engine.ranges import RANGE_TESTS
 from likeset.split.engine.schedule import adding_steps, seat, slot_order, spare_seats, strip, swapping_steps
 
 Numbers = NDArray[np.float64]
+Words = NDArray[np.int64]
+
+
+def near_rows(words: Words, lows: Sequence[int], highs: Sequence[int]) -> NDArray[np.bool_]:
+    """Rows that count: within the ranges; with many columns, no farther from the middle than the ends of all are."""
+    low, high = np.array(lows, dtype=np.float64), np.array(highs, dtype=np.float64)
+    if len(lows) <= RANGE_TESTS:
+        return np.asarray(((words >= low) & (words <= high)).all(axis=1))
+    away, half = words - (low + high) / 2, (high - low) / 2
+    return np.asarray((away * away).sum(axis=1) <= (half * half).sum() * (1 + 1e-6))
 
 
 def clear_selection(among: Numbers, attraction: Numbers, valid: NDArray[np.bool_], size: int) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
 
-from clear_program import clear_selection
+from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.homes.shell import ComputeShell, Shell, SplitConsumerShell
@@ -53,7 +53,7 @@ def split_run(*, parties: int = 3, **changes: Any) -> Terms:
 
 
 def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
-    """What the public program opens on these shares, computed in the clear: joined, brought into range, selected."""
+    """What the public program opens on these shares, computed in the clear: joined, looked at, selected."""
     public = inputs["curator"]
     assert {(each.digest, each.program, each.size, each.gamma) for each in inputs.values()} == {
         (public.digest, public.program, public.size, public.gamma)
@@ -63,11 +63,13 @@ def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
         target = sum(each.target_words for each in inputs.values())
     assert isinstance(words, np.ndarray)
     columns = len(public.lows)
-    clipped = np.clip(words[:, :columns], public.lows, public.highs)
+    near = near_rows(words[:, :columns], public.lows, public.highs)
+    rows = np.where(near[:, None], words[:, :columns], 0)
     factors = np.random.default_rng(11).integers(-(2**63), 2**63 - 1, columns)
     with np.errstate(over="ignore"):
-        checks = clipped @ factors
-    numbers = _selected(clipped / ONE, np.clip(target, public.lows, public.highs) / ONE, words[:, columns] == 1, public)
+        checks = rows @ factors
+    valid = near & (words[:, columns] == 1)
+    numbers = _selected(rows / ONE, np.clip(target, public.lows, public.highs) / ONE, valid, public)
     picked = np.array(numbers, dtype=np.int64)
     there = picked >= 0
     secrets, sums = np.zeros((public.size, 4), dtype=np.int64), np.zeros(public.size, dtype=np.int64)
@@ -81,7 +83,7 @@ def clear_misfit(inputs: Mapping[ComputeRole, ComputeInputs], opened: OpenedSlot
     with np.errstate(over="ignore"):
         words = np.sum([each.offer_words for each in inputs.values()], axis=0)
         target = np.sum([each.target_words for each in inputs.values()], axis=0)
-    picked = np.clip(words[opened.numbers, : len(lows)], lows, highs) / ONE
+    picked = words[opened.numbers, : len(lows)] / ONE
     return squared_mmd(picked, np.clip(target, lows, highs) / ONE, gamma=inputs["curator"].gamma)
 
 

@@ -116,7 +116,7 @@ def test_a_valid_bit_that_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("honest_record", [True, False])
 def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
-    """The program cuts it to the range; then it is far from the target, or, if it is picked, not what was sold."""
+    """It never counts, though everything that does is picked."""
     far = NEAR * np.float32(1e5)
     run = shared_run(split_run(size=12, offer_factor=3.0))
     run.data = {name: data[:3] for name, data in run.data.items()}  # fewer rows than picks: everything is picked
@@ -133,8 +133,7 @@ def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
     summary = carry_shares(run, tamper=sending(shared, agreed=agreed)).consumer.party.summary
     assert summary is not None
     assert sorted(summary.owners.tolist()) == [0, 0, 0, 2, 2, 2]
-    assert summary.flagged.tolist() == [1]
-    assert "does not make the row" in str(summary.reasons[0])
+    assert not summary.flagged.size
 
 
 def test_an_owner_that_repeats_another_ones_shares(monkeypatch: pytest.MonkeyPatch) -> None:

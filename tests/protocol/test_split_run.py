@@ -287,6 +287,16 @@ def test_rows_beyond_the_range_of_the_terms_are_no_rows_of_the_run() -> None:
     assert told.parties["a"].party.rows_disclosed == 6
 
 
+def test_a_row_that_would_not_count_keeps_its_owner_away_before_anything_is_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = QuickLedger()
+    monkeypatch.setattr(split_owner, "largest_word", lambda _: 0)
+    told = carry_shares(shared_run(split_run(), ledger))
+    assert "would not count" in told.refused[0][1]
+    assert not any("shared-offer" in key for key in ledger.answers)
+
+
 def test_parties_of_a_trusted_run_are_not_those_of_a_split_one() -> None:
     run, secret = shared_run(split_run()), secret_of("a")
     trusted = replace(run.terms, split=None)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from clear_program import clear_selection
+from clear_program import clear_selection, near_rows
 from likeset.split.digest import program_digest
 from likeset.split.engine.agreement import checksum_factors
 from likeset.split.engine.settings import ProgramSettings
@@ -56,13 +56,13 @@ class SplitWorld:
         self.secrets = self.coins.integers(-(2**63), 2**63 - 1, (wanted.offers, 4))
 
     def selected(self) -> list[int]:
-        """In the clear, with words brought into their ranges; -1 where nothing valid was left."""
-        settings = self.settings
-        rows = np.clip(self.rows, settings.lows, settings.highs) / ONE
+        """In the clear, without rows far out of their ranges; -1 where nothing valid was left."""
+        settings, near = self.settings, near_rows(self.rows, self.settings.lows, self.settings.highs)
+        rows = np.where(near[:, None], self.rows, 0) / ONE
         weight, target = settings.label_weight, self.target / ONE
         among = _kernel(rows, rows, settings.gamma) * (1 - weight + weight * (self.labels @ self.labels.T))
         toward = _kernel(rows, target, settings.gamma) * (1 - weight + weight * (self.labels @ self.chances.T / ONE))
-        return clear_selection(among, toward.mean(axis=1), self.valid == 1, settings.size)
+        return clear_selection(among, toward.mean(axis=1), (self.valid == 1) & near, settings.size)
 
     def shares(self) -> list[tuple[Words, Words]]:
         """For each party, of offers and target."""
@@ -77,11 +77,6 @@ class SplitWorld:
         there = opened.numbers >= 0
         made = opened.numbers[there]
         words = np.concatenate([self.rows, self.labels], axis=1)
-        words = np.clip(
-            words,
-            [*self.settings.lows, *[0] * self.settings.classes],
-            [*self.settings.highs, *[1] * self.settings.classes],
-        )
         assert (opened.secrets[there] == self.secrets[made]).all()
         assert (opened.checksums[there] == words[made] @ checksum_factors(opened.seed, words.shape[1])).all()
         assert not opened.secrets[~there].any()

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
-from split_world import needs_engine, run_parties, world
+from split_world import ONE, needs_engine, run_parties, world
 
 from chance import pinned_coins
 from likeset.errors import IllegalMessage
@@ -56,27 +57,49 @@ def test_two_parties_do_the_same(local: Local) -> None:
     small.check(consumer, small.selected())
 
 
-def test_liars_rows_are_brought_into_range_and_odd_bits_are_never_picked(local: Local) -> None:
+def test_rows_out_of_range_and_odd_bits_are_never_picked(local: Local) -> None:
     """Row 0 is far out, rows 1 and 2 are at the ends of 64 bits, and 3, 4, 5 say 2, -1 and 0 where 1 is valid.
 
-    Without bounds row 0 would have an exponent of -10^9. Slots that are not valid hold copies of target rows: they
-    would be picked first. More picks than valid offers leave places empty.
+    Row 8 is out by one word, row 9 lies at the ends of all ranges. Slots that are not valid hold copies of target rows:
+    they would be picked first. More picks than valid offers leave places empty.
     """
     small = world(pinned_coins("split liars"), offers=12, size=11, classes=2, label_weight=0.5)
     small.rows[0], small.rows[1], small.rows[2] = 1 << 40, 2**63 - 1, -(2**63)
     small.rows[3:6] = small.target[:3]
     small.valid[3:6] = 2, -1, 0
     small.labels[6] = 1, 1  # two classes at once
-    wrapped = small.rows.copy()
-    small.rows[1], small.rows[2] = 0, 1 << 16  # where differences of 64 bits wrap to
-    small.valid[6] = 0
-    expected = small.selected()
-    small.rows, small.valid[6] = wrapped, 1
+    small.rows[8, 0] = ONE + 1
+    small.rows[9] = 0, ONE, 0, ONE, ONE, ONE
     _, consumer, _ = run_parties(small, local(3))
     assert consumer is not None
     assert not isinstance(consumer, Exception)
-    assert sorted(consumer.numbers.tolist()) == [-1, -1, -1, 0, 1, 2, 7, 8, 9, 10, 11]
-    assert set(expected) == set(consumer.numbers.tolist())
+    assert sorted(consumer.numbers.tolist()) == [-1] * 7 + [7, 9, 10, 11]
+
+
+def test_many_columns_are_looked_at_by_sums_and_no_square_wraps(local: Local) -> None:
+    """Rows 0 to 3 have words whose squares are 0 modulo 2^64, or nearly, in the program's units too; row 4 is far out.
+
+    Row 5 has a word outside of its range, and is no farther from the middle than the ends of all ranges: it counts,
+    with the checksum of the words that it has. Row 6 lies at those ends; row 7 just beyond.
+    """
+    columns = 80
+    small = world(
+        pinned_coins("split sums"), offers=24, size=18, gamma=0.05, lows=(0,) * columns, highs=(ONE,) * columns
+    )
+    small.rows[:5] = ONE // 2
+    small.rows[0, 0] += 1 << 32
+    small.rows[1, :2] += 1 << 40, -(1 << 40)
+    small.rows[2] += 1 << 32
+    small.rows[3, ::2] -= 1 << 62
+    small.rows[4, 7] = 40 * ONE
+    small.rows[5], small.rows[5, 3] = ONE // 2, 2 * ONE
+    small.rows[6] = ONE * (np.arange(columns) % 2)
+    small.rows[7] = (ONE + ONE // 50) * (np.arange(columns) % 2)
+    _, consumer, _ = run_parties(small, local(3))
+    assert consumer is not None
+    assert not isinstance(consumer, Exception)
+    small.check(consumer, consumer.numbers.tolist())
+    assert set(consumer.numbers.tolist()) == {5, 6, *range(8, 24)}
 
 
 def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:

@@ -46,7 +46,7 @@ COMPUTE_ROLES: tuple[ComputeRole, ...] = ("curator", "consumer", "witness")
 FRACTION_BITS = 16
 """Of an encoded row: an entry x becomes the whole number nearest to x times 2^16."""
 LARGEST_ENTRY = 2.0**20
-"""No entry of a row may be larger in size: a program that clips needs room above what is honest."""
+"""No entry of a row may be larger in size: a program that looks for larger ones needs room above what is honest."""
 WORD_BYTES = 8
 RANDOM_BYTES = 32
 RANDOM_WORDS = RANDOM_BYTES // WORD_BYTES
@@ -198,7 +198,7 @@ def checksums(layout: SlotLayout, words: Words, coefficients: Words) -> Words:
     """For each slot one linear combination, modulo 2^64, of all words but the random ones.
 
     Two rows that differ have the same one with probability 2^(t - 64) over uniform coefficients, where 2^t is the
-    largest power of two that divides every difference; the program takes it of clipped words, so t is small.
+    largest power of two that divides every difference; no row with large words counts in the program, so t is small.
 
     Args:
         layout: of a slot.

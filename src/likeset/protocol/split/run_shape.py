@@ -1,4 +1,4 @@
-"""What follows from the terms of a split run: who computes, how large an offer is, which range rows are cut to."""
+"""What follows from the terms of a split run: who computes, how large an offer is, in which range rows lie."""
 
 import hashlib
 import math
@@ -85,7 +85,7 @@ def offer_shape(terms: PlannedTerms) -> OfferShape:
 
 
 def largest_word(terms: Terms) -> int:
-    """The public program brings every word of a row between this and its negative; no honest row is changed by it."""
+    """Every word of an honest row lies between this and its negative; rows far beyond do not count."""
     return math.ceil(terms.kernel.largest * 2.0**FRACTION_BITS)
 
 

@@ -10,12 +10,13 @@ from likeset.protocol.messages import Message
 from likeset.protocol.offers import Weighing, draw_offer
 from likeset.protocol.owner import Scan
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.split.run_shape import offer_context, offer_shape
+from likeset.protocol.split.run_shape import largest_word, offer_context, offer_shape
 from likeset.protocol.split.shared_replies import kept_offer, shared_replies
 from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.steps import ChargeWanted, Work
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
+from likeset.trust.row_shares import fixed_point
 from likeset.trust.shared_offers import share_offer
 
 __all__ = ["SplitOwner"]
@@ -65,6 +66,8 @@ class SplitOwner(SealedOwner):
         read = self._records.read(records)
         if not read.sound.all():
             raise IllegalMessage("a row of this owner makes no record that its buyer could read")
+        if np.abs(fixed_point(read.rows).view(np.int64)).max(initial=0) > largest_word(self.terms):
+            raise IllegalMessage("a row of this owner is beyond the range of the terms, so that it would not count")
 
         def draw() -> tuple[bytes, None]:
             shared = share_offer(

@@ -11,6 +11,7 @@ from .agreement import Checkpoint, Offer, attempt_mark, checksum_factors, commit
 from .framing import pack, unpack
 from .machine import Machine
 from .program import PAYLOAD_WORDS, Program, block_rows, row_words
+from .ranges import range_tests
 from .schedule import ROUND_STEPS, adding_steps, grid, seat, slot_count, slot_order, strip, swapping_steps
 from .settings import CONSUMER, SECRET_WORDS
 from .task import Keeper, Task, Words
@@ -40,7 +41,7 @@ def compute(task: Task, keeper: Keeper) -> None:
     attempt = _Attempt(task, keeper, machine)
     if start is None:
         attempt.take_inputs()
-    # Inputs are fixed from here on: only now may anybody learn the factors of the checksum.
+    # Inputs are fixed from here on: only now may anybody learn what they are checked with.
     seed = joint_seed(offers, machine.link.all_gather(nonce.hex()))
     if start is None:
         start = attempt.prepare(seed)
@@ -77,12 +78,13 @@ class _Attempt:
         self._seed = seed
         machine.set_words("target_words", *self._target)
         machine.run(self._program.target, {"target_words": self._target[0]}, ("target", "target_norms", "chances"))
-        factors = checksum_factors(seed, plain)
-        self._set_public("public_factors", factors)
+        drawn = {"public_factors": checksum_factors(seed, plain), "public_tests": range_tests(seed, settings)}
+        for name, value in drawn.items():
+            self._set_public(name, value)
         parts, step = [], block_rows(settings)
         for first in range(0, self._slots, step):
             last = min(first + step, self._slots)
-            parts.append(self._prepare_block(slice(first, last), factors))
+            parts.append(self._prepare_block(slice(first, last), drawn))
             self._keeper.tell("preparing", min(last, settings.offers), settings.offers)
         for name, blocks_of_it in zip(_BLOCK, zip(*parts, strict=True), strict=True):
             machine.variables.set_var(name, shares.joined(blocks_of_it))
@@ -104,7 +106,7 @@ class _Attempt:
         self._machine.set_words(name, own[block, words], None if following is None else following[block, words])
         return own[block, words]
 
-    def _prepare_block(self, block: slice, factors: Words) -> list[object]:
+    def _prepare_block(self, block: slice, drawn: dict[str, Words]) -> list[object]:
         settings, machine, plain = self._settings, self._machine, self._settings.target_words
         rows, classes = (settings.target_rows, settings.columns), (settings.target_rows, settings.classes)
         inputs: dict[str, Array] = {
@@ -113,7 +115,7 @@ class _Attempt:
             "target": np.zeros(rows, dtype=np.float32),
             "target_norms": np.zeros(rows[0], dtype=np.float32),
             "chances": np.zeros(classes, dtype=np.float32),
-            "public_factors": factors,
+            **drawn,
         }
         outputs = [f"block_{name}" for name in _BLOCK]
         machine.run(self._program.block, inputs, outputs)

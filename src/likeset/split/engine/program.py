@@ -33,6 +33,7 @@ _TAYLOR_RANGE = 2.7  # for exponents down to minus this its first five terms lie
 _FEWEST_SQUARES, _MOST_SQUARES = 3, 5
 _BLOCK_PAIRS = 1 << 18  # pairs of an offer and a target row that are in memory at a time
 _BLOCK_WORDS = 1 << 20
+_ROUNDING = 2.0**-24  # of the engine's numbers
 _HEADROOM = 4  # bits; the scale of rows is a number of 24 bits behind the point, and small
 
 Array = Any  # traced by JAX
@@ -59,8 +60,8 @@ class Program:
 
     def __init__(self, settings: ProgramSettings) -> None:
         self._settings = settings
-        self._lows = np.array([*settings.lows, *[0] * settings.classes], dtype=np.int64)
-        self._highs = np.array([*settings.highs, *[1] * settings.classes], dtype=np.int64)
+        self._lows, self._highs = np.array(settings.lows, dtype=np.int64), np.array(settings.highs, dtype=np.int64)
+        self._middles = (self._lows + self._highs) // 2
         self._blocked = 8 * (settings.size + 20)  # scores lie between -size-1 and size+10
         self._slots = slot_count(settings.offers, settings.size)
         self._grid = grid(settings.offers, settings.size)
@@ -70,6 +71,11 @@ class Program:
         self._clamped = squares > _MOST_SQUARES
         self._squares = _FEWEST_SQUARES if self._clamped else squares
         self._unit = _TAYLOR * 2**self._squares  # exponents are counted in so many
+        self._scale = float(np.sqrt(settings.gamma / self._unit)) * 2.0**_HEADROOM
+        # Of a row at the ends of all ranges, if every number on the way is rounded up.
+        ends = (self._highs - self._middles) * 2.0 ** -(WORD_BITS + _HEADROOM)
+        ends = ends * (self._scale * (1 + 2 * _ROUNDING) + _ROUNDING) + _ROUNDING
+        self._largest_norm = float(np.sum(ends * ends + _ROUNDING) + _ROUNDING) * (1 + 2 * _ROUNDING)
 
     def target(self, words: Array) -> tuple[Array, Array, Array]:
         """The target's rows, their squared norms, the chances of their classes.
@@ -77,12 +83,12 @@ class Program:
         Chances are words of 16 bits; rows in which they sum to more than 1 only harm the consumer itself.
         """
         columns = self._settings.columns
-        rows = self._rows(self._clipped(words[:, :columns]))
+        rows = self._rows(_within(words[:, :columns], self._lows, self._highs))
         chances = _within(words[:, columns:], 0, 1 << WORD_BITS)
         return rows, jnp.sum(rows * rows, axis=1), chances.astype(jnp.float32) * 2.0**-WORD_BITS
 
     def block(
-        self, words: Array, bits: Array, target: Array, norms: Array, chances: Array, factors: Array
+        self, words: Array, bits: Array, target: Array, norms: Array, chances: Array, factors: Array, tests: Array
     ) -> tuple[Array, ...]:
         """Some slots: rows with norms and classes, whether each is valid, mean kernel to the target, checksum.
 
@@ -93,24 +99,42 @@ class Program:
             norms: squared, of the target's rows.
             chances: of the target's classes.
             factors: of the checksum; public.
+            tests: sums of a row's words that are looked at; public.
         """
         settings = self._settings
-        clipped = self._clipped(words)
-        rows, labels = self._rows(clipped[:, : settings.columns]), clipped[:, settings.columns :]
+        columns = settings.columns
+        labels = _within(words[:, columns:], 0, 1)
         valid = bits == 1  # an exact bit, whatever was shared
         if settings.classes:
             valid = jnp.logical_and(valid, jnp.sum(labels, axis=1) == 1)
-        classes = labels.astype(jnp.float32)
-        own = jnp.sum(rows * rows, axis=1)[:, None]
+        shared = self._rows(words[:, :columns])
+        shared = jnp.concatenate([shared, jnp.sum(shared * shared, axis=1)[:, None]], axis=1)
+        valid = jnp.logical_and(valid, self._near(words[:, :columns], shared[:, columns], tests))
+        # A difference is shared as numbers are; a bit would become a number once for each column.
+        valid = 1 - jnp.logical_not(valid).astype(jnp.int64)
+        kept = shared * valid.astype(jnp.float32)[:, None]
+        classes, own = labels.astype(jnp.float32), kept[:, columns:]
         nothing, none = own - own, norms[:, None] - norms[:, None]
         # The product of (x, |x|², 1) and (2y, -1, -|y|²): minus the squared distance, without a sum over all pairs.
-        left = jnp.concatenate([rows, own, nothing + 1.0], axis=1)
+        left = jnp.concatenate([kept, nothing + 1.0], axis=1)
         right = jnp.concatenate([target + target, none - 1.0, -norms[:, None]], axis=1)
         kernel = self._agreeing(self._kernel(left @ right.T), classes, chances.T)
         attraction = jnp.sum(kernel, axis=1) * (1.0 / settings.target_rows)
         absent = nothing - _ABSENT_EXPONENT / self._unit
-        joined = jnp.concatenate([rows, own, absent, classes], axis=1)
-        return joined, valid.astype(jnp.int64), attraction, clipped @ factors
+        joined = jnp.concatenate([kept, absent, classes], axis=1)
+        checks = words[:, :columns] @ factors[:columns] + labels @ factors[columns:]
+        return joined, valid, attraction, checks
+
+    def _near(self, words: Array, norms: Array, tests: Array) -> Array:
+        """Whether rows are no farther from the middle than the ends of all ranges.
+
+        Each sum must lie between the smallest and the largest that words in their ranges have. Then no word is so
+        large that the squared norm is not what it seems to be, and that one must be small enough too.
+        """
+        sums, middles = (words - self._middles) @ tests, self._middles
+        above, below = sums - (self._lows - middles) @ tests, (self._highs - middles) @ tests - sums
+        within = jnp.all(jnp.concatenate([above, below], axis=1) >= 0, axis=1)
+        return jnp.logical_and(within, norms <= self._largest_norm)
 
     def begin(self, secrets: Array, checks: Array, numbers: Array) -> Array:
         """What is opened of each slot; its number is public."""
@@ -245,15 +269,9 @@ class Program:
         kernel = self._kernel(rows @ factors.T - (own[:, columns] - own[:, columns + 1] + absent))
         return self._agreeing(kernel, rows[:, columns + 2 :], own[:, columns + 2 :].T)
 
-    def _clipped(self, words: Array) -> Array:
-        columns = words.shape[1]
-        return _within(words, self._lows[:columns], self._highs[:columns])
-
     def _rows(self, words: Array) -> Array:
         """Around the middle of the ranges, and in units in which ``_kernel`` takes distances."""
-        middles = (self._lows + self._highs)[: self._settings.columns] // 2
-        scale = float(np.sqrt(self._settings.gamma / self._unit)) * 2.0**_HEADROOM
-        return ((words - middles).astype(jnp.float32) * 2.0 ** -(WORD_BITS + _HEADROOM)) * scale
+        return ((words - self._middles).astype(jnp.float32) * 2.0 ** -(WORD_BITS + _HEADROOM)) * self._scale
 
     def _kernel(self, exponents: Array) -> Array:
         """The exponential: five terms of a series, squared some times. It takes half as many rounds as the engine's.
