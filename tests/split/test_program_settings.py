@@ -67,6 +67,13 @@ def test_rows_that_can_be_too_far_apart_for_the_ring_are_refused() -> None:
         settings(lows=(-ONE,) * 2049, highs=(ONE,) * 2049, gamma=1.0)
 
 
+def test_rows_are_only_so_wide_that_rounding_is_small() -> None:
+    assert settings(lows=(-1,) * 8192, highs=(1,) * 8192).columns == 8192
+    for columns in (0, 8193):
+        with pytest.raises(BadSettings, match="columns"):
+            settings(lows=(-1,) * columns, highs=(1,) * columns)
+
+
 def test_only_the_one_form_is_read() -> None:
     spaced = json.dumps(json.loads(settings().to_bytes()), sort_keys=True).encode()
     for data in (spaced, b"[]", b"{}", b"\xff", b"null", settings().to_bytes()[:-1]):

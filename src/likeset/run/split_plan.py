@@ -14,6 +14,7 @@ from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.run.inputs import Inputs
 from likeset.split.digest import program_digest
 from likeset.split.engine.schedule import adding_steps, swapping_steps
+from likeset.split.engine.settings import MOST_COLUMNS
 
 __all__ = [
     "check_split_width",
@@ -77,11 +78,15 @@ def check_split_width(wishes: RunSettings, inputs: Inputs, split: SplitShape, re
     """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home.
 
     Raises:
-        InvalidArgument: the kernel is too narrow for these rows.
+        InvalidArgument: the kernel is too narrow for these rows, or they have too many columns.
     """
+    columns = inputs.target.shape[1]
+    if columns > MOST_COLUMNS:
+        reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
+        raise InvalidArgument("curator", "split", reason)
     gamma = split.drawn(gamma=split_width(wishes, inputs, release_gamma)).gamma
     largest = float(np.abs(inputs.target).max()) if inputs.declared is None else inputs.declared.largest_entry
-    most = largest_split(gamma, inputs.target.shape[1])
+    most = largest_split(gamma, columns)
     if largest > most:
         reason = f"is too large for a split curator: rows may then have numbers of up to {most:.4g}; scale them down"
         raise InvalidArgument("gamma", f"{gamma:g}", reason)

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-__all__ = ["CONSUMER", "SECRET_WORDS", "WORD_BITS", "BadSettings", "ProgramSettings"]
+__all__ = ["CONSUMER", "MOST_COLUMNS", "SECRET_WORDS", "WORD_BITS", "BadSettings", "ProgramSettings"]
 
 WORD_BITS = 16
 """A number x is shared as the word round(x * 2^16)."""
@@ -18,6 +18,8 @@ SECRET_WORDS = 4
 """Words of an offer's 32 secret bytes, which open its envelope."""
 CONSUMER = 1
 """The rank that gets picks opened. Rank 0 is the curator, rank 2, where there is one, the witness."""
+MOST_COLUMNS = 1 << 13
+"""The rounding of a norm grows with columns; up to so many it is below a hundredth (docs/proofs/split.md, Lemma 2)."""
 _MOST_BYTES = 1 << 22
 _WIDEST = 1 << 24  # half of a range, in words: 256.0
 _FARTHEST = 1 << 11  # gamma times the largest squared distance from the middle of all ranges
@@ -62,7 +64,9 @@ class ProgramSettings:
                 raise BadSettings(f"{name} must lie between 1 and {most}")
         if self.size > self.offers:
             raise BadSettings("size must be at most the number of offers")
-        if not self.lows or len(self.lows) != len(self.highs):
+        if not 1 <= len(self.lows) <= MOST_COLUMNS:
+            raise BadSettings(f"rows must have between 1 and {MOST_COLUMNS} columns")
+        if len(self.lows) != len(self.highs):
             raise BadSettings("lows and highs must have one word for each column")
         halves = [high - low for low, high in zip(self.lows, self.highs, strict=True)]
         if min(halves) < 0 or max(map(abs, (*self.lows, *self.highs))) > _WIDEST:
