@@ -1,6 +1,6 @@
 """How good a summary is that was selected on secret shares, beside that of a trusted curator from the same offers.
 
-    python benchmarks/split_quality.py --data ../shared/data --seeds 10 --size 50
+    PYTHONPATH=. python benchmarks/split_quality.py --data ../shared/data --seeds 10 --size 50
 
 For each data set and seed both select from offers that the same coins drew, by the same kernel; workers compute on this
 machine. Told are MMD² of split over MMD² of trusted, and the accuracy of a logistic regression that is trained on the
