@@ -91,7 +91,7 @@ def test_a_summary_far_from_its_target_is_called_that() -> None:
     assert "That is far" not in render(result, sample_pictures())
     result["likeness"] |= {"squared_mmd": 0.43, "low": 0.40, "high": 0.46, "recommended_size": 60}
     page = render(result, sample_pictures())
-    assert "That is far: owners offered no rows like yours." in page
+    assert "That is far: few rows like yours were offered." in page
 
 
 @pytest.mark.parametrize("name", ["consumer", "owners", "any owners", "the curator"])

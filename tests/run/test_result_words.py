@@ -7,11 +7,17 @@ from likeset.run.result_words import closeness, shapley_shares
 
 
 @pytest.mark.parametrize(
-    ("low", "words"), [(0.09, "60 rows would match better"), (0.11, "owners offered no rows like")]
+    ("low", "rows", "words"),
+    [
+        (0.09, 100, "60 rows would match better"),
+        (0.11, 100, "few rows like yours were offered"),
+        (0.75, 5, "60 rows would match better"),  # five fresh rows may come to a fifth
+        (0.85, 5, "few rows like yours were offered"),
+    ],
 )
-def test_a_size_is_recommended_unless_nothing_is_near(low: float, words: str) -> None:
-    likeness = Likeness(squared_mmd=0.2, low=low, high=0.3, recommended_size=60, curve=())
-    assert words in closeness(likeness, in_sample=0.1, target_rows=70).after
+def test_a_size_is_recommended_unless_nothing_is_near(low: float, rows: int, words: str) -> None:
+    likeness = Likeness(squared_mmd=0.9, low=low, high=1.0, recommended_size=60, curve=())
+    assert words in closeness(likeness, in_sample=0.1, target_rows=70, rows=rows).after
 
 
 def test_shapley_values_become_parts_of_their_sum() -> None:

@@ -1,6 +1,7 @@
 """What a draft makes of columns, and why: codes, counts, ranges, bounds, ids and decimal commas."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,15 @@ def test_people_in_turn_with_several_rows_each_are_asked_about(tmp_path: Path) -
     cautions = {column.name: column.caution for column in made.profile}
     assert "say --id nr" in cautions["nr"]
     assert cautions["other"] == cautions["steps"] == ""
+
+
+def test_numbers_of_any_size_are_looked_at_without_a_warning(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wide = ["1e308", "-1e308"]
+        columns = {"codes": [*wide, "1"], "decimals": [*wide, "1.5"], "ends": ["-inf", "-inf", "inf"]}
+        made = drafted(tmp_path, columns | {"measure": [*wide, *map(str, range(60))]})
+    assert {column.name: len(column.bars) for column in made.profile}["decimals"] == 12
 
 
 def test_whole_numbers_in_a_row_that_begin_late_are_no_codes(tmp_path: Path) -> None:

@@ -61,7 +61,12 @@ def story(
         simulated: whether the noise is.
     """
     outcome = result.outcome
-    close = closeness(result.likeness, in_sample=result.in_sample_squared_mmd, target_rows=len(result.target))
+    close = closeness(
+        result.likeness,
+        in_sample=result.in_sample_squared_mmd,
+        target_rows=len(result.target),
+        rows=len(result.rows),
+    )
     givers = sum(1 for owner in result.owners if owner.contribution.rows_selected)
     private = is_private(outcome.guarantees, simulated=simulated)
     why = "simulated, not private" if simulated else "not private: a part of it has no proof"

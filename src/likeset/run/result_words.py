@@ -7,7 +7,7 @@ from likeset.run.result import Likeness
 
 __all__ = ["Closeness", "closeness", "guarantee_lines", "is_far", "shapley_shares"]
 
-_FAR = 0.1  # sets of rows without anything in common come to about 1
+_FAR, _TIMES_FRESH = 0.1, 4.0
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
 
@@ -19,15 +19,15 @@ class Closeness(NamedTuple):
     after: str
 
 
-def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int) -> Closeness:
-    """To new rows like the target's, with an interval; in-sample where that is not known."""
+def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int, rows: int) -> Closeness:
+    """How close a summary of so many rows is to new rows like the target's, with an interval; or in-sample."""
     if likeness is None:
         before = f"your {target_rows:,} rows with in-sample "
         return Closeness(before, f"MMD² {in_sample:.5f}", "; to new rows of their kind: not known")
     size = likeness.recommended_size
     turn = f"; about {size:,} rows would match better: good rows ran out" if size else ""
-    if is_far(likeness.low):
-        turn = "; that is far: owners offered no rows like yours, and the report shows in which columns"
+    if is_far(likeness.low, rows=rows):
+        turn = "; that is far: few rows like yours were offered, and the report shows in which columns they differ"
     return Closeness(
         f"rows like your {target_rows:,} with ",
         f"MMD² {max(0.0, likeness.squared_mmd):.5f}",
@@ -35,9 +35,12 @@ def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int) 
     )
 
 
-def is_far(low: float) -> bool:
-    """Whether a summary is no training set for the target, by the lower end of its interval."""
-    return low > _FAR
+def is_far(low: float, *, rows: int) -> bool:
+    """Whether a summary is far from the target, by the lower end of its interval: by much, for so many rows.
+
+    As many fresh rows of the target's kind come to ``(1 - mean kernel) / rows`` on average, so to at most 1 / rows.
+    """
+    return low > max(_FAR, _TIMES_FRESH / rows)
 
 
 def shapley_shares(owners: Sequence[Mapping[str, Any]]) -> list[float | None]:

@@ -36,7 +36,8 @@ def _closeness(result: Mapping[str, Any]) -> str:
 
     likeness = None if result["likeness"] is None else Likeness(**result["likeness"])
     rows = result["target"]["rows"]
-    close = closeness(likeness, in_sample=result["in_sample_squared_mmd"], target_rows=rows)
+    in_sample, selected = result["in_sample_squared_mmd"], result["rows_selected"]
+    close = closeness(likeness, in_sample=in_sample, target_rows=rows, rows=selected)
     return f"{close.before}[bold]{close.number}[/]{close.after}"
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .contests import winners
 from .schedule import grid, slot_count, spare_seats
-from .settings import SECRET_WORDS, WORD_BITS, ProgramSettings
+from .settings import FEWEST_SQUARES, SECRET_WORDS, TAYLOR, WORD_BITS, ProgramSettings
 
 __all__ = ["PAYLOAD_WORDS", "Program", "block_rows", "row_words"]
 
@@ -28,9 +28,8 @@ PAYLOAD_WORDS = 1 + SECRET_WORDS + 1
 """What is opened of a pick: its number plus 1 (0: none was left), its secret's words, the checksum of its row."""
 _LOWEST_EXPONENT = -14.0
 _ABSENT_EXPONENT = -16.0  # between a pick that was not possible and the middle of all ranges
-_TAYLOR = 6.0  # e^6z has whole coefficients up to z^4: sums, where products would be rounded
 _TAYLOR_RANGE = 2.7  # for exponents down to minus this its first five terms lie between 0 and 1
-_FEWEST_SQUARES, _MOST_SQUARES = 3, 5
+_MOST_SQUARES = 5
 _BLOCK_PAIRS = 1 << 18  # pairs of an offer and a target row that are in memory at a time
 _BLOCK_WORDS = 1 << 20
 _ROUNDING = 2.0**-24  # of the engine's numbers
@@ -67,10 +66,10 @@ class Program:
         self._grid = grid(settings.offers, settings.size)
         # Rows lie within a fourth of the farthest exponent from the middle.
         farthest = max(settings.farthest, settings.farthest / 4 - _ABSENT_EXPONENT)
-        squares = max(_FEWEST_SQUARES, int(np.ceil(np.log2(farthest / _TAYLOR_RANGE))))
+        squares = max(FEWEST_SQUARES, int(np.ceil(np.log2(farthest / _TAYLOR_RANGE))))
         self._clamped = squares > _MOST_SQUARES
-        self._squares = _FEWEST_SQUARES if self._clamped else squares
-        self._unit = _TAYLOR * 2**self._squares  # exponents are counted in so many
+        self._squares = FEWEST_SQUARES if self._clamped else squares
+        self._unit = TAYLOR * 2**self._squares  # exponents are counted in so many
         self._scale = float(np.sqrt(settings.gamma / self._unit)) * 2.0**_HEADROOM
         # Of a row at the ends of all ranges, if every number on the way is rounded up.
         ends = (self._highs - self._middles) * 2.0 ** -(WORD_BITS + _HEADROOM)

@@ -9,14 +9,14 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from .settings import WORD_BITS, ProgramSettings
+from .settings import FEWEST_SQUARES, TAYLOR, WORD_BITS, ProgramSettings
 
 __all__ = ["RANGE_TESTS", "range_tests"]
 
 RANGE_TESTS = 64
 """Sums of a row, or of each block of its columns: a row that is far out passes all with probability 2^-64."""
 _LARGEST_UNSEEN = 126.0  # of what sums cannot see: its square, with 48 bits behind the point, is below 2^62
-_SMALLEST_UNIT = 48.0  # of exponents
+_SMALLEST_UNIT = TAYLOR * 2**FEWEST_SQUARES  # of exponents
 
 Words = NDArray[np.int64]
 

@@ -10,7 +10,16 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-__all__ = ["CONSUMER", "MOST_COLUMNS", "SECRET_WORDS", "WORD_BITS", "BadSettings", "ProgramSettings"]
+__all__ = [
+    "CONSUMER",
+    "FEWEST_SQUARES",
+    "MOST_COLUMNS",
+    "SECRET_WORDS",
+    "TAYLOR",
+    "WORD_BITS",
+    "BadSettings",
+    "ProgramSettings",
+]
 
 WORD_BITS = 16
 """A number x is shared as the word round(x * 2^16)."""
@@ -18,6 +27,10 @@ SECRET_WORDS = 4
 """Words of an offer's 32 secret bytes, which open its envelope."""
 CONSUMER = 1
 """The rank that gets picks opened. Rank 0 is the curator, rank 2, where there is one, the witness."""
+TAYLOR = 6.0
+"""e^6z has whole coefficients up to z^4: sums, where products would be rounded."""
+FEWEST_SQUARES = 3
+"""So many times at least is the series of an exponential squared; exponents are counted in TAYLOR times 2 to that."""
 MOST_COLUMNS = 1 << 13
 """The rounding of a norm grows with columns; up to so many it is below a hundredth (docs/proofs/split.md, Lemma 2)."""
 _MOST_BYTES = 1 << 22

@@ -42,7 +42,7 @@ class ColumnEvidence:
         high: the largest.
         width: of the lists, if the column has lists.
         many: whether there are too many different values to count them.
-        runs: stretches of rows with one and the same number; as many as different ones where rows are ``sorted``.
+        runs: stretches of rows with one and the same number; as many as different ones where rows are sorted.
         sorted: whether no number is below the one before it.
     """
 
@@ -133,7 +133,8 @@ class ColumnEvidence:
             ordered = sorted(counts) if self.all_numbers else sorted(counts, key=lambda value: -counts[value])
             return tuple(counts[value] for value in ordered)
         if is_range and len(values):
-            return tuple(int(count) for count in np.histogram(values, bins=_BARS, range=(self.low, self.high))[0])
+            halves = (self.low / 2, self.high / 2)  # the widest range of all would overflow
+            return tuple(int(count) for count in np.histogram(values / 2, bins=_BARS, range=halves)[0])
         return tuple(count for _, count in self._counts.most_common(_BARS))
 
     def _add_text(self, column: Any) -> None:
@@ -167,10 +168,10 @@ class ColumnEvidence:
     def _add_numbers(self, values: NDArray[np.float64]) -> None:
         present = values[~np.isnan(values)]
         self.all_whole &= bool((present == np.rint(present)).all())
-        steps = np.diff(present, prepend=self._last)
-        self.runs += int(np.count_nonzero(steps))
-        self.sorted &= bool((steps >= 0).all())
-        self._last = float(present[-1]) if len(present) else self._last
+        before = np.concatenate([[self._last], present])
+        self.runs += int(np.count_nonzero(before[:-1] != present))
+        self.sorted &= bool((before[:-1] <= present).all())
+        self._last = float(before[-1])
         self._take(present)
 
     def _add_lists(self, column: Any) -> None:

@@ -136,7 +136,7 @@ class ColumnLook:
         present = values[~np.isnan(values)]
         if len(present):
             self._whole &= bool((present == np.rint(present)).all())
-            self._rising = self._rising and bool(present[0] > self._last and (np.diff(present) > 0).all())
+            self._rising = self._rising and bool(present[0] > self._last and (present[1:] > present[:-1]).all())
             self._last = float(present[-1])
         return present
 
@@ -160,7 +160,7 @@ class ColumnLook:
         values = values[~np.isnan(values)]
         if not len(values):
             return None
-        quarters = np.percentile(values, [25, 75])
+        quarters = np.percentile(values, [25, 75]).tolist()
         lengths = np.bincount(np.floor(np.log10(np.maximum(np.abs(values), 1.0))).astype(np.int64))
         return Seen(
             Kind.WHOLE,
@@ -168,7 +168,7 @@ class ColumnLook:
             len(values),
             low=float(values[0]),
             high=float(values[-1]),
-            middle=float(quarters[1] - quarters[0]),
+            middle=quarters[1] - quarters[0],
             rising=self._rising,
             one_length=float(lengths.max() / len(values)),
             digits=int(lengths.argmax()) + 1,

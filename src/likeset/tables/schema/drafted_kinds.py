@@ -232,7 +232,7 @@ def _caution(seen: ColumnEvidence, fields: dict[str, Any]) -> str:
     if seen.low == seen.high or len(fields.get("values", "..")) == 1:
         return "every row has the same value: it tells rows apart in no way"
     if fields["kind"] == "numeric" and len(seen.sample):
-        low, high = np.percentile(seen.sample, _MIDDLE)
+        low, high = np.percentile(seen.sample, _MIDDLE).tolist()  # plain numbers may overflow without a warning
         if high - low < _NARROW * (fields["bounds"][1] - fields["bounds"][0]):
             return "a few far values stretch the bounds: declare narrower ones with outside: clip, or scale: log"
     return ""

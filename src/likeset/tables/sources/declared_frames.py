@@ -166,14 +166,10 @@ class DeclaredTables(MarketTables):
         if len(wanted.rows) < 2 and schema.keep is not None:
             reason = "has one row that takes part; at least 2 are needed; rows without an id count as rows of one id"
             raise BadTable("target", reason)
-        frames = {}
-        for name, table in given.items():
-            argument = f"owners[{name!r}]"
-            if library_of(table) != library_of(target):
-                reason = f"must be of the same kind as the target, a frame of {library_of(target)}"
-                raise InvalidArgument(argument, f"a frame of {library_of(table)}", reason)
-            key = owner_key(safe[name])
-            frames[name] = DeclaredFrame.read(argument, table, schema, labelled=True, keep_key=key)
+        frames = {
+            name: _owners_frame(name, table, schema, like=target, key=owner_key(safe[name]))
+            for name, table in given.items()
+        }
         kept = {name: _short_enough(name, frame, records, schema) for name, frame in frames.items()}
         parts = {name: frame.part(kept[name]) for name, frame in frames.items()}
         public = None
@@ -197,6 +193,14 @@ class DeclaredTables(MarketTables):
             },
             fingerprints={"": wanted.fingerprint, **{name: frame.fingerprint for name, frame in frames.items()}},
         )
+
+
+def _owners_frame(name: str, table: Any, schema: Schema, *, like: Any, key: int) -> DeclaredFrame:
+    argument = f"owners[{name!r}]"
+    if library_of(table) != library_of(like):
+        reason = f"must be of the same kind as the target, a frame of {library_of(like)}"
+        raise InvalidArgument(argument, f"a frame of {library_of(table)}", reason)
+    return DeclaredFrame.read(argument, table, schema, labelled=True, keep_key=key)
 
 
 def _short_enough(name: str, frame: DeclaredFrame, records: DeclaredRecords, schema: Schema) -> NDArray[np.int64]:
