@@ -144,6 +144,11 @@ def test_labels_are_matched_in_folds_as_they_are_in_the_run() -> None:
     assert likeness is not None
     assert alone is not None
     assert likeness.squared_mmd != alone.squared_mmd
+    scored = selection.scores(pool, target, labels)
+    assert scored is not None
+    same = cross_fit(selection, pool, target, selected, labels=labels, scored=scored)
+    assert same is not None
+    assert (same.squared_mmd, same.error) == (likeness.squared_mmd, likeness.error)
 
 
 @pytest.mark.parametrize(("folds", "rows"), [(0, 60), (5, FEWEST_ROWS - 1)])

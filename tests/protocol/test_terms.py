@@ -16,7 +16,7 @@ from chance import examples
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.relation import Relation
 from likeset.protocol.planned_terms import SUMMARY_RELEASE
-from likeset.protocol.plans import planned_views
+from likeset.protocol.plans import planned_views, views_of_owners
 from likeset.protocol.split.split_terms import SplitShape, SplitTerms
 from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
 from likeset.protocol.terms import Terms
@@ -353,3 +353,11 @@ def test_a_kernel_that_nobody_can_mean_takes_no_memory(columns: int, dimension: 
     """Terms come from others; reading them must not exhaust whoever reads."""
     with pytest.raises(InvalidArgument):
         Kernel(columns=columns, dimension=dimension, gamma=1.0, seed=1)
+
+
+@pytest.mark.parametrize("changes", [{}, THRESHOLD])
+def test_what_one_owner_is_asked_about_is_what_all_views_say_of_it(changes: dict[str, Any]) -> None:
+    agreed = terms(**changes)
+    of_all = [planned for planned in views_of_owners(agreed) if planned.view.protected == "b"]
+    assert list(views_of_owners(agreed, owners=("b",))) == of_all
+    assert len(of_all) == 3

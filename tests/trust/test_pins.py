@@ -5,6 +5,7 @@ import stat
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from trust_world import ALICE, BOB, MALLORY, party
@@ -166,6 +167,29 @@ def test_what_another_process_changed_is_seen(pins: Pins) -> None:
     assert pins.get("bob") is not None
     Pins(pins.folder).revoke("bob", "stolen")
     assert pins.get("bob") is None
+
+
+def test_a_file_is_opened_when_it_was_written_and_not_at_each_look(pins: Pins, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    really_open = Path.open
+
+    def noted(path: Path, mode: str = "r") -> IO[Any]:
+        opened.append(path.name)
+        return really_open(path, mode)
+
+    pins.pin(BOB.card, "owner", fingerprint=None)
+    pins.pin(ALICE.card, "owner", fingerprint=None)
+    here = Pins(pins.folder)
+    monkeypatch.setattr(Path, "open", noted)
+    for _ in range(3):
+        assert here.get("bob") == here.by_fingerprint(BOB.card.fingerprint)
+        assert len(here.all()) == 2
+    assert sorted(opened) == sorted(f"{party.card.fingerprint}.json" for party in (BOB, ALICE))
+    monkeypatch.undo()
+    pins.revoke("alice", "stolen")
+    monkeypatch.setattr(Path, "open", noted)
+    assert [pin.state for pin in here.all()] == ["revoked", "pinned"]
+    assert len(opened) == 3
 
 
 @pytest.mark.parametrize(

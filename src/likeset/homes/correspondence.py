@@ -299,9 +299,11 @@ class Correspondence:
 
         None if the run is not settled, or the letter never came.
         """
+        if not self._book.is_settled(self._digest):
+            return None
         letter = letter_in(data, most_bytes=most_bytes)
-        keys, writer = self._book.run_keys(self._digest), self._names.get(letter.header.sender)
-        if keys is None or keys.secret is not None or writer is None:
+        writer = self._names.get(letter.header.sender)
+        if writer is None:
             return None
         for kept in self._book.letters(self._digest, writer):
             if (kept.way, kept.digest) == (IN, letter.digest):

@@ -116,6 +116,12 @@ class LetterBook:
         secret = None if key is None else SealingSecret.from_bytes(key)
         return RunKeys(terms, secret, invitation, acceptance, settled)
 
+    def is_settled(self, terms: bytes) -> bool:
+        """Whether the key of a run that is known here is gone."""
+        with self._store.reading() as connection:
+            row = connection.execute("SELECT key IS NULL FROM runs WHERE terms = ?", (terms,)).fetchone()
+        return row is not None and bool(row[0])
+
     def invitations(self) -> list[bytes]:
         """The signed terms of all runs that this home took part in."""
         with self._store.reading() as connection:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
+from likeset.geometry.imputation import ClassScores
 from likeset.geometry.kernels import KernelColumns, blocks, rbf_kernel
 from likeset.protocol.selection import Selected, Selection
 
@@ -53,7 +54,13 @@ class HeldOut:
 
 
 def cross_fit(
-    selection: Selection, pool: Rows, target: Rows, selected: Selected, *, labels: NDArray[Any] | None = None
+    selection: Selection,
+    pool: Rows,
+    target: Rows,
+    selected: Selected,
+    *,
+    labels: NDArray[Any] | None = None,
+    scored: ClassScores | None = None,
 ) -> HeldOut | None:
     """Estimate the likeness of what was selected; None where that is not wanted, or the target has too few rows.
 
@@ -63,13 +70,14 @@ def cross_fit(
         target: rows that it was selected for.
         selected: what came out.
         labels: of the pool.
+        scored: ``selection.scores`` of these, if they are known already.
     """
     count = len(target)
     if selection.folds < 2 or count < FEWEST_ROWS or not len(selected.indices):
         return None
     gamma, wide = selection.kernel_width(target), target.astype(np.float64)
     fixed = replace(selection, gamma=gamma, folds=0)
-    scored = fixed.scores(pool, target, labels)
+    scored = scored or fixed.scores(pool, target, labels)
     own = _mean_kernels(wide, gamma)
     everything = np.arange(count)
     in_sample = _levels(pool, selected, wide, gamma)

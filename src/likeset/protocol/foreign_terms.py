@@ -14,7 +14,7 @@ from likeset.errors import BadMessage, InvalidArgument
 from likeset.privacy.schedules import CHANGING
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.split_terms import MOST_SPLIT_SLOTS
-from likeset.protocol.terms import Terms, canonical_text
+from likeset.protocol.terms import Terms, canonical_text, plain_data
 
 __all__ = ["MOST_TEXT", "check_between", "check_meant", "read_foreign", "read_foreign_canonical"]
 
@@ -61,13 +61,10 @@ def read_foreign(text: str) -> Terms:
     """
     if len(text) > MOST_TEXT:
         raise BadMessage(f"terms of {len(text)} characters are too long; at most {MOST_TEXT:,}")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
+    document = plain_data(text)
     if isinstance(document, dict):
         _check_document(document)
-    return Terms.from_json(text)
+    return Terms.from_document(document)
 
 
 def read_foreign_canonical(text: str) -> Terms:

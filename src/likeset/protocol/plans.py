@@ -1,6 +1,7 @@
 """What a run will do to whose rows, and what that costs each view: from planned terms alone, before any row is read."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -244,8 +245,16 @@ def planned_views(
     )
 
 
-def views_of_owners(terms: PlannedTerms, *, simulated: bool = False) -> tuple[PlannedView, ...]:
-    """Those of the views that see rows of owners, three for each: what the target's release costs is not asked here."""
+def views_of_owners(
+    terms: PlannedTerms, *, owners: Iterable[str] | None = None, simulated: bool = False
+) -> tuple[PlannedView, ...]:
+    """Those of the views that see rows of owners, three for each: what the target's release costs is not asked here.
+
+    Args:
+        terms: of the run.
+        owners: those who are asked about; all if not given.
+        simulated: whether the noise will be simulated: then nothing is private.
+    """
     shared = terms.split is not None
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":
@@ -257,7 +266,7 @@ def views_of_owners(terms: PlannedTerms, *, simulated: bool = False) -> tuple[Pl
     )
     offered, read = terms.rows_per_owner, terms.rows_readable
     views = list[PlannedView]()
-    for owner in terms.owners:
+    for owner in terms.owners if owners is None else owners:
         views.append(PlannedView(View.owners(owner), *to_others, 0))
         views.append(PlannedView(View.curator(owner), *to_curator, offered, read, shared=shared))
         views.append(PlannedView(View.consumer(owner), *to_consumer, read if shared else terms.size))

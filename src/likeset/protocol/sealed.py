@@ -183,5 +183,6 @@ class SealedCurator(Curator):
 
     def _chosen(self, pool: Rows, target: Rows, labels: Labels) -> tuple[Selected, HeldOut | None]:
         """What is selected of the pool, and how like rows of the target it is that were not seen."""
-        selected = self._selection.select(pool, target, self.terms.size, labels=labels)
-        return selected, cross_fit(self._selection, pool, target, selected, labels=labels)
+        scored = self._selection.scores(pool, target, labels)
+        selected = self._selection.select(pool, target, self.terms.size, labels=labels, scored=scored)
+        return selected, cross_fit(self._selection, pool, target, selected, labels=labels, scored=scored)

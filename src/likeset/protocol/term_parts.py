@@ -170,6 +170,9 @@ class Fingerprints(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def __eq__(self, other: object) -> bool:
+        return self._by_name == other._by_name if isinstance(other, Fingerprints) else Mapping.__eq__(self, other)
+
     def __hash__(self) -> int:
         return hash(tuple(self._by_name.items()))
 

@@ -20,7 +20,7 @@ from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.split_terms import SplitTerms, largest_split
 from likeset.protocol.term_parts import Budget, Fingerprints, Kernel, check_text, is_run_id
 
-__all__ = ["WITNESS", "Terms", "canonical_text"]
+__all__ = ["WITNESS", "Terms", "canonical_text", "plain_data"]
 
 WITNESS = "witness"
 """The name under which the card of a witness stands in the terms, where there is one."""
@@ -152,15 +152,17 @@ class Terms(PlannedTerms):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The terms that ``to_json`` wrote; a field too many, too few or of another type is refused."""
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
+        return cls.from_document(plain_data(text))
+
+    @classmethod
+    def from_document(cls, document: Any) -> Self:
+        """The terms that ``document`` gave; a field too many, too few or of another type is refused."""
         expected = {declared.name for declared in fields(cls)}
         if not isinstance(document, dict) or set(document) != expected:
             known = set(document) if isinstance(document, dict) else set()
             odd = ", ".join(sorted(known ^ expected)) or "the whole"
             raise InvalidArgument("terms", odd, "must have exactly the fields of Terms")
+        document = dict(document)
         try:
             document["kernel"] = Kernel(**{**document["kernel"], "seed": int(document["kernel"]["seed"], 16)})
             if document["split"] is not None:
@@ -181,6 +183,18 @@ class Terms(PlannedTerms):
     def with_changes(self, **changes: Any) -> Self:
         """The same terms but for some fields; another digest."""
         return replace(self, **changes)
+
+
+def plain_data(text: str) -> Any:
+    """What the text of terms says, before anything in it is checked.
+
+    Raises:
+        InvalidArgument: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
 
 
 def canonical_text(document: dict[str, Any]) -> str:

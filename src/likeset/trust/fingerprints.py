@@ -49,6 +49,7 @@ def fingerprint_bytes(text: str) -> bytes:
     return base64.b32decode(text.replace("-", ""))
 
 
+@functools.lru_cache(_REMEMBERED)
 def typed(text: str) -> str:
     """A fingerprint as a person typed it, in its one form: small letters and missing dashes do no harm.
 

@@ -77,7 +77,7 @@ class Pins:
     def __init__(self, folder: Path, *, note: Callable[[Pin], None] | None = None) -> None:
         self.folder = folder
         self._note = note
-        self._known: dict[Path, tuple[_Seen, Pin]] = {}
+        self._known: dict[str, tuple[_Seen, Pin]] = {}  # by the file's name
 
     def pin(self, card: Card, role: Role, *, fingerprint: str | None, now: datetime | None = None) -> Pin:
         """Pin a card that a person has compared.
@@ -116,7 +116,7 @@ class Pins:
 
     def get(self, name: str) -> Pin | None:
         """The pinned card of a name; None if there is none."""
-        return next((pin for pin in self.all() if pin.state == "pinned" and pin.card.name == name), None)
+        return next((pin for pin in self._each() if pin.state == "pinned" and pin.card.name == name), None)
 
     def by_fingerprint(self, fingerprint: str) -> Pin | None:
         """The card of a fingerprint, whatever became of it; None if it was never pinned.
@@ -125,7 +125,11 @@ class Pins:
             InvalidArgument: it is no fingerprint.
         """
         path = self._path(typed(fingerprint))
-        return self._read(path) if path.exists() else None
+        try:
+            seen = _seen(path.stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return self._known_as(path.name, seen) or self._read(path)
 
     def all(self) -> tuple[Pin, ...]:
         """Every card that was ever pinned, by name and then by when its state changed.
@@ -133,8 +137,7 @@ class Pins:
         Raises:
             BadDocument: a file among them is damaged.
         """
-        pins = [self._read(path) for path in self.folder.glob(f"*{_ENDING}")]
-        return tuple(sorted(pins, key=lambda pin: (pin.card.name, pin.at, pin.card.fingerprint)))
+        return tuple(sorted(self._each(), key=lambda pin: (pin.card.name, pin.at, pin.card.fingerprint)))
 
     def replace(self, card: Card, *, fingerprint: str | None = None, now: datetime | None = None) -> Pin:
         """Pin a party's new card in place of its old one, for the same role; the old one stays, marked.
@@ -200,6 +203,23 @@ class Pins:
         except InvalidArgument:
             return None
 
+    def _each(self) -> list[Pin]:
+        """Every card that was ever pinned, in no order."""
+        if not self.folder.is_dir():
+            return []
+        try:
+            with os.scandir(self.folder) as entries:
+                seen = {entry.name: _seen(entry.stat()) for entry in entries if entry.name.endswith(_ENDING)}
+        except OSError as error:
+            raise BadDocument(str(self.folder), f"cannot be read: {error.strerror}") from error
+        # One that is known is not opened: a home may know a thousand cards, and looks them up often.
+        return [self._known_as(name, stamp) or self._read(self.folder / name) for name, stamp in seen.items()]
+
+    def _known_as(self, name: str, seen: _Seen) -> Pin | None:
+        """The pin in a file, if it was read before and not written since."""
+        stamp, pin = self._known.get(name, (None, None))
+        return pin if stamp == seen else None
+
     def _path(self, fingerprint: str) -> Path:
         return self.folder / f"{fingerprint}{_ENDING}"
 
@@ -214,14 +234,9 @@ class Pins:
         return pin
 
     def _read(self, path: Path) -> Pin:
-        """The pin in a file; read once, and anew when the file was written anew."""
         try:
             with path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-                if path in self._known and self._known[path][0] == seen:
-                    return self._known[path][1]
-                data = file.read(_MOST_BYTES)
+                seen, data = _seen(os.fstat(file.fileno())), file.read(_MOST_BYTES)
             content = _PinFile.model_validate_json(data)
         except OSError as error:
             raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
@@ -231,8 +246,12 @@ class Pins:
         if path.name != f"{card.fingerprint}{_ENDING}":
             raise BadDocument(str(path), "holds another card than its name says; restore it from a copy")
         pin = Pin(card, content.role, content.at, content.state, content.by, content.reason)
-        self._known[path] = seen, pin
+        self._known[path.name] = seen, pin
         return pin
+
+
+def _seen(status: os.stat_result) -> _Seen:
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _pinned_again(known: Pin, role: Role) -> Pin:

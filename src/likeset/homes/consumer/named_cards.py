@@ -1,13 +1,13 @@
 """Which cards the terms of a run name: the consumer's own, and those that a person here has pinned."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from likeset.documents import near_miss
 from likeset.errors import InvalidArgument
 from likeset.homes.identity import Identity
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
-from likeset.trust.pins import Pin, Pins, Role
+from likeset.trust.pins import Pin, Role
 
 __all__ = ["named_cards"]
 
@@ -38,23 +38,23 @@ def named_cards(
     if own.name != consumer:
         reason = f"is not the name on this home's card, which is {own.name}; see `likeset card make --new --name`"
         raise InvalidArgument("consumer", consumer, reason)
-    pinned = identity.pins.all()
+    pinned = {pin.card.name: pin for pin in identity.pins.all() if pin.state == "pinned"}
     cards = {consumer: own.fingerprint}
-    cards |= {owner: _pinned(identity.pins, "owner", owner, field="owners") for owner in owners}
-    cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(identity.pins, "curator", curator)
+    cards |= {owner: _pinned(pinned, "owner", owner, field="owners") for owner in owners}
+    cards[CURATOR] = _only_curator(pinned.values()) if curator is None else _pinned(pinned, "curator", curator)
     if witness is not None:
         if witness == consumer:
             reason = "is the consumer's own name; a witness is a third organisation, with a card of its own"
             raise InvalidArgument("witness", witness, reason)
-        cards[WITNESS] = _pinned(identity.pins, "witness", witness, field="witness")
+        cards[WITNESS] = _pinned(pinned, "witness", witness, field="witness")
     return cards
 
 
-def _pinned(pins: Pins, role: Role, name: str, *, field: str = "curator_card") -> str:
+def _pinned(pins: Mapping[str, Pin], role: Role, name: str, *, field: str = "curator_card") -> str:
     """The fingerprint of the card that is pinned under a name, in that role."""
     pin = pins.get(name)
     if pin is None:
-        hint = near_miss(name, {other.card.name for other in pins.all() if _counts(other, role)})
+        hint = near_miss(name, {other for other, pin in pins.items() if pin.role == role})
         raise InvalidArgument(field, name, f"no card of that name is pinned here{hint}; {_HOW} {role}")
     if pin.role != role:
         third = "; a witness is a third organisation, which has no other part in the run" if role == "witness" else ""
@@ -64,7 +64,7 @@ def _pinned(pins: Pins, role: Role, name: str, *, field: str = "curator_card") -
 
 
 def _only_curator(pins: Iterable[Pin]) -> str:
-    curators = [pin for pin in pins if _counts(pin, "curator")]
+    curators = [pin for pin in pins if pin.role == "curator"]
     if not curators:
         raise InvalidArgument("curator_card", "none", f"no curator's card is pinned here; {_HOW} curator")
     if len(curators) > 1:
@@ -72,7 +72,3 @@ def _only_curator(pins: Iterable[Pin]) -> str:
         reason = f"several curators' cards are pinned here; name one of them in the job (curator_card:): {names}"
         raise InvalidArgument("curator_card", "none", reason)
     return curators[0].card.fingerprint
-
-
-def _counts(pin: Pin, role: Role) -> bool:
-    return pin.state == "pinned" and pin.role == role

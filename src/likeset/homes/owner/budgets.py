@@ -89,8 +89,8 @@ def _limits(policy: Policy) -> dict[View, Limit]:
 @lru_cache(maxsize=1024)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
-    planned = {plan.view: plan for plan in views_of_owners(terms)}
-    return planned[View.owners(name)], planned[View.curator(name)], planned[View.consumer(name)]
+    others, curator, consumer = views_of_owners(terms, owners=(name,))
+    return others, curator, consumer
 
 
 def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:

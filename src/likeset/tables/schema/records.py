@@ -104,7 +104,9 @@ def unpack(data: bytes, *, form: RecordForm, rows: int) -> pa.Table:
         BadMessage: it is no such table. The reason says nothing about its rows.
     """
     try:
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        # Threads wait for one another longer than a few rows take.
+        options = pa.ipc.IpcReadOptions(use_threads=rows > _STEP)
+        with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
             if not reader.schema.equals(form.schema):
                 raise BadMessage("its records have other columns or types than the schema declares")
             _check_size(data, form=form, rows=rows)

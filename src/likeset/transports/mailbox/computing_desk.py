@@ -66,4 +66,4 @@ class ComputingDesk(MailDesk):
             return
         self.postman.take(arrived, fate)
         if party == self.terms(run).consumer:
-            self.remove(run, lambda file: file.kind == "acceptance")  # the consumer has it: it wrote
+            self.remove(run, "acceptance")  # the consumer has it: it wrote

@@ -88,9 +88,9 @@ class ConsumerDesk(ComputingDesk):
         open_runs = [run for run in self.runs.values() if not run.ended and run.terms in self._decide_by]
         for run in open_runs:
             self._leave_terms(run)
-        peers = self._peers(open_runs)
-        for card in peers.values():
-            most = self._most_bytes(card, open_runs)
+        writers = self._writers(open_runs)
+        for card in self._peers(open_runs).values():
+            most = SiteSettings.most_bytes if card.fingerprint in writers else MOST_ACCEPTANCE_BYTES
             for arrived in self.postman.arrivals(card, most_bytes=most, wanted=lambda _, terms: terms in self.runs):
                 self._take(card, arrived)
         for run in open_runs:
@@ -117,13 +117,13 @@ class ConsumerDesk(ComputingDesk):
                         peers[card.fingerprint] = card
         return peers
 
-    def _most_bytes(self, card: Card, runs: Iterable[KnownRun]) -> int:
-        writes = any(
-            self.terms(run).cards[CURATOR] == card.fingerprint or self.split.is_split(run)
-            for run in runs
-            if card.fingerprint in self.terms(run).cards.values()
-        )
-        return SiteSettings.most_bytes if writes else MOST_ACCEPTANCE_BYTES
+    def _writers(self, runs: Iterable[KnownRun]) -> set[str]:
+        """Those who write letters to a consumer, and not acceptances only: the curator, and all in a split run."""
+        writers: set[str] = set()
+        for run in runs:
+            cards = self.terms(run).cards
+            writers |= set(cards.values()) if self.split.is_split(run) else {cards[CURATOR]}
+        return writers
 
     def _leave_terms(self, run: KnownRun) -> None:
         """For everybody who has not accepted yet, until the run begins."""
@@ -184,7 +184,7 @@ class ConsumerDesk(ComputingDesk):
         word = {data.encode(): data for data in (WAITING, ABSTAINS)}.get(document)
         if word is None:
             return False
-        known = self.memory.answers(run.terms).get(party)
+        known = self.memory.answer_of(run.terms, party)
         refuses_now = word == ABSTAINS and self.split.is_split(run) and self._has_begun(run)
         if known is None or known.word != READY or refuses_now:
             self.memory.answer(run.terms, party, Answer(word))
@@ -195,16 +195,16 @@ class ConsumerDesk(ComputingDesk):
         if peer is None or peer.party != party:
             self.postman.note(f"run {self.terms(run).run}: an acceptance of {party} does not hold")
             return False
-        known = self.memory.answers(run.terms).get(party)
+        known = self.memory.answer_of(run.terms, party)
         if self._has_begun(run) or (known is not None and known.word == READY):
             return self._meet_again(run, party, document)
         self.memory.answer(run.terms, party, Answer(READY, document))
-        self.remove(run, lambda file: file.kind == "terms" and file.party == party)
+        self.remove(run, "terms", party=party)
         return True
 
     def _meet_again(self, run: KnownRun, party: str, document: bytes) -> bool:
         """Whoever signed anew does not remember what it signed before, and is shown it; who comes late is not heard."""
-        known = self.memory.answers(run.terms).get(party)
+        known = self.memory.answer_of(run.terms, party)
         if known is not None and known.word == READY and known.document != document:
             self.send(run, party, "letter", known.document)
             return False
@@ -235,7 +235,7 @@ class ConsumerDesk(ComputingDesk):
         if words is None:
             return False
         if words.ended is Ending.NOT_CURATED:
-            known = self.memory.answers(run.terms).get(party)
+            known = self.memory.answer_of(run.terms, party)
             if known is None or known.word != READY:
                 self.memory.answer(run.terms, party, Answer(ABSTAINS, words.detail.encode()))
         elif self.split.is_split(run):
@@ -295,7 +295,7 @@ class ConsumerDesk(ComputingDesk):
             self.forget_side(run)
             self.postman.note(f"run {self.terms(run).run} cannot begin: {_words(error)}")
         else:
-            self.remove(run, lambda file: file.kind == "terms")
+            self.remove(run, "terms")
 
     def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
         self.memory.end_run(run.terms, ending.value, detail)

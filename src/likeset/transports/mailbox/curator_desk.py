@@ -160,11 +160,11 @@ class CuratorDesk(CuratorSteps):
             self._not_curated(run, type(error).__name__)
         else:
             if self.send(run, consumer, "acceptance", accepted):  # else the next look tries again
-                self.remove(run, lambda file: file.kind == "ending")
+                self.remove(run, "ending")
                 self.memory.answer(run.terms, _OWN, Answer(READY))
 
     def _told(self, run: KnownRun) -> str:
-        answer = self.memory.answers(run.terms).get(_OWN)
+        answer = self.memory.answer_of(run.terms, _OWN)
         return "" if answer is None else answer.word
 
     def _not_curated(self, run: KnownRun, detail: str) -> None:
@@ -257,7 +257,7 @@ class CuratorDesk(CuratorSteps):
             return
         words = EndingWords(Ending(run.ended), run.detail)
         told = self.send(run, self.terms(run).consumer, "ending", words.to_bytes())
-        self.remove(run, lambda file: file.kind == "progress")
+        self.remove(run, "progress")
         when = self._time_of_receipts(run)
         if when is not None and self.clock() < when:
             self.memory.set_due(run.terms, when)

@@ -125,7 +125,7 @@ class CuratorSteps(ComputingDesk):
             case _ if data is not None and is_of_owner:
                 self._remove_received(run, step.party, data)
             case _ if data is not None:
-                self.remove(run, lambda file: file.kind == "acceptance")  # the consumer has it: it wrote
+                self.remove(run, "acceptance")  # the consumer has it: it wrote
 
     def _refuse(self, run: KnownRun, step: RunStep) -> None:
         """A letter is as if it had not come; an owner will not write another one."""

@@ -206,13 +206,15 @@ class MailDesk(ABC):
             self.postman.note(f"nothing can be left for {party}: {error}")
             return False
         if instead:
-            folder = self.postman.pair(card).outgoing_folder
-            self.remove(run, lambda file: (file.folder, file.kind) == (folder, kind) and file.document != document)
+            self.remove(run, kind, party=party, but=document)
         return True
 
-    def remove(self, run: KnownRun, chosen: Callable[..., bool]) -> None:
-        """Take away some of what was left in a run."""
-        self.postman.remove([file for file in self.memory.posted(terms=run.terms) if chosen(file)])
+    def remove(
+        self, run: KnownRun, kind: PostKind | None = None, *, party: str | None = None, but: bytes | None = None
+    ) -> None:
+        """Take away what was left in a run: of a kind, for a party, all but one document; or all of it."""
+        left = self.memory.posted(terms=run.terms, kind=kind, party=party)
+        self.postman.remove([file for file in left if but is None or file.document != but])
 
     def send_back(self, run: KnownRun, party: str, replies: Iterable[bytes]) -> None:
         """Show a party what it wrote before, where that is among replies; the rest the letter book keeps."""
@@ -245,7 +247,7 @@ class MailDesk(ABC):
         now = self.clock()
         for run in list(self.runs.values()):
             if now >= run.ends or self._is_settled(run):
-                self.remove(run, lambda _: True)
+                self.remove(run)
             if now >= run.ends + REMEMBERED:
                 self.memory.forget_run(run.terms)
                 del self.runs[run.terms]
@@ -254,8 +256,7 @@ class MailDesk(ABC):
 
     def _is_settled(self, run: KnownRun, /) -> bool:
         """Whether this home has said all that it will say in a run, and others have what they need."""
-        keys = self.identity.book.run_keys(run.terms)
-        return keys is not None and keys.secret is None
+        return self.identity.book.is_settled(run.terms)
 
     def memory_says_ended(self, run: KnownRun) -> bool:
         """Whether the run has ended since this look began."""

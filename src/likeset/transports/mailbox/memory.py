@@ -201,11 +201,18 @@ class MailMemory:
 
     # What was left.
 
-    def posted(self, *, folder: str | None = None, terms: bytes | None = None) -> list[PostedFile]:
-        """Files that this home left and has not taken away, in a folder or under terms; all if neither is named."""
+    def posted(
+        self,
+        *,
+        folder: str | None = None,
+        terms: bytes | None = None,
+        kind: PostKind | None = None,
+        party: str | None = None,
+    ) -> list[PostedFile]:
+        """Files that this home left and has not taken away: in a folder, under terms, of a kind, for a party."""
         columns = "folder, name, terms, kind, party, number, paper, document, at, put_back, gone"
         query = f"SELECT {columns} FROM posted WHERE mailbox = ? AND gone = 0"  # noqa: S608 (our own words only)
-        chosen = {"folder": folder, "terms": terms}
+        chosen = {"folder": folder, "terms": terms, "kind": kind, "party": party}
         given = {column: value for column, value in chosen.items() if value is not None}
         query += "".join(f" AND {column} = ?" for column in given)
         return [PostedFile(*row) for row in self._rows(query, *given.values())]
@@ -283,6 +290,11 @@ class MailMemory:
         """What was said last about taking part under terms, by who said it."""
         query = "SELECT party, word, document FROM answers WHERE mailbox = ? AND terms = ?"
         return {party: Answer(word, document) for party, word, document in self._rows(query, terms)}
+
+    def answer_of(self, terms: bytes, party: str) -> Answer | None:
+        """What somebody said last about taking part under terms; None if nothing."""
+        query = "SELECT word, document FROM answers WHERE mailbox = ? AND terms = ? AND party = ?"
+        return next((Answer(word, document) for word, document in self._rows(query, terms, party)), None)
 
     def answer(self, terms: bytes, party: str, answer: Answer) -> None:
         """Remember what somebody says about taking part."""

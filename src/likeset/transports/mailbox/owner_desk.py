@@ -162,13 +162,13 @@ class OwnerDesk(MailDesk):
 
     def _acknowledge(self, run: KnownRun) -> None:
         """A letter came: whoever wrote it has what this owner signed."""
-        self.remove(run, lambda file: file.kind == "acceptance")
+        self.remove(run, "acceptance")
 
     # Whether it takes part.
 
     def _told(self, run: KnownRun) -> Answer:
         """What the consumer was told last, and what the home looked like then."""
-        return self.memory.answers(run.terms).get(_OWN, Answer(""))
+        return self.memory.answer_of(run.terms, _OWN) or Answer("")
 
     def _say_standing(self, run: KnownRun) -> None:
         """Tell the consumer whether this owner takes part, if that is not what it was told before.
@@ -199,9 +199,7 @@ class OwnerDesk(MailDesk):
         kind: PostKind = "acceptance" if word == READY else "standing"
         if not self.send(run, terms.consumer, kind, document, instead=True):
             return False
-        self.remove(
-            run, lambda file: file.kind == "standing" and file.party == terms.consumer and file.document != document
-        )
+        self.remove(run, "standing", party=terms.consumer, but=document)
         return True
 
     def _stamp(self) -> bytes:

@@ -124,7 +124,7 @@ class WitnessDesk(ComputingDesk):
 
     def _take_up(self, run: KnownRun) -> None:
         """Accept a run, or tell the consumer what is missing; asked again at each look, for that may be mended."""
-        answer = self.memory.answers(run.terms).get(_OWN)
+        answer = self.memory.answer_of(run.terms, _OWN)
         told = "" if answer is None else answer.word
         if run.ended or self.clock() >= run.ends or (told == READY and self._is_accepted(run.terms)):
             return
@@ -141,7 +141,7 @@ class WitnessDesk(ComputingDesk):
                 self.postman.note(f"run {self.terms(run).run}: {error}")
         else:
             if self.send(run, consumer, "acceptance", accepted):  # else the next look tries again
-                self.remove(run, lambda file: file.kind == "ending")
+                self.remove(run, "ending")
                 self.memory.answer(run.terms, _OWN, Answer(READY))
 
     # What it is time for.
