@@ -33,6 +33,7 @@ _SIZE = 50
 _DIMENSION = 128
 _DELTA = 1e-5
 _MOST_ASKED_ONCE = 500  # owners: with more than are rows to be offered, each would still send one
+_LEAST_CHOICE = 10  # rows that owners have, for each that is bought
 _LEAST_THRESHOLD = 50  # owners: below it a threshold asks nearly everyone
 _SEEDS = 5
 
@@ -68,7 +69,7 @@ class Parsimony:
             for epsilon in options.epsilons or (1.0,)
             for owners in _OWNERS
             for method in wanted
-            if _is_sensible(method, owners)
+            if owners * _ROWS >= _LEAST_CHOICE * size and _is_sensible(method, owners)
         ]
 
     def run(self, cell: Cell) -> dict[str, Any]:

@@ -28,26 +28,15 @@ _MARKERS = {"paper": "o", "everyone each round": "s", "everyone once": "^", "thr
 def present_parsimony(lines: Sequence[RecordLine], out: Path, *, methods: Sequence[str]) -> Presentation:
     """Rows seen per row bought, and how near the summary came."""
     done = [line for line in lines if line.done]
-    seeds = len({line["seed"] for line in done})
-    first = done[0]
-    rows = [_row(done, owners, methods) for owners in sorted({line["owners"] for line in done})]
-    table = Table(
-        f"Rows seen per row bought; in brackets MMD² over exact greedy's (mean of {seeds} seeds)",
-        ["owners", "the paper's bound", *(_LABELS[method] for method in methods)],
-        rows,
-    )
-    figure = draw_panels(
-        out / "parsimony.svg",
-        lambda panels: _fill(panels[0], done, methods),
-        columns=2,
-        title="Rows that the curator sees for each row it buys",
-        note=(
-            f"Generated owners with {first['rows']} rows each; {first['size']} rows bought; epsilon = "
-            f"{first['epsilon']:g}, delta = {first['delta']:g}; {seeds} seeds.\nPer-round protocols have exact "
-            "releases here, so that the auction alone differs; sealed pays for its release. Numbers: cells.jsonl."
-        ),
-        height=4.9,
-    )
+    tables, figures = [], {}
+    for place, size in enumerate(sorted({line["size"] for line in done})):
+        alike = [line for line in done if line["size"] == size]
+        tables.append(_table(alike, methods))
+        figure = _figure(alike, out / ("parsimony.svg" if place == 0 else f"parsimony-{size}.svg"), methods)
+        figures[figure] = (
+            f"{size:,} rows bought. Left: rows seen per row bought, with the paper's bound. Right: MMD² over exact "
+            "greedy's."
+        )
     return Presentation(
         "How many rows the curator sees",
         [
@@ -57,9 +46,39 @@ def present_parsimony(lines: Sequence[RecordLine], out: Path, *, methods: Sequen
             "Both per-round protocols select the same rows: the top bid is always asked, so the auction saves rows and "
             "changes nothing else. It is not differentially private (docs/paper-audit.md).",
         ],
-        [table],
-        {figure: "Left: rows seen per row bought, with the paper's bound. Right: MMD² over exact greedy's."},
+        tables,
+        figures,
     )
+
+
+def _table(lines: Sequence[RecordLine], methods: Sequence[str]) -> Table:
+    return Table(
+        f"{lines[0]['size']:,} rows bought: rows seen per row bought; in brackets MMD² over exact greedy's "
+        f"({_of_seeds(lines)})",
+        ["owners", "the paper's bound", *(_LABELS[method] for method in methods)],
+        [_row(lines, owners, methods) for owners in sorted({line["owners"] for line in lines})],
+    )
+
+
+def _figure(lines: Sequence[RecordLine], file: Path, methods: Sequence[str]) -> Path:
+    first = lines[0]
+    return draw_panels(
+        file,
+        lambda panels: _fill(panels[0], lines, methods),
+        columns=2,
+        title="Rows that the curator sees for each row it buys",
+        note=(
+            f"Generated owners with {first['rows']} rows each; {first['size']:,} rows bought; epsilon = "
+            f"{first['epsilon']:g}, delta = {first['delta']:g}; {_of_seeds(lines)}.\nPer-round protocols have exact "
+            "releases here, so that the auction alone differs; sealed pays for its release. Numbers: cells.jsonl."
+        ),
+        height=4.9,
+    )
+
+
+def _of_seeds(lines: Sequence[RecordLine]) -> str:
+    count = len({line["seed"] for line in lines})
+    return "one seed" if count == 1 else f"mean of {count} seeds"
 
 
 def _values(lines: Sequence[RecordLine], owners: int, method: str, result: str) -> list[float]:
