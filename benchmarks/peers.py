@@ -13,7 +13,6 @@ A run may be done in portions (``--minutes``): another call at the same commit g
 """
 
 import argparse
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from measured_commit import measured_commit
 from peers import data, jobs, plot, report
 from peers.environments import LIKESET, ONE_PASS, PEERS, Tool
 
@@ -54,7 +54,7 @@ class Bench:
         self.rows: list[int] = options.rows
         self.out: Path = options.out
         self.deadline = time.monotonic() + 60.0 * options.minutes
-        self.commit = _commit()
+        self.commit = measured_commit()  # results of another one are not mixed with it
         self.results = jobs.results_kept(self.out / "peers.json", self.commit)
         needed = {rows for tool in self.peers for rows in _PEER_ROWS[tool.name] if rows <= max(self.rows)}
         self.pools = data.gaussian_pools(sorted({*self.rows, *needed}), folder)
@@ -136,18 +136,6 @@ class Bench:
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / "peers.json").write_text(jobs.results_json(self.results))
         (self.out / "peers.md").write_text(report.markdown(self.results, self.limits))
-
-
-def _commit() -> str:
-    """The commit that is measured; results of another one are not mixed with it."""
-    told = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - whichever git is in use
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=_HERE,
-    )
-    return told.stdout.strip()
 
 
 def main() -> None:

@@ -17,8 +17,12 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from measured_commit import measured_commit
+from scale_data import write_tables
 
 _HERE = Path(__file__).parent
 _MILLION = 1_000_000
@@ -103,16 +107,14 @@ def _label(name: str, rows: int) -> str:
 def _measure_all(options: argparse.Namespace, sizes: list[int], record: Path) -> None:
     if options.work is None:
         raise SystemExit("say where the generated tables may lie: --work DIRECTORY")
-    known = _known_lines(record)
-    import scale_data
-
+    known, commit = _known_lines(record), measured_commit()
     for name, rows, arguments in _lines(sizes, quick=options.quick):
         label = _label(name, rows)
         skip = label in known and not (options.again and options.again in label)
         if skip or options.only not in label:
             continue
         kind = "numbers" if name.startswith(_NUMBERS) else "mixed"
-        table = [str(scale_data.write_tables(options.work, kind, rows)), "--kind", kind] if rows else []
+        table = [str(_tables(options.work, kind, rows)), "--kind", kind] if rows else []
         command = [sys.executable, str(_HERE / "scale_measures.py"), arguments[0], *table, *arguments[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(arguments))
         if done.returncode:
@@ -120,10 +122,16 @@ def _measure_all(options: argparse.Namespace, sizes: list[int], record: Path) ->
         else:
             measurement = json.loads(done.stdout.splitlines()[-1])
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
-        line = {"label": label, "name": name, "rows": rows, "at": now, **measurement}
+        line = {"label": label, "name": name, "rows": rows, "at": now, "commit": commit, **measurement}
         with record.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(line, flush=True)
+
+
+def _tables(work: Path, kind: str, rows: int) -> Path:
+    """Made by a process of their own: the peak of one that is started later would begin at this one's."""
+    with ProcessPoolExecutor(max_workers=1) as alone:
+        return alone.submit(write_tables, work, kind, rows).result()
 
 
 def _environment(arguments: list[str]) -> dict[str, str]:
@@ -148,10 +156,12 @@ def _sizes(results: dict[str, ScaleLine]) -> list[int]:
 def _page(results: dict[str, ScaleLine]) -> Iterator[str]:
     loads = sorted(line["load"] for line in results.values() if "load" in line)
     days = sorted({line["at"][:10] for line in results.values()})
+    commits = sorted({line["commit"] for line in results.values()})
     yield "# What a pass over an owner's rows costs\n"
     yield (
-        f"Written by `benchmarks/scale.py`, measured on {' and '.join(days)} on a virtual machine with "
-        f"{os.cpu_count()} cores ({platform.machine()})\nthat had other work to do (load average {loads[0]:.0f} to "
+        f"Written by `benchmarks/scale.py`, measured on {' and '.join(days)} at commit {' and '.join(commits)} on a "
+        "virtual machine with\n"
+        f"{os.cpu_count()} cores ({platform.machine()}) that had other work to do (load average {loads[0]:.0f} to "
         f"{loads[-1]:.0f}). So times on the clock are\nlonger than on a quiet "
         "machine, and ratios of CPU seconds count: they hold for all cores together. Every line is a\nprocess of its "
         "own. Tables have 50 numbers in 32 bits, or 30 mixed columns (18 numbers in 32 or 64 bits, 6 whole numbers,\n"
