@@ -16,6 +16,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import owner_run
 from likeset.homes.signed_invitation import Invitation
 from likeset.protocol.party import CURATOR
+from likeset.trust.letters import letter_in
 from likeset.trust.signed_terms import Acceptance
 
 RUN = terms()
@@ -126,6 +127,30 @@ def test_a_node_put_back_from_an_old_copy_stops_charges_nothing_and_says_so(tmp_
         assert node.take_invitation(signed_terms(terms(run="run-2"))) == "abstains"
         assert node.standing(RUN.run) == "abstains"
         assert all(kind != "reserve" for kind, _ in charged(node))
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_node_put_back_learns_it_from_the_outside_of_its_own_letter(
+    tmp_path: Path, clock: Clock, *, settled: bool
+) -> None:
+    folder, outside = make_node(tmp_path), Outside(tmp_path / "outside", RUN)
+    with OwnerNode(folder, clock=clock) as node:
+        acceptance = seated(node, outside).acceptance()
+    shutil.copytree(folder, tmp_path / "copy")
+    with OwnerNode(folder, clock=clock) as node:
+        run = owner_run(node, outside.invitation)
+        assert run is not None
+        (answer,) = run.hear(outside.release(acceptance))
+    stub = letter_in(answer, most_bytes=1 << 20).stub.to_bytes()
+    with OwnerNode(tmp_path / "copy", clock=clock) as node:
+        run = owner_run(node, outside.invitation)
+        assert run is not None
+        if settled:
+            run.letters.settle(resend=True)
+        with pytest.raises(HomeRestored, match="old copy"):
+            run.hear(stub)
+        with pytest.raises(HomeRestored):
+            node.take(call(RUN))
 
 
 def test_terms_name_the_cards_of_this_world() -> None:

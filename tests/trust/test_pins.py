@@ -217,6 +217,27 @@ def test_a_damaged_file_is_named(pins: Pins, old: str, new: str, reason: str) ->
         assert "\n" not in str(refused.value)
 
 
+def test_an_old_file_that_was_put_back_counts_and_nobody_chooses_between_two(pins: Pins) -> None:
+    pins.pin(BOB.card, "owner", fingerprint=None, now=NOW)
+    before = files(pins)
+    pins.replace(NEW_BOB.card, now=NOW + timedelta(hours=1))
+    for name, data in before.items():
+        (pins.folder / name).write_bytes(data)
+    for _ in range(3):
+        found = Pins(pins.folder).get("bob")
+        assert found is not None
+        assert found.card == BOB.card, "the older one, whatever order the files lie in"
+
+
+def test_a_link_to_nowhere_is_named(pins: Pins) -> None:
+    pins.pin(BOB.card, "owner", fingerprint=None)
+    link = pins.folder / f"{NEW_BOB.card.fingerprint}.json"
+    link.symlink_to(link.name)
+    for look in (pins.all, lambda: pins.by_fingerprint(NEW_BOB.card.fingerprint)):
+        with pytest.raises(BadDocument, match=link.name):
+            look()
+
+
 def test_a_file_under_another_name_is_refused(pins: Pins) -> None:
     pins.pin(BOB.card, "owner", fingerprint=None)
     path = pins.folder / f"{BOB.card.fingerprint}.json"

@@ -5,7 +5,7 @@ Nothing here has a digest, and nobody agrees to it: that is for ``Terms``, which
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 from likeset import arguments
@@ -24,7 +24,6 @@ SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
 
 # Terms come from others: what nobody can mean must not take all memory of whoever reads them.
-_PARTS = (KernelShape, SplitShape, Budget)
 _MOST_RECORD_BYTES = 1 << 28
 _MOST_ROWS = 1 << 53  # beyond it a count and its float64 are no longer the same number
 
@@ -227,7 +226,10 @@ class PlannedTerms:
         """As plain data."""
         values = ((declared.name, getattr(self, declared.name)) for declared in fields(self))
         # One level at a time: a copy of all that is below takes longer the more owners there are.
-        return {name: asdict(value) if isinstance(value, _PARTS) else value for name, value in values}
+        return {
+            name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+            for name, value in values
+        }
 
     @property
     def asked_owners(self) -> int:

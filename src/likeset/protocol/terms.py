@@ -156,7 +156,7 @@ class Terms(PlannedTerms):
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
-        """The terms that ``document`` gave; a field too many, too few or of another type is refused."""
+        """The terms in what ``plain_data`` read; a field too many, too few or of another type is refused."""
         expected = {declared.name for declared in fields(cls)}
         if not isinstance(document, dict) or set(document) != expected:
             known = set(document) if isinstance(document, dict) else set()

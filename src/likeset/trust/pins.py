@@ -116,7 +116,8 @@ class Pins:
 
     def get(self, name: str) -> Pin | None:
         """The pinned card of a name; None if there is none."""
-        return next((pin for pin in self._each() if pin.state == "pinned" and pin.card.name == name), None)
+        pinned = (pin for pin in self._each() if pin.state == "pinned" and pin.card.name == name)
+        return min(pinned, key=_age, default=None)  # there is one, unless somebody put an old file back
 
     def by_fingerprint(self, fingerprint: str) -> Pin | None:
         """The card of a fingerprint, whatever became of it; None if it was never pinned.
@@ -129,6 +130,8 @@ class Pins:
             seen = _seen(path.stat())
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
         return self._known_as(path.name, seen) or self._read(path)
 
     def all(self) -> tuple[Pin, ...]:
@@ -137,7 +140,7 @@ class Pins:
         Raises:
             BadDocument: a file among them is damaged.
         """
-        return tuple(sorted(self._each(), key=lambda pin: (pin.card.name, pin.at, pin.card.fingerprint)))
+        return tuple(sorted(self._each(), key=lambda pin: (pin.card.name, *_age(pin))))
 
     def replace(self, card: Card, *, fingerprint: str | None = None, now: datetime | None = None) -> Pin:
         """Pin a party's new card in place of its old one, for the same role; the old one stays, marked.
@@ -211,7 +214,7 @@ class Pins:
             with os.scandir(self.folder) as entries:
                 seen = {entry.name: _seen(entry.stat()) for entry in entries if entry.name.endswith(_ENDING)}
         except OSError as error:
-            raise BadDocument(str(self.folder), f"cannot be read: {error.strerror}") from error
+            raise BadDocument(error.filename or str(self.folder), f"cannot be read: {error.strerror}") from error
         # One that is known is not opened: a home may know a thousand cards, and looks them up often.
         return [self._known_as(name, stamp) or self._read(self.folder / name) for name, stamp in seen.items()]
 
@@ -234,6 +237,7 @@ class Pins:
         return pin
 
     def _read(self, path: Path) -> Pin:
+        """The pin in a file, which is remembered until the file is written anew."""
         try:
             with path.open("rb") as file:
                 seen, data = _seen(os.fstat(file.fileno())), file.read(_MOST_BYTES)
@@ -248,6 +252,10 @@ class Pins:
         pin = Pin(card, content.role, content.at, content.state, content.by, content.reason)
         self._known[path.name] = seen, pin
         return pin
+
+
+def _age(pin: Pin) -> tuple[str, str]:
+    return pin.at, pin.card.fingerprint
 
 
 def _seen(status: os.stat_result) -> _Seen:

@@ -38,10 +38,11 @@ def named_cards(
     if own.name != consumer:
         reason = f"is not the name on this home's card, which is {own.name}; see `likeset card make --new --name`"
         raise InvalidArgument("consumer", consumer, reason)
-    pinned = {pin.card.name: pin for pin in identity.pins.all() if pin.state == "pinned"}
+    all_pinned = [pin for pin in identity.pins.all() if pin.state == "pinned"]
+    pinned = {pin.card.name: pin for pin in reversed(all_pinned)}  # of several under a name the oldest, as Pins.get
     cards = {consumer: own.fingerprint}
     cards |= {owner: _pinned(pinned, "owner", owner, field="owners") for owner in owners}
-    cards[CURATOR] = _only_curator(pinned.values()) if curator is None else _pinned(pinned, "curator", curator)
+    cards[CURATOR] = _only_curator(all_pinned) if curator is None else _pinned(pinned, "curator", curator)
     if witness is not None:
         if witness == consumer:
             reason = "is the consumer's own name; a witness is a third organisation, with a card of its own"

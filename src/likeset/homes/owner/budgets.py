@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from likeset.errors import BadDocument, OtherRelation
+from likeset.errors import BadDocument, InvalidArgument, OtherRelation
 from likeset.homes.owner.policy import Accounts, Policy
 from likeset.ledger import Account, Ledger, Limit
 from likeset.ledger.accounts import Tally
@@ -89,6 +89,8 @@ def _limits(policy: Policy) -> dict[View, Limit]:
 @lru_cache(maxsize=1024)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
+    if name not in terms.owners:
+        raise InvalidArgument("terms", terms.run, f"{name} is not among the owners that they invite")
     others, curator, consumer = views_of_owners(terms, owners=(name,))
     return others, curator, consumer
 

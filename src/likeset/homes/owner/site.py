@@ -16,6 +16,7 @@ from likeset.homes.site_run import OwnerRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.legality import last_call
 from likeset.protocol.messages import Message
+from likeset.trust.letters import is_stub
 from likeset.trust.signed_terms import is_acceptance
 
 __all__ = ["NodeRun", "owner", "owner_run", "refused"]
@@ -70,7 +71,8 @@ class NodeRun(OwnerRun):
 
     def _answered_before(self, data: bytes) -> tuple[bytes, ...] | None:
         def look() -> tuple[bytes, ...] | None:
-            before = None if is_acceptance(data) else self.letters.answered_before(data, most_bytes=self.most_bytes)
+            is_own_paper = is_acceptance(data) or is_stub(data)  # which shows this home what it signed
+            before = None if is_own_paper else self.letters.answered_before(data, most_bytes=self.most_bytes)
             if before is None:
                 return None
             kind, answers = before

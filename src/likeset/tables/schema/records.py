@@ -18,6 +18,7 @@ __all__ = ["RecordForm", "most_bytes", "pack", "unpack"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+_FEW_ROWS = 64
 _STEP = 64  # rows: their marks, numbers and lengths fill words of 8 bytes, at which Arrow aligns them
 _BUFFERS = {False: 3, True: 5}  # of a column, and of one with lists, at most
 _BYTES_PER_BUFFER = 144  # its length, rounding up, and what compression adds where nothing can be compressed
@@ -105,7 +106,7 @@ def unpack(data: bytes, *, form: RecordForm, rows: int) -> pa.Table:
     """
     try:
         # Threads wait for one another longer than a few rows take.
-        options = pa.ipc.IpcReadOptions(use_threads=rows > _STEP)
+        options = pa.ipc.IpcReadOptions(use_threads=rows > _FEW_ROWS)
         with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
             if not reader.schema.equals(form.schema):
                 raise BadMessage("its records have other columns or types than the schema declares")

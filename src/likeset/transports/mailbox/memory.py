@@ -209,7 +209,7 @@ class MailMemory:
         kind: PostKind | None = None,
         party: str | None = None,
     ) -> list[PostedFile]:
-        """Files that this home left and has not taken away: in a folder, under terms, of a kind, for a party."""
+        """Files that this home left and has not taken away: of what is named, or all."""
         columns = "folder, name, terms, kind, party, number, paper, document, at, put_back, gone"
         query = f"SELECT {columns} FROM posted WHERE mailbox = ? AND gone = 0"  # noqa: S608 (our own words only)
         chosen = {"folder": folder, "terms": terms, "kind": kind, "party": party}
