@@ -51,7 +51,7 @@ except SystemExit:
 """
 _LIBRARIES = (
     "import typer, rich.console, numpy, pyarrow.parquet, pyarrow.compute, matplotlib.figure, "
-    "matplotlib.backends.backend_svg, pydantic, yaml, opendp.prelude, cryptography.hazmat.primitives.hpke, "
+    "matplotlib.backends.backend_svg, pydantic, yaml, opendp.measurements, cryptography.hazmat.primitives.hpke, "
     "sklearn.svm, sklearn.datasets, dp_accounting"
 )
 

@@ -25,7 +25,6 @@ from odd_terms import SHAPES, OddTerms, odd_numbers, odd_texts, ordinary, writte
 from likeset.errors import LikesetError
 from likeset.homes.owner import budgets
 from likeset.homes.owner.node import OwnerNode
-from likeset.homes.term_files import parse_terms
 from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.plans import target_plan
 
@@ -55,7 +54,7 @@ def seconds_of(work: Callable[[], object]) -> tuple[float, bool]:
 
 def read_and_judge(node: OwnerNode, text: str) -> None:
     """Read and judged; whatever is refused raises."""
-    agreed = parse_terms(text)
+    agreed = read_foreign(text)
     budgets.accounts_for(node.ledger, agreed, node.policy)
     node.judge(agreed)
 
