@@ -115,6 +115,12 @@ def test_terms_are_tried_whether_signed_or_not(node: Path, tmp_path: Path) -> No
         assert document(node, "budget", "--for", path)["for"]["rows"]["run"] == 12
 
 
+def test_a_run_that_does_not_invite_this_owner_has_no_price_here(node: Path, tmp_path: Path) -> None:
+    others = tmp_path / "others.invitation"
+    others.write_bytes(signed_terms(terms(owners=("b", "c"))))
+    assert "a is not among the owners that they invite" in mistake(node, "budget", "--for", others)
+
+
 def test_a_dry_run_needs_no_keys_and_approval_does(node: Path, tmp_path: Path) -> None:
     introduce(node, RUN)
     run(node, "inbox", "--add", invitation(tmp_path))

@@ -300,13 +300,6 @@ def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path
     assert enforced == f"IllegalMessage: {tested[0]}"
 
 
-def test_a_run_that_does_not_invite_this_owner_has_no_price_here(node: Path, tmp_path: Path) -> None:
-    others = tmp_path / "others.invitation"
-    others.write_bytes(signed_terms(terms(owners=("b", "c"))))
-    refused = run("budget", "--for", others, node=node, code=1)
-    assert "a is not among the owners that they invite" in str(refused.exception)
-
-
 LOOKS = {
     "inbox": ("inbox", "--all"),
     "policy test": ("policy", "test", "TERMS"),

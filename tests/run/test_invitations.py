@@ -88,6 +88,20 @@ def test_among_several_curators_the_job_names_one(home: ConsumerHome, tmp_path: 
     assert invited(home, curator_card="curator-2").terms.cards["curator"] == other.card().fingerprint
 
 
+def test_where_an_old_card_of_the_curator_was_put_back_nobody_chooses_between_two(
+    home: ConsumerHome, tmp_path: Path
+) -> None:
+    pins, old = home.pins(), CardSecret.load(tmp_path / "curator").card
+    kept = next(path for path in pins.folder.iterdir() if old.fingerprint in path.name)
+    before = kept.read_bytes()
+    pins.replace(make_curator_home(tmp_path / "moved").card())
+    kept.write_bytes(before)
+    _refuses(home, InvalidArgument, "several curators' cards are pinned here")
+    named = pins.get("curator")
+    assert named is not None
+    assert invited(home, curator_card="curator").terms.cards["curator"] == named.card.fingerprint
+
+
 def test_without_a_curator_nobody_is_invited(home: ConsumerHome) -> None:
     home.pins().revoke("curator", "it closed")
     _refuses(home, InvalidArgument, "no curator's card is pinned here.*likeset card pin FILE --as curator")

@@ -11,6 +11,7 @@ import pytest
 from trust_world import ALICE, BOB, MALLORY, party
 
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.trust.cards import CardSecret
 from likeset.trust.pins import Pin, Pins
 
 Attempt = Callable[[], object]
@@ -217,16 +218,20 @@ def test_a_damaged_file_is_named(pins: Pins, old: str, new: str, reason: str) ->
         assert "\n" not in str(refused.value)
 
 
-def test_an_old_file_that_was_put_back_counts_and_nobody_chooses_between_two(pins: Pins) -> None:
-    pins.pin(BOB.card, "owner", fingerprint=None, now=NOW)
+@pytest.mark.parametrize("cards", [(BOB, NEW_BOB), (NEW_BOB, BOB)])
+def test_where_an_old_file_was_put_back_the_older_of_two_counts(
+    pins: Pins, cards: tuple[CardSecret, CardSecret]
+) -> None:
+    """Whatever order the files lie in: of the two cases one is in the other order."""
+    older, newer = cards
+    pins.pin(older.card, "owner", fingerprint=None, now=NOW)
     before = files(pins)
-    pins.replace(NEW_BOB.card, now=NOW + timedelta(hours=1))
+    pins.replace(newer.card, now=NOW + timedelta(hours=1))
     for name, data in before.items():
         (pins.folder / name).write_bytes(data)
-    for _ in range(3):
-        found = Pins(pins.folder).get("bob")
-        assert found is not None
-        assert found.card == BOB.card, "the older one, whatever order the files lie in"
+    found = pins.get("bob")
+    assert found is not None
+    assert found.card == older.card
 
 
 def test_a_link_to_nowhere_is_named(pins: Pins) -> None:
