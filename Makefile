@@ -23,7 +23,7 @@ SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study split test slow browser soak golden walk docs faults check lint types format bench bench-quick lock clean
+.PHONY: help demo study split test slow browser soak golden docs faults check lint types format bench bench-quick lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -77,9 +77,6 @@ soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times th
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json
 	LIKESET_REWRITE_GOLDEN=1 $(BIN)/python -m pytest tests/golden
-
-walk: $(DEVELOPED) ## count how a match and an owner's answer walk through the package, and draw it: docs/walk.md
-	$(BIN)/python tests/walk/run_walk.py
 
 docs: $(DEVELOPED) ## build the documentation into site/, strictly: a dead link or anchor ends it; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

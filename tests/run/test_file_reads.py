@@ -26,7 +26,7 @@ from chance import pinned_coins
 from likeset.tables.sources.source import open_source
 
 pytestmark = [
-    pytest.mark.slow,  # tests/walk counts passes over files, too, and these files are large
+    pytest.mark.slow,  # these files are large
     pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts the bytes of a process"),
 ]
 
