@@ -68,7 +68,7 @@ def test_an_owners_reply_passes_few_modules_and_is_written_few_times(
     connect = sqlite3.connect
 
     def counting(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **options)
+        connection: sqlite3.Connection = connect(*arguments, **options)
         connection.set_trace_callback(lambda said: written.append(said) if said.startswith("BEGIN IMM") else None)
         return connection
 
